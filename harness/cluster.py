@@ -1,0 +1,198 @@
+"""A ZooKeeper ensemble and brokers in containers on one network, all labelled with the run and gone with it.
+
+Everything that can be started is found again by its label, so that leaving the `with` block removes also what an
+interrupt left half-made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from kafka_chaos.harness import server_properties as properties
+from kafka_chaos.harness.cleanup import remove_run
+from kafka_chaos.harness.configs import OWNED_BROKER_KEYS, check_keys
+from kafka_chaos.harness.engine import check_memory, docker_client
+from kafka_chaos.harness.errors import UsageFailure
+from kafka_chaos.harness.image import KAFKA_VERSION, ensure_image
+from kafka_chaos.harness.labels import ROLE, run_labels
+from kafka_chaos.harness.network import create_network, node_addresses
+from kafka_chaos.harness.node import Node
+from kafka_chaos.harness.ports import free_ports
+from kafka_chaos.harness.reaper import choose_reaper
+
+if TYPE_CHECKING:
+    from testcontainers.core.container import DockerContainer
+
+BROKER_HEAP = "-Xmx300m"
+ZOOKEEPER_HEAP = "-Xmx128m"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSpec:
+    """What a cluster consists of.
+
+    `broker_configs` go to every broker, `configs_of` to single ones by id; both in Kafka's own key names.
+    `controller` names the broker that is to be controller (started first: in ZooKeeper mode the first to register
+    becomes it), None leaves it open and starts all at once.
+    """
+
+    brokers: int = 3
+    zookeepers: int = 1
+    kafka_version: str = KAFKA_VERSION
+    controller: int | None = None
+    broker_configs: Mapping[str, object] = field(default_factory=dict)
+    configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.brokers <= 9:
+            raise UsageFailure(f"brokers: {self.brokers} is not valid: expected 1 to 9")
+        if self.zookeepers not in (1, 3):
+            raise UsageFailure(f"zookeepers: {self.zookeepers} is not valid: expected 1 or 3")
+        if self.controller is not None and not 1 <= self.controller <= self.brokers:
+            raise UsageFailure(f"controller: {self.controller} is not a broker: expected 1 to {self.brokers}")
+        check_keys("broker", self.broker_configs, owned=OWNED_BROKER_KEYS)
+        for broker, configs in self.configs_of.items():
+            if not 1 <= broker <= self.brokers:
+                raise UsageFailure(f"configs_of: {broker} is not a broker: expected 1 to {self.brokers}")
+            check_keys("broker", configs, owned=OWNED_BROKER_KEYS)
+
+
+class Cluster:
+    """A running cluster as a context manager; `keep` leaves it standing when the block ends with an error."""
+
+    def __init__(self, spec: ClusterSpec, *, run_id: str, keep: bool = False) -> None:
+        self.spec = spec
+        self.run_id = run_id
+        self.keep = keep
+        self.kept = False
+        self.brokers: dict[int, Node] = {}
+        self.zookeepers: dict[int, Node] = {}
+
+    def __enter__(self) -> Cluster:
+        try:
+            self._start()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.keep and error is not None:
+            self.kept = True
+            return
+        remove_run(docker_client(), self.run_id)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All containers: ZooKeeper first."""
+        return [*self.zookeepers.values(), *self.brokers.values()]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The client addresses of all brokers, on 127.0.0.1."""
+        return ",".join(f"127.0.0.1:{node.host_port}" for node in self.brokers.values())
+
+    def client_address(self, broker: int) -> str:
+        """The client address of one broker, which it keeps across restarts."""
+        return f"127.0.0.1:{self.brokers[broker].host_port}"
+
+    def _start(self) -> None:
+        check_memory(self.spec.brokers)
+        client = docker_client()
+        image = ensure_image(self.spec.kafka_version)
+        choose_reaper(client, keep=self.keep)
+        logging.getLogger("testcontainers").setLevel(logging.WARNING)
+        labels = run_labels(self.run_id, keep=self.keep)
+        network = create_network(client, f"kafka-chaos-{self.run_id}", labels)
+        addresses = node_addresses(network, self.spec.zookeepers + self.spec.brokers)
+        build = _NodeBuilder(self.spec, self.run_id, image, str(network.name), labels)
+        for number in range(1, self.spec.zookeepers + 1):
+            self.zookeepers[number] = build.zookeeper(number, addresses.pop(0))
+        for broker, port in enumerate(free_ports(self.spec.brokers), start=1):
+            self.brokers[broker] = build.broker(broker, addresses.pop(0), port)
+        self._start_nodes()
+
+    def _start_nodes(self) -> None:
+        first = [self.brokers[self.spec.controller]] if self.spec.controller else []
+        rest = [node for node in self.brokers.values() if node not in first]
+        # Leaving the executor waits for its threads: nothing is created behind the back of a clean-up.
+        with ThreadPoolExecutor(max_workers=len(self.nodes)) as threads:
+            try:
+                zookeepers = [threads.submit(node.create_and_start) for node in self.zookeepers.values()]
+                for future in zookeepers:
+                    future.result()
+                for group in (first, rest):
+                    for future in [threads.submit(_start_and_await, node) for node in group]:
+                        future.result()
+            except BaseException:
+                threads.shutdown(wait=True, cancel_futures=True)
+                raise
+
+
+def _start_and_await(node: Node) -> None:
+    node.create_and_start()
+    node.await_ready()
+
+
+@dataclass(frozen=True)
+class _NodeBuilder:
+    """Describes containers for Testcontainers; nothing is created yet."""
+
+    spec: ClusterSpec
+    run_id: str
+    image: str
+    network: str
+    labels: dict[str, str]
+
+    @property
+    def zookeeper_names(self) -> list[str]:
+        return [properties.zookeeper_name(number) for number in range(1, self.spec.zookeepers + 1)]
+
+    def zookeeper(self, number: int, address: str) -> Node:
+        name = properties.zookeeper_name(number)
+        text = properties.zookeeper_properties(zookeepers=self.zookeeper_names)
+        container = self._container(name, "zookeeper", address, ZOOKEEPER_HEAP, text)
+        container.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
+        started = "LEADER ELECTION TOOK" if self.spec.zookeepers > 1 else "binding to port"
+        return Node(name, "zookeeper", number, address, None, started, container)
+
+    def broker(self, broker: int, address: str, host_port: int) -> Node:
+        name = properties.broker_name(broker)
+        text = properties.broker_properties(
+            broker,
+            brokers=self.spec.brokers,
+            host_port=host_port,
+            zookeepers=self.zookeeper_names,
+            configs={**self.spec.broker_configs, **self.spec.configs_of.get(broker, {})},
+        )
+        # Partitions are rules inside the broker's own network namespace.
+        container = self._container(name, "broker", address, BROKER_HEAP, text, cap_add=["NET_ADMIN"])
+        container.ports[f"{properties.CLIENT_PORT}/tcp"] = ("127.0.0.1", host_port)  # type: ignore[assignment]
+        return Node(name, "broker", broker, address, host_port, "started (KafkaServer)", container)
+
+    def _container(
+        self, name: str, role: str, address: str, heap: str, text: str, **options: object
+    ) -> DockerContainer:
+        from docker.types import EndpointConfig
+        from testcontainers.core.container import DockerContainer
+
+        api_version = docker_client().api._version
+        endpoint = EndpointConfig(version=api_version, aliases=[name], ipv4_address=address)
+        container = DockerContainer(self.image, name=f"kafka-chaos-{self.run_id}-{name}")
+        container.with_command(["/opt/kafka/bin/start-server", role, heap])
+        container.with_copy_into_container(text.encode(), properties.PROPERTIES_FILE)
+        container.with_kwargs(
+            hostname=name,
+            labels={**self.labels, ROLE: name},
+            network=self.network,
+            networking_config={self.network: endpoint},
+            **options,
+        )
+        return container

@@ -1,0 +1,42 @@
+"""Waiting for a named condition, never for time: a time-out says what was waited for and what was seen last."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from kafka_chaos.harness.errors import WaitTimeout
+
+T = TypeVar("T")
+
+_NEVER = threading.Event()
+
+
+def wait_until(
+    condition: Callable[[], T | None],
+    message: str,
+    *,
+    timeout: float,
+    interval: float = 0.05,
+    seen: Callable[[], str] | None = None,
+    cancelled: threading.Event | None = None,
+) -> T:
+    """Call `condition` every `interval` seconds until it returns something true; return that.
+
+    `message` completes the sentence "waited N s for …"; `seen` describes the state at the time-out.
+    `cancelled`, once set, ends the wait at once. Raises `WaitTimeout` after `timeout` seconds or on `cancelled`.
+    """
+    pause = cancelled or _NEVER
+    start = time.monotonic()
+    while True:
+        result = condition()
+        if result:
+            return result
+        waited = time.monotonic() - start
+        if waited > timeout:
+            detail = f"; seen last: {seen()}" if seen else ""
+            raise WaitTimeout(f"waited {waited:.1f} s for {message}, in vain{detail}")
+        if pause.wait(interval):
+            raise WaitTimeout(f"stopped waiting for {message}: the run was ended")
