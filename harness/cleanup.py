@@ -51,9 +51,7 @@ def leftovers(client: DockerClient) -> list[Leftover]:
     for labels in _labels_of_everything(client):
         by_run.setdefault(labels[RUN], []).append(labels)
     return [
-        Leftover(
-            run_id, len(things), any(KEEP in labels for labels in things), any(map(owner_is_alive, things))
-        )
+        Leftover(run_id, len(things), any(KEEP in labels for labels in things), any(map(owner_is_alive, things)))
         for run_id, things in sorted(by_run.items())
     ]
 

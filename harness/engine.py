@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kafka_chaos.harness.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
-    import docker as docker_sdk
+    import docker
 
 MEMORY_PER_BROKER = 400 * 2**20
 """Bytes: a broker with -Xmx300m was measured at 320 MB resident, with class-data sharing."""
@@ -20,14 +20,14 @@ MEMORY_OF_THE_HARNESS = 1_500 * 2**20
 
 
 @cache
-def docker_client() -> docker_sdk.DockerClient:
+def docker_client() -> docker.DockerClient:
     """A client of the Docker engine that answers; raises `EnvironmentFailure` with the one thing to do."""
     from docker.errors import DockerException
 
-    import docker as docker_sdk
+    import docker
 
     try:
-        client = docker_sdk.from_env()
+        client = docker.from_env()
         client.ping()
     except DockerException as error:
         raise EnvironmentFailure(_advice(error)) from error
@@ -61,9 +61,7 @@ def _advice(error: Exception) -> str:
         return "the Docker engine refuses this user: add it to the group docker and log in again"
     if "DOCKER_HOST" in os.environ:
         return f"no Docker engine answers at DOCKER_HOST={os.environ['DOCKER_HOST']}: start it or unset DOCKER_HOST"
-    return (
-        f"no Docker engine answers: run `make setup` (as root on Debian it installs and starts one) ({text})"
-    )
+    return f"no Docker engine answers: run `make setup` (as root on Debian it installs and starts one) ({text})"
 
 
 def main() -> int:

@@ -112,9 +112,7 @@ def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:
     try:
         client.images.pull(PUBLIC_BASE)
     except APIError:
-        say(
-            "no image registry answers: making a base image of Debian packages with debootstrap (about a minute)"
-        )
+        say("no image registry answers: making a base image of Debian packages with debootstrap (about a minute)")
         _make_base(own)
         return own
     return PUBLIC_BASE
@@ -126,9 +124,7 @@ def _make_base(tag: str) -> None:
             f"neither an image registry nor debootstrap (as root) is at hand for a base image: make {PUBLIC_BASE} "
             "available to the Docker engine, or run `make setup` as root on Debian"
         )
-    done = subprocess.run(
-        [_recipe() / "base" / "make-base", tag], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([_recipe() / "base" / "make-base", tag], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise EnvironmentFailure(done.stderr.strip() or f"make-base ended with {done.returncode}")
 

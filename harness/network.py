@@ -36,9 +36,7 @@ def create_network(client: DockerClient, name: str, labels: dict[str, str]) -> N
             chosen.remove()
         try:
             pool = IPAMConfig(pool_configs=[IPAMPool(subnet=subnet)])
-            return client.networks.create(
-                name, driver="bridge", labels=labels, ipam=pool, check_duplicate=True
-            )
+            return client.networks.create(name, driver="bridge", labels=labels, ipam=pool, check_duplicate=True)
         except APIError as error:
             # Another run may have been given the same subnet in between: ask again.
             refusal = error

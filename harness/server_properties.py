@@ -58,9 +58,7 @@ def broker_properties(
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": "1",
     }
-    return _text(
-        {**BROKER_DEFAULTS, **sized, **{key: _value(value) for key, value in configs.items()}, **owned}
-    )
+    return _text({**BROKER_DEFAULTS, **sized, **{key: _value(value) for key, value in configs.items()}, **owned})
 
 
 def zookeeper_properties(*, zookeepers: Sequence[str]) -> str:
