@@ -1,1 +1,1 @@
-"""See ARCHITECTURE.md."""
+"""Faults: frozen values that are injected, must prove that they bit, and are healed. See README.md."""

@@ -1,0 +1,118 @@
+"""Network partitions: packet filter rules inside the target brokers' own network namespaces.
+
+Each fault has a chain of its own, so that faults neither see nor lift each other's rules, and the rules go with the
+container. `DROP` blackholes: the peer waits for its time-outs. `REJECT` with a TCP reset fails fast. They are
+different faults. A restarted container has a new network namespace, so a partition of it ends with its restart.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl
+from kafka_chaos.faults.fault import Nodes, Proof, all_bit
+from kafka_chaos.faults.target import Target
+
+PORTS = {"replication": 9092, "control": 9091}
+"""Listener ports that can be cut alone: replication (followers fetch there), control (controller to broker)."""
+
+DIRECTIONS = ("both", "in", "out")
+ACTIONS = ("drop", "reject")
+_CHAINS = {"in": "INPUT", "out": "OUTPUT"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Cut the target off from the other brokers.
+
+    `direction` is seen from the target: `in` cuts what the peers send to it, `out` what it sends to them. With a
+    `port`, `in` cuts connections to the target's own listener, `out` its connections to the peers' listeners; without
+    one, all traffic between them. `peers` None means all brokers that are not targets. Its proof: packets that met
+    the rules, counted by the kernel.
+    """
+
+    target: Target
+    at: float = 0.0
+    duration: float = 0.0
+    direction: str = "both"
+    port: str | None = None
+    action: str = "drop"
+    peers: tuple[int, ...] | None = None
+    kind: ClassVar[str] = "partition"
+    model_kinds: ClassVar[tuple[str, ...]] = ("partition",)
+    colour: ClassVar[str] = "#7d3c98"
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("direction", self.direction, DIRECTIONS),
+            ("port", self.port, (None, *PORTS)),
+            ("action", self.action, ACTIONS),
+        ):
+            if value not in allowed:
+                expected = " or ".join(str(choice) for choice in allowed if choice is not None)
+                raise ValueError(f"{name}: {value!r} is not valid: expected {expected}")
+
+    @property
+    def chain(self) -> str:
+        """The name of this fault's own chain, the same for the same value."""
+        return f"KC-{zlib.crc32(repr(self).encode()):08x}"
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Put the rules up."""
+        peers = [node for number, node in cluster.brokers.items() if self._is_peer(number, nodes)]
+        for node in nodes:
+            for hook, chain in self._chains():
+                node.execute("iptables", "-w", "-N", chain)
+                node.must_execute("iptables", "-w", "-F", chain)
+                for peer in peers:
+                    node.must_execute("iptables", "-w", "-A", chain, *self._rule(hook, peer))
+                if node.execute("iptables", "-w", "-C", hook, "-j", chain)[0] != 0:
+                    node.must_execute("iptables", "-w", "-I", hook, "-j", chain)
+
+    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
+        """Packets have met the rules on every target."""
+        return all_bit({node.name: self._packets(node) for node in nodes})
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Take the rules down where the container still has them."""
+        for node in nodes:
+            if not node.is_running():
+                continue
+            for hook, chain in self._chains():
+                while node.execute("iptables", "-w", "-D", hook, "-j", chain)[0] == 0:
+                    pass
+                if node.execute("iptables", "-w", "-F", chain)[0] == 0:
+                    node.must_execute("iptables", "-w", "-X", chain)
+
+    def _is_peer(self, broker: int, nodes: Nodes) -> bool:
+        if self.peers is not None:
+            return broker in self.peers
+        return broker not in {node.number for node in nodes}
+
+    def _chains(self) -> Iterator[tuple[str, str]]:
+        for direction in ("in", "out"):
+            if self.direction in ("both", direction):
+                yield _CHAINS[direction], f"{self.chain}-{direction}"
+
+    def _rule(self, hook: str, peer: NodeControl) -> list[str]:
+        rule = ["-s" if hook == "INPUT" else "-d", peer.address]
+        if self.port is not None:
+            rule += ["-p", "tcp", "--dport", str(PORTS[self.port])]
+        elif self.action == "reject":
+            rule += ["-p", "tcp"]
+        jump = ["-j", "DROP"] if self.action == "drop" else ["-j", "REJECT", "--reject-with", "tcp-reset"]
+        return [*rule, *jump]
+
+    def _packets(self, node: NodeControl) -> Proof:
+        counted: dict[str, int] = {}
+        for _, chain in self._chains():
+            code, listing = node.execute("iptables", "-w", "-nvx", "-L", chain)
+            if code != 0:
+                return Proof(False, counted, f"it has no chain {chain}")
+            counted[chain] = sum(int(line.split()[0]) for line in listing.splitlines()[2:] if line.strip())
+        if not any(counted.values()):
+            return Proof(False, {"packets": counted}, "no packet has met the rules yet")
+        return Proof(True, {"packets": counted})

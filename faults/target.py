@@ -1,0 +1,99 @@
+"""Targets: roles that are resolved to containers at the moment of injection, and recorded.
+
+`leader(lane)`, `follower(lane)`, `controller`, `broker:2`, `zookeeper`, `zookeeper:1`, `random`, `all`, `minority`,
+`majority`. `leader(lane)` means partition 0 unless it says otherwise: `leader(lane/3)`. `all`, `minority`,
+`majority` and `random` speak of brokers.
+"""
+
+from __future__ import annotations
+
+import random as random_numbers
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl
+
+_OF_A_LANE = ("leader", "follower")
+_OF_BROKERS = ("random", "all", "minority", "majority")
+_SYNTAX = re.compile(
+    r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"
+    r"|(?P<numbered>broker|zookeeper):(?P<number>\d+)"
+    r"|(?P<role>controller|zookeeper|random|all|minority|majority)"
+)
+
+EXPECTED = (
+    "leader(LANE), leader(LANE/PARTITION), follower(LANE), controller, broker:ID, zookeeper, zookeeper:NUMBER, "
+    "random, all, minority or majority"
+)
+
+
+class TargetError(ValueError):
+    """A target that isn't one, or that the cluster or the experiment doesn't have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A parsed target; `text` is how it was written."""
+
+    text: str
+    role: str
+    lane: str | None = None
+    partition: int = 0
+    number: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Read a target; raises `TargetError` that says what is expected."""
+        match = _SYNTAX.fullmatch(text.strip())
+        if match is None:
+            raise TargetError(f"{text!r} is not a target: expected {EXPECTED}")
+        if match["lane_role"]:
+            return cls(text, match["lane_role"], match["lane"], int(match["partition"] or 0))
+        if match["numbered"]:
+            return cls(text, match["numbered"], number=int(match["number"]))
+        return cls(text, match["role"])
+
+    def check(self, *, brokers: int, zookeepers: int, lanes: Collection[str]) -> None:
+        """Raise `TargetError` if a cluster of this size with these lanes has no such target."""
+        if self.lane is not None and self.lane not in lanes:
+            raise TargetError(f"{self.text}: there is no lane {self.lane}; the lanes are {', '.join(sorted(lanes))}")
+        if self.number is not None:
+            count = brokers if self.role == "broker" else zookeepers
+            if not 1 <= self.number <= count:
+                raise TargetError(f"{self.text}: the cluster's {self.role}s are numbered 1 to {count}")
+
+    def resolve(self, cluster: ClusterControl, seed: int) -> tuple[NodeControl, ...]:
+        """The containers that hold this role now; raises `TargetError` when nobody does."""
+        chosen = random_numbers.Random(seed)
+        brokers = list(cluster.brokers.values())
+        if self.role == "zookeeper":
+            numbers = [self.number] if self.number is not None else list(cluster.zookeepers)
+            return tuple(cluster.zookeepers[number] for number in numbers)
+        if self.role == "broker":
+            assert self.number is not None
+            return (cluster.brokers[self.number],)
+        if self.role == "controller":
+            return (cluster.brokers[self._held(cluster.controller())],)
+        if self.role in _OF_A_LANE:
+            return (cluster.brokers[self._of_lane(cluster, chosen)],)
+        if self.role == "random":
+            return (chosen.choice(brokers),)
+        minority = (len(brokers) - 1) // 2
+        size = {"all": len(brokers), "minority": minority, "majority": len(brokers) - minority}[self.role]
+        return tuple(sorted(chosen.sample(brokers, size), key=lambda node: node.number))
+
+    def _of_lane(self, cluster: ClusterControl, chosen: random_numbers.Random) -> int:
+        assert self.lane is not None
+        leader = self._held(cluster.leader(self.lane, self.partition))
+        if self.role == "leader":
+            return leader
+        followers = [broker for broker in cluster.replicas(self.lane, self.partition) if broker != leader]
+        if not followers:
+            raise TargetError(f"{self.text}: the partition has no followers")
+        return chosen.choice(followers)
+
+    def _held(self, broker: int | None) -> int:
+        if broker is None:
+            raise TargetError(f"{self.text}: nobody holds this role at the moment")
+        return broker

@@ -1,0 +1,121 @@
+"""What clients are told of the cluster: topics, leaders, ISRs, the controller; and making topics.
+
+Every look asks the brokers afresh, with a short time-out: it is asked while they are being broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.waiting import wait_until
+
+METADATA_TIMEOUT = 2.0
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition as the metadata response describes it; `leader` is None while there is none."""
+
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+class ClusterAdmin:
+    """An admin client of the whole cluster, for the harness's own questions; close to no state."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._client = AdminClient(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "socket.timeout.ms": 10_000,
+                # Brokers are down on purpose: reconnect at once when they are back, and say nothing of it.
+                "reconnect.backoff.max.ms": 250,
+                "log_level": 0,
+            }
+        )
+
+    def create_topic(
+        self, topic: str, *, replica_assignment: Sequence[Sequence[int]], configs: Mapping[str, object]
+    ) -> None:
+        """Create a topic whose partition i stands on `replica_assignment[i]`, preferred leader first."""
+        new_topic = NewTopic(
+            topic,
+            num_partitions=len(replica_assignment),
+            replica_assignment=[list(replicas) for replicas in replica_assignment],
+            config={key: _text(value) for key, value in configs.items()},
+        )
+        try:
+            self._client.create_topics([new_topic], request_timeout=15)[topic].result()
+        except KafkaException as error:
+            raise ClusterFailure(f"topic {topic} could not be created: {error.args[0].str()}") from error
+
+    def partitions(self, topic: str) -> dict[int, PartitionState]:
+        """The topic's partitions; empty while the cluster doesn't know it or doesn't answer in time."""
+        metadata = self._metadata(topic)
+        if metadata is None or topic not in metadata.topics or metadata.topics[topic].error is not None:
+            return {}
+        return {number: _state(partition) for number, partition in metadata.topics[topic].partitions.items()}
+
+    def controller(self) -> int | None:
+        """The controller's broker id; None while there is none or nobody answers in time."""
+        metadata = self._metadata()
+        return metadata.controller_id if metadata is not None and metadata.controller_id >= 0 else None
+
+    def live_brokers(self) -> frozenset[int]:
+        """Ids of the brokers that are registered, as the cluster says."""
+        metadata = self._metadata()
+        return frozenset(metadata.brokers) if metadata is not None else frozenset()
+
+    def end_offsets(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """Each partition's end for a consumer (high watermark, read uncommitted)."""
+        asked = {TopicPartition(topic, number): _LATEST for number in partitions}
+        answers = self._client.list_offsets(asked, request_timeout=15)
+        return {partition.partition: future.result().offset for partition, future in answers.items()}
+
+    def await_leader(self, topic: str, partition: int, *, other_than: int | None = None, timeout: float = 30) -> int:
+        """Wait until the partition has a leader, if need be another than before; its broker id."""
+
+        def found() -> int | None:
+            state = self.partitions(topic).get(partition)
+            leads = state is not None and state.leader is not None and state.leader != other_than
+            return state.leader if state is not None and leads else None
+
+        what = f"a leader of {topic}-{partition}" + (f" other than broker {other_than}" if other_than else "")
+        return wait_until(found, what, timeout=timeout, seen=lambda: str(self.partitions(topic)))
+
+    def await_full_isr(self, topics: Sequence[str], *, timeout: float = 60) -> None:
+        """Wait until every replica of every partition is in its ISR and every partition has a leader."""
+
+        def lagging() -> list[str]:
+            return [
+                f"{topic}-{number} {state}"
+                for topic in topics
+                for number, state in (self.partitions(topic) or {-1: PartitionState(None, (), ())}).items()
+                if state.leader is None or set(state.isr) != set(state.replicas)
+            ]
+
+        what = f"all replicas of {len(topics)} topics to be in sync"
+        wait_until(lambda: not lagging(), what, timeout=timeout, interval=0.1, seen=lambda: "; ".join(lagging()[:5]))
+
+    def _metadata(self, topic: str | None = None) -> Any | None:
+        try:
+            return self._client.list_topics(topic, timeout=METADATA_TIMEOUT)
+        except KafkaException:
+            return None
+
+
+def _state(partition: Any) -> PartitionState:
+    leader = partition.leader if partition.leader >= 0 else None
+    return PartitionState(leader, tuple(partition.replicas), tuple(partition.isrs))
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
