@@ -1,0 +1,139 @@
+"""Run directories for tests: a few rows written out, with every default filled in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_chaos.reference_model.anomalies import Anomaly
+from kafka_chaos.verification.contract import TABLES
+
+ARROW = {"string": pa.string(), "int32": pa.int32(), "int64": pa.int64()}
+
+
+def arrow_schema(table: str) -> pa.Schema:
+    return pa.schema([(column.name, ARROW[column.type]) for column in TABLES[table]])
+
+
+def prediction(lanes: Iterable[str], **statuses: str) -> dict[str, Any]:
+    """Every anomaly forbidden in every lane, but for those named."""
+    answers = {anomaly.value: {"status": statuses.get(anomaly.value, "forbidden"), "why": []} for anomaly in Anomaly}
+    return {"format_version": 1, "lanes": {lane: {"anomalies": answers} for lane in lanes}}
+
+
+@dataclass
+class Rows:
+    """Rows of a run, one lane unless said otherwise; times are counted up where they are not given."""
+
+    lanes: list[dict[str, Any]] = field(default_factory=lambda: [{"lane": "a"}])
+    produced: list[dict[str, Any]] = field(default_factory=list)
+    consumed: list[dict[str, Any]] = field(default_factory=list)
+    log: list[dict[str, Any]] | None = field(default_factory=list)
+    replicas: list[dict[str, Any]] | None = None
+    events: list[dict[str, Any]] | None = None
+    checkpoints: dict[str, Any] | None = None
+    prediction: dict[str, Any] | None = None
+    clock: int = 1000
+
+    def tick(self) -> int:
+        self.clock += 1000
+        return self.clock
+
+    def send(
+        self,
+        seq: int,
+        offset: int | None,
+        outcome: str = "ok",
+        *,
+        lane: str = "a",
+        producer_id: int = 0,
+        partition: int = 0,
+    ) -> Rows:
+        begin = self.tick()
+        self.produced.append(
+            {
+                "lane": lane,
+                "producer_id": producer_id,
+                "seq": seq,
+                "partition": partition,
+                "offset": offset,
+                "invoke_ns": begin,
+                "complete_ns": begin + 500,
+                "outcome": outcome,
+            }
+        )
+        return self
+
+    def read(
+        self,
+        offset: int,
+        seq: int,
+        *,
+        lane: str = "a",
+        consumer: str = "c0",
+        partition: int = 0,
+        producer_id: int = 0,
+    ) -> Rows:
+        row = {"lane": lane, "consumer": consumer, "partition": partition, "offset": offset}
+        self.consumed.append({**row, "producer_id": producer_id, "seq": seq, "poll_ns": self.tick()})
+        return self
+
+    def store(self, offset: int, seq: int, *, lane: str = "a", partition: int = 0, producer_id: int = 0) -> Rows:
+        assert self.log is not None
+        row = {"lane": lane, "partition": partition, "offset": offset}
+        self.log.append({**row, "producer_id": producer_id, "seq": seq})
+        return self
+
+    def all(self, offset: int, seq: int, **where: Any) -> Rows:
+        """Acknowledged, read and stored at `offset`."""
+        self.send(seq, offset, **where).read(offset, seq, **where)
+        return self if self.log is None else self.store(offset, seq, **where)
+
+    def replica(
+        self, broker: int, offset: int, seq: int, *, epoch: int = 0, lane: str = "a", partition: int = 0
+    ) -> Rows:
+        if self.replicas is None:
+            self.replicas = []
+        row = {"lane": lane, "partition": partition, "broker": broker, "offset": offset}
+        self.replicas.append({**row, "leader_epoch": epoch, "producer_id": 0, "seq": seq})
+        return self
+
+    def event(self, type: str, /, **fields: Any) -> Rows:
+        if self.events is None:
+            self.events = []
+        self.events.append({"ts_ns": fields.pop("ts_ns", None) or self.tick(), "type": type, **fields})
+        return self
+
+    def write(self, folder: Path, *, files: int = 1) -> Path:
+        """Write the run directory, the rows of each table dealt out to `files` files in turn."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "lanes.json", {"format_version": 1, "lanes": self.lanes})
+        names = [lane["lane"] for lane in self.lanes]
+        write_json(folder / "prediction.json", self.prediction or prediction(names))
+        for table in TABLES:
+            rows = getattr(self, table)
+            if rows is not None:
+                write_table(folder / table, table, rows, files=files)
+        if self.events is not None:
+            text = "".join(json.dumps(event) + "\n" for event in self.events)
+            (folder / "events.jsonl").write_text(text)
+        if self.checkpoints is not None:
+            write_json(folder / "checkpoints.json", self.checkpoints)
+        return folder
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(document))
+
+
+def write_table(folder: Path, table: str, rows: list[dict[str, Any]], *, files: int = 1) -> None:
+    folder.mkdir(exist_ok=True)
+    for index in range(files):
+        part = pa.Table.from_pylist(rows[index::files], schema=arrow_schema(table))
+        pq.write_table(part, folder / f"part-{index:05d}.parquet")

@@ -1,0 +1,82 @@
+"""`verify`: one run directory in, findings and a verdict out.
+
+Guarantee: bad input raises `RunDirectoryError` before anything is written; findings/ and verdict.json appear
+whole or not at all, and verdict.json last, so that where it exists the findings beside it are its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.verification.judge import LaneFacts, judge, not_judged
+from kafka_chaos.verification.result import LaneVerdict, Observation, RunVerdict
+from kafka_chaos.verification.run_directory import RunDirectory, open_run
+from kafka_chaos.verification.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def verify(run_dir: str | Path, *, spark: SparkSession | None = None, write: bool = True) -> RunVerdict:
+    """Judge the run directory `run_dir` and, unless `write` is false, leave findings/ and verdict.json in it.
+
+    `spark`: a session to use; default, the process's own (`spark_session`). Raises `RunDirectoryError` for
+    input outside the contract and `SparkUnavailableError` where no session can be had.
+    """
+    started = time.perf_counter()
+    run = open_run(run_dir)
+    predictions = {lane.lane: _prediction(run, lane) for lane in run.lanes}
+    session = spark or spark_session()
+    from kafka_chaos.verification import evidence, findings, output
+
+    with evidence.tuned(session, sum(run.rows.values())):
+        frames = evidence.read(session, run)
+        facts = evidence.gather_facts(run, frames)
+        evidence.require_unique_identities(run, frames)
+        skipped = {lane.lane: not_judged(run, lane, facts.get(lane.lane, LaneFacts())) for lane in run.lanes}
+        with findings.find(session, run, frames, facts, skipped) as cases:
+            observed = cases.observations()
+            lanes = tuple(
+                judge(
+                    run,
+                    lane,
+                    facts.get(lane.lane, LaneFacts()),
+                    predictions[lane.lane],
+                    _of_lane(observed, lane.lane),
+                )
+                for lane in run.lanes
+            )
+            verdict = RunVerdict(
+                run_dir=run.path,
+                verdict=_merged(lanes),
+                lanes=lanes,
+                seconds=time.perf_counter() - started,
+            )
+            if write:
+                output.write(run.path, cases.rows if observed else None, verdict)
+    return verdict
+
+
+def _of_lane(observed: Mapping[tuple[str, Anomaly], Observation], lane: str) -> dict[Anomaly, Observation]:
+    return {anomaly: seen for (name, anomaly), seen in observed.items() if name == lane}
+
+
+def _merged(lanes: tuple[LaneVerdict, ...]) -> Verdict:
+    return reduce(Verdict.merge, (lane.verdict for lane in lanes), Verdict.CONFORMS)
+
+
+def _prediction(run: RunDirectory, lane: Lane) -> dict[Anomaly, Status]:
+    """The lane's statuses from prediction.json; what it does not say, the model is asked from lanes.json."""
+    given = run.predictions.get(lane.lane, {})
+    if all(anomaly in given for anomaly in Anomaly):
+        return dict(given)
+    from kafka_chaos.reference_model import predict_cached
+
+    computed = predict_cached(lane).anomalies
+    return {anomaly: given.get(anomaly) or Status(computed[anomaly].status) for anomaly in Anomaly}

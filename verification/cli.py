@@ -1,0 +1,100 @@
+"""`kafka-chaos verify DIR…`: run directories in, a table per run out, the worst verdict as the exit code.
+
+Guarantee: PySpark is imported only once the arguments have been accepted; bad input exits 64 with one sentence
+that names the file and the column, a missing Java 3, and neither leaves anything half-written.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.verification.contract import RunDirectoryError
+from kafka_chaos.verification.result import LaneVerdict, RunVerdict
+from kafka_chaos.verification.session import DEFAULT_MASTER, SparkUnavailableError, spark_session
+
+EXIT_CODES = {Verdict.CONFORMS: 0, Verdict.VIOLATION: 1, Verdict.UNKNOWN: 2}
+EXIT_ENVIRONMENT = 3
+EXIT_USAGE = 64
+_STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNKNOWN: "yellow"}
+
+
+@click.command("verify")
+@click.argument("run_dirs", metavar="DIR…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--spark-master", metavar="MASTER", default=DEFAULT_MASTER, show_default=True, help="Any Spark master.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run, as in verdict.json.")
+@click.option("--quiet", is_flag=True, help="Print nothing; the exit code and verdict.json tell.")
+def verify_command(run_dirs: tuple[Path, ...], spark_master: str, as_json: bool, quiet: bool) -> None:
+    """Verify run directories against what was predicted for them, all in one Spark session.
+
+    Writes findings/ and verdict.json into each. Exit code: the worst of 0 conforms, 2 unknown, 1 violation;
+    3 if Spark cannot start, 64 for a run directory that breaks the contract (the others are not verified).
+    """
+    from kafka_chaos.verification.run_directory import open_run
+
+    try:
+        for run_dir in run_dirs:
+            open_run(run_dir)
+        session = spark_session(master=spark_master)
+        from kafka_chaos.verification.checker import verify
+
+        merged = Verdict.CONFORMS
+        for run_dir in run_dirs:
+            verdict = verify(run_dir, spark=session)
+            merged = merged.merge(verdict.verdict)
+            if as_json:
+                click.echo(json.dumps({"run_dir": str(run_dir), **verdict.to_json()}))
+            elif not quiet:
+                print_verdict(verdict)
+    except RunDirectoryError as error:
+        _fail(str(error), EXIT_USAGE)
+    except SparkUnavailableError as error:
+        _fail(str(error), EXIT_ENVIRONMENT)
+    sys.exit(EXIT_CODES[merged])
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    click.echo(f"kafka-chaos: {message}", err=True)
+    sys.exit(code)
+
+
+def print_verdict(verdict: RunVerdict) -> None:
+    """A table of the run on the terminal: lane by lane what was predicted, observed and concluded."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=f"{verdict.run_dir}  ({verdict.seconds:.1f} s)", title_justify="left")
+    table.add_column("lane", no_wrap=True)
+    for heading in ("produced", "acknowledged", "consumed"):
+        table.add_column(heading, justify="right")
+    for heading in ("observed (predicted)", "verdict"):
+        table.add_column(heading)
+    for lane in verdict.lanes:
+        table.add_row(
+            lane.lane,
+            *(f"{number:,}" for number in (lane.produced, lane.acknowledged, lane.consumed)),
+            describe_observed(lane),
+            Text(lane.verdict.value, style=_STYLES[lane.verdict]),
+        )
+    console = Console()
+    console.print(table)
+    for lane in verdict.lanes:
+        for reason in lane.reasons:
+            console.print(f"  {lane.lane}: {reason}", markup=False, highlight=False)
+    console.print(Text(verdict.verdict.value, style=_STYLES[verdict.verdict]))
+
+
+def describe_observed(lane: LaneVerdict) -> str:
+    """What was found in a lane, with its status; and what was required and is missing."""
+    parts = []
+    for anomaly in Anomaly:
+        count, status = lane.count(anomaly), lane.predicted[anomaly]
+        if count or (count == 0 and status == Status.REQUIRED):
+            parts.append(f"{anomaly} {count:,} ({status})")
+    return "\n".join(parts) or "nothing"

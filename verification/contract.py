@@ -1,0 +1,139 @@
+"""The tables of a run directory, as verification accepts them: every column's name, type and nullability.
+
+Guarantee: what passes `check_parquet` can be read by Spark under the explicit schema of `schemas.py` without a
+silent null column, a silent cast or a late failure. Everything else is refused by file and column.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+class RunDirectoryError(ValueError):
+    """A run directory that breaks the contract: `path` is the file at fault, `column` the column or key.
+
+    Raised before anything is written. `problem` says what was found and what was expected.
+    """
+
+    def __init__(self, path: str | Path, problem: str, *, column: str | None = None) -> None:
+        self.path = str(path)
+        self.column = column
+        self.problem = problem
+        place = self.path if column is None else f"{self.path}: {column}"
+        super().__init__(f"{place}: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the contract. `type` is string, int32 or int64; a nullable column may be missing."""
+
+    name: str
+    type: str
+    nullable: bool = False
+
+
+def _columns(specification: str) -> tuple[Column, ...]:
+    columns = []
+    for part in specification.split(","):
+        name, kind = part.split()
+        columns.append(Column(name, kind.removesuffix("?"), kind.endswith("?")))
+    return tuple(columns)
+
+
+PRODUCED = _columns(
+    "lane string, producer_id int32, seq int64, key string?, partition int32?, offset int64?, "
+    "invoke_ns int64, complete_ns int64?, outcome string, error string?"
+)
+CONSUMED = _columns(
+    "lane string, consumer string, partition int32, offset int64, producer_id int32, seq int64, "
+    "leader_epoch int32?, poll_ns int64"
+)
+LOG = _columns("lane string, partition int32, offset int64, producer_id int32, seq int64, key string?")
+REPLICAS = _columns(
+    "lane string, partition int32, broker int32, offset int64, leader_epoch int32, producer_id int32, seq int64"
+)
+FINDINGS = _columns(
+    "lane string, anomaly string, partition int32?, offset int64?, producer_id int32?, seq int64?, cause string?"
+)
+TABLES = {"produced": PRODUCED, "consumed": CONSUMED, "log": LOG, "replicas": REPLICAS}
+OUTCOMES = ("ok", "fail", "info")
+
+_PHYSICAL = {"string": "BYTE_ARRAY", "int32": "INT32", "int64": "INT64"}
+
+
+def check_parquet(path: Path, table: str) -> int:
+    """Check one Parquet file's footer against the contract of `table`; return its number of rows.
+
+    Raises `RunDirectoryError` for a truncated file, a missing, misnamed or unknown column, a wrong type and
+    nulls in a column that may hold none.
+    """
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowInvalid
+
+    try:
+        with pq.ParquetFile(path) as file:
+            metadata = file.metadata
+    except (ArrowInvalid, OSError) as error:
+        raise RunDirectoryError(path, f"not a whole Parquet file ({_first_line(error)})") from error
+    found = {metadata.schema.column(i).path: metadata.schema.column(i) for i in range(metadata.num_columns)}
+    _check_names(path, table, list(found))
+    for column in TABLES[table]:
+        if column.name in found:
+            _check_type(path, column, found[column.name])
+    _check_nulls(path, table, metadata)
+    return int(metadata.num_rows)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _check_names(path: Path, table: str, found: list[str]) -> None:
+    names = [column.name for column in TABLES[table]]
+    unknown = [name for name in found if name not in names]
+    missing = [column for column in TABLES[table] if column.name not in found]
+    for column in missing:
+        if not column.nullable:
+            close = difflib.get_close_matches(column.name, unknown, n=1)
+            hint = f"; is {close[0]!r} meant for it?" if close else ""
+            raise RunDirectoryError(
+                path, f"missing, expected {column.type} in every file of {table}/{hint}", column=column.name
+            )
+    if unknown and missing:
+        # A misnamed nullable column would otherwise read as all null, and its evidence be lost in silence.
+        close = difflib.get_close_matches(unknown[0], [column.name for column in missing], n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        known = ", ".join(names)
+        raise RunDirectoryError(path, f"not a column of {table}/ ({known}){hint}", column=unknown[0])
+
+
+def _check_type(path: Path, column: Column, found: Any) -> None:
+    logical = found.logical_type.type
+    fits = found.physical_type == _PHYSICAL[column.type] and found.max_repetition_level == 0
+    if column.type == "string":
+        fits = fits and logical in {"STRING", "ENUM"}
+    else:
+        width = 32 if column.type == "int32" else 64
+        plain = logical == "NONE"
+        signed = logical == "INT" and f'"bitWidth": {width}' in found.logical_type.to_json()
+        fits = fits and (plain or (signed and '"isSigned": true' in found.logical_type.to_json()))
+    if not fits:
+        shown = found.physical_type if logical == "NONE" else f"{found.physical_type} ({found.logical_type})"
+        raise RunDirectoryError(path, f"has type {shown}, expected {column.type}", column=column.name)
+
+
+def _check_nulls(path: Path, table: str, metadata: Any) -> None:
+    strict = {column.name for column in TABLES[table] if not column.nullable}
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(index)
+            if chunk.path_in_schema not in strict:
+                continue
+            statistics = chunk.statistics
+            if statistics is not None and statistics.has_null_count and statistics.null_count:
+                raise RunDirectoryError(
+                    path, f"{statistics.null_count} null values, expected none", column=chunk.path_in_schema
+                )

@@ -1,0 +1,197 @@
+"""Reading a run directory's tables into Spark, and the facts about them that judging needs.
+
+Guarantee: every table is read under its explicit schema and only with the columns that are needed; a row of a
+lane that lanes.json does not name, an unknown outcome and an identity produced twice are refused by file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
+
+from kafka_chaos.verification import schemas
+from kafka_chaos.verification.contract import OUTCOMES, RunDirectoryError
+from kafka_chaos.verification.history import OK, local_frame, outcome_code
+from kafka_chaos.verification.judge import LaneFacts, PartitionFacts
+from kafka_chaos.verification.run_directory import RunDirectory
+from kafka_chaos.verification.schemas import IDENTITY, POSITION
+
+ROWS_PER_SHUFFLE_PARTITION = 2_000_000
+
+ENDS = StructType(
+    [
+        StructField("lane", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("read_end", LongType()),
+        StructField("end_reached", BooleanType()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """The tables as DataFrames; `log`, `replicas` and `reports` are None where the run has none."""
+
+    produced: DataFrame
+    consumed: DataFrame
+    log: DataFrame | None
+    replicas: DataFrame | None
+    reports: DataFrame | None
+
+
+@contextmanager
+def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
+    """Shuffle partitions by the size of the history, for as long as the block runs."""
+    key = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(key)
+    parallel = spark.sparkContext.defaultParallelism
+    wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
+    partitions = 1 if rows < 200_000 else parallel * max(1, -(-wanted // parallel))
+    spark.conf.set(key, str(partitions))
+    try:
+        yield
+    finally:
+        spark.conf.set(key, before or "200")
+
+
+def read(spark: SparkSession, run: RunDirectory) -> Frames:
+    """The run's tables, lazily, under their explicit schemas."""
+
+    def table(name: str, schema: StructType, columns: tuple[str, ...]) -> DataFrame:
+        files = [str(file) for file in run.files[name]]
+        if not files:
+            return local_frame(spark, schema, []).select(*columns)
+        return spark.read.schema(schema).parquet(*files).select(*columns)
+
+    reports = None
+    if run.reports_high_watermarks:
+        lines = spark.read.schema(schemas.HIGH_WATERMARKS).json(str(run.path / "events.jsonl"))
+        reports = lines.where(F.col("type") == "high_watermark")
+    return Frames(
+        produced=table(
+            "produced",
+            schemas.PRODUCED,
+            (*IDENTITY, "partition", "offset", "outcome", "complete_ns"),
+        ),
+        consumed=table("consumed", schemas.CONSUMED, tuple(schemas.POLLS.names)),
+        log=table("log", schemas.LOG, (*POSITION, "producer_id", "seq")) if run.has_log else None,
+        replicas=table("replicas", schemas.REPLICAS, tuple(schemas.REPLICAS.names)) if run.files["replicas"] else None,
+        reports=reports,
+    )
+
+
+def gather_facts(run: RunDirectory, frames: Frames) -> dict[str, LaneFacts]:
+    """Counts and ends per lane and partition, in one job. Raises `RunDirectoryError` for stray values."""
+    rows = _facts(frames).collect()
+    lanes = {lane.lane for lane in run.lanes}
+    partitions: dict[str, dict[int | None, PartitionFacts]] = {}
+    for row in rows:
+        if row.lane not in lanes:
+            _refuse_lane(run, row.lane)
+        if row.bad_outcomes:
+            _refuse_outcome(run, frames)
+        partitions.setdefault(row.lane, {})[row.partition] = PartitionFacts(
+            produced=row.produced,
+            acknowledged=row.acknowledged,
+            consumed=row.consumed,
+            stored=row.stored,
+            unplaced_acknowledgements=row.unplaced_acknowledgements,
+            first_acknowledged_ns=row.first_acknowledged_ns,
+            acknowledged_end=row.acknowledged_end,
+            read_end=row.read_end,
+            log_end=row.log_end,
+        )
+    return {lane: LaneFacts(places) for lane, places in partitions.items()}
+
+
+def _facts(frames: Frames) -> DataFrame:
+    nothing, no_code = F.lit(None).cast("bigint"), F.lit(None).cast("int")
+
+    def narrow(table: DataFrame, source: str, code: Column, stamp: Column) -> DataFrame:
+        return table.select(
+            "lane",
+            "partition",
+            "offset",
+            F.lit(source).alias("source"),
+            code.alias("outcome"),
+            stamp.alias("stamp"),
+        )
+
+    rows = narrow(frames.produced, "p", outcome_code(), F.col("complete_ns")).union(
+        narrow(frames.consumed, "c", no_code, nothing)
+    )
+    if frames.log is not None:
+        rows = rows.union(narrow(frames.log, "l", no_code, nothing))
+    produced, consumed, stored = (F.col("source") == source for source in "pcl")
+    ok = F.coalesce(produced & (F.col("outcome") == OK), F.lit(False))
+    offset = F.col("offset")
+
+    def count(condition: Column, name: str) -> Column:
+        return F.sum(F.when(condition, F.lit(1)).otherwise(F.lit(0))).alias(name)
+
+    unplaced = ok & (offset.isNull() | F.col("partition").isNull())
+    return rows.groupBy("lane", "partition").agg(
+        count(produced, "produced"),
+        count(ok, "acknowledged"),
+        count(consumed, "consumed"),
+        count(stored, "stored"),
+        count(unplaced, "unplaced_acknowledgements"),
+        count(produced & F.col("outcome").isNull(), "bad_outcomes"),
+        F.min(F.when(ok, F.col("stamp"))).alias("first_acknowledged_ns"),
+        F.max(F.when(ok, offset)).alias("acknowledged_end"),
+        F.max(F.when(consumed, offset)).alias("read_end"),
+        F.max(F.when(stored, offset)).alias("log_end"),
+    )
+
+
+def ends(spark: SparkSession, facts: dict[str, LaneFacts], *, final_log: bool) -> DataFrame:
+    """ENDS: per partition the highest offset read, and whether some consumer read the partition to its end."""
+    rows = [
+        (lane, partition, partition_facts.read_end, partition_facts.end_reached(final_log=final_log))
+        for lane, lane_facts in facts.items()
+        for partition, partition_facts in lane_facts.partitions.items()
+        if partition is not None
+    ]
+    return local_frame(spark, ENDS, rows)
+
+
+def require_unique_identities(run: RunDirectory, frames: Frames) -> None:
+    """Raise `RunDirectoryError` if produced/ holds an identity twice."""
+    twice = frames.produced.groupBy(*IDENTITY).count().where(F.col("count") > 1).limit(1).collect()
+    if twice:
+        refuse_duplicate_identity(run, frames, twice[0].lane, twice[0].producer_id, twice[0].seq)
+
+
+def refuse_duplicate_identity(run: RunDirectory, frames: Frames, lane: str, producer_id: int, seq: int) -> NoReturn:
+    """Raise the error for an identity that produced/ holds twice, naming the files."""
+    same = (F.col("lane") == lane) & (F.col("producer_id") == producer_id) & (F.col("seq") == seq)
+    files = sorted({row[0] for row in frames.produced.where(same).select(F.input_file_name()).collect()})
+    names = " and ".join(file.rsplit("/", 1)[-1] for file in files)
+    problem = f"lane {lane!r}, producer_id {producer_id}, seq {seq} is there twice, in {names}"
+    raise RunDirectoryError(run.path / "produced" / files[0].rsplit("/", 1)[-1], problem, column="seq")
+
+
+def _refuse_lane(run: RunDirectory, lane: str) -> NoReturn:
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    for table in ("produced", "consumed", "log"):
+        for file in run.files[table]:
+            column = pq.read_table(file, columns=["lane"]).column("lane")
+            if pc.any(pc.equal(column, lane)).as_py():
+                known = ", ".join(entry.lane for entry in run.lanes)
+                raise RunDirectoryError(file, f"{lane!r} is not in lanes.json ({known})", column="lane")
+    raise RunDirectoryError(run.path, f"{lane!r} is not in lanes.json", column="lane")
+
+
+def _refuse_outcome(run: RunDirectory, frames: Frames) -> NoReturn:
+    bad = frames.produced.where(~F.col("outcome").isin(*OUTCOMES) | F.col("outcome").isNull())
+    row = bad.select(F.input_file_name().alias("file"), "outcome").limit(1).collect()[0]
+    file = run.path / "produced" / row.file.rsplit("/", 1)[-1]
+    raise RunDirectoryError(file, f"{row.outcome!r}, expected one of {', '.join(OUTCOMES)}", column="outcome")

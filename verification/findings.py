@@ -1,0 +1,140 @@
+"""All anomalies of a run, found and counted: the tables go in, CASES and observations come out.
+
+Guarantee: an anomaly that is not judged in a lane yields no case there; the counts are the sums over the very
+rows that are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from kafka_chaos.reference_model.anomalies import Anomaly
+from kafka_chaos.verification import anomalies, evidence, history
+from kafka_chaos.verification.evidence import Frames
+from kafka_chaos.verification.judge import LaneFacts
+from kafka_chaos.verification.result import Observation
+from kafka_chaos.verification.run_directory import RunDirectory
+from kafka_chaos.verification.schemas import POSITION
+
+EXAMPLES = 5
+
+_BOUNDS = StructType(
+    [
+        StructField("lane", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("high_watermark", LongType()),
+    ]
+)
+_EPOCHS = StructType(
+    [
+        StructField("lane", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("epoch", IntegerType()),
+        StructField("start_offset", LongType()),
+        StructField("end_offset", LongType()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """CASES of a whole run, held so that counting and writing do not find them twice."""
+
+    rows: DataFrame
+
+    def observations(self) -> dict[tuple[str, Anomaly], Observation]:
+        """Count and first examples per lane and anomaly; what was not found is absent."""
+        order = Window.partitionBy("lane", "anomaly").orderBy("partition", "offset", "producer_id", "seq")
+        counts = self.rows.groupBy("lane", "anomaly").agg(F.sum("units").alias("count")).collect()
+        if not counts:
+            return {}
+        ranked = self.rows.withColumn("rank", F.row_number().over(order)).where(F.col("rank") <= EXAMPLES)
+        examples: dict[tuple[str, str], list[dict[str, int | None]]] = {}
+        for row in ranked.orderBy("lane", "anomaly", "rank").collect():
+            example = {name: row[name] for name in ("partition", "offset", "producer_id", "seq")}
+            examples.setdefault((row.lane, row.anomaly), []).append(example)
+        return {
+            (row.lane, Anomaly(row.anomaly)): Observation(row["count"], tuple(examples[row.lane, row.anomaly]))
+            for row in counts
+        }
+
+
+@contextmanager
+def find(
+    spark: SparkSession,
+    run: RunDirectory,
+    frames: Frames,
+    facts: Mapping[str, LaneFacts],
+    skipped: Mapping[str, Mapping[Anomaly, str]],
+) -> Iterator[Cases]:
+    """The run's CASES, for as long as the block runs."""
+    ends = evidence.ends(spark, dict(facts), final_log=run.has_log)
+    seen = history.sightings(frames.produced, frames.consumed, frames.log, ends).persist()
+    records = history.records(seen).persist()
+    cases = _all_cases(spark, run, frames, seen, records, skipped).persist()
+    try:
+        yield Cases(cases)
+    finally:
+        for frame in (cases, records, seen):
+            frame.unpersist()
+
+
+def _all_cases(
+    spark: SparkSession,
+    run: RunDirectory,
+    frames: Frames,
+    seen: DataFrame,
+    records: DataFrame,
+    skipped: Mapping[str, Mapping[Anomaly, str]],
+) -> DataFrame:
+    polls = history.polls(frames.consumed, seen)
+    held = seen.where(F.col("in_log") & F.col("outcome").isNotNull())
+    held = held.groupBy(*POSITION).agg(F.max(F.struct("producer_id", "seq")).alias("who"))
+    held = held.select(*POSITION, "who.*")
+    undecodable = history.undecodable(frames.consumed, frames.log)
+    log, replicas, reports, final_log = frames.log, frames.replicas, frames.reports, run.has_log
+    finders: dict[Anomaly, Callable[[], DataFrame]] = {
+        Anomaly.LOST_WRITE: lambda: anomalies.lost_write(records, final_log=final_log),
+        Anomaly.DUPLICATE: lambda: anomalies.duplicate(records),
+        Anomaly.FALSE_FAILURE: lambda: anomalies.false_failure(records),
+        Anomaly.PHANTOM: lambda: anomalies.phantom(seen, undecodable),
+        Anomaly.INCONSISTENT_OFFSET: lambda: anomalies.inconsistent_offset(seen),
+        Anomaly.REORDERED: lambda: anomalies.reordered(seen),
+        Anomaly.UNSEEN: lambda: anomalies.unseen(records, final_log=final_log),
+        Anomaly.NONMONOTONIC_POLL: lambda: anomalies.nonmonotonic_poll(polls),
+        Anomaly.SKIPPED_POLL: lambda: anomalies.skipped_poll(polls, frames.consumed, held),
+    }
+    if log is not None:
+        finders[Anomaly.OFFSET_MISMATCH] = lambda: anomalies.offset_mismatch(records)
+        finders[Anomaly.TRUNCATED_READ] = lambda: anomalies.truncated_read(records)
+        finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(log)
+    if replicas is not None:
+        bounds = [(*place, mark) for place, mark in run.high_watermarks.items()]
+        limits = history.local_frame(spark, _BOUNDS, bounds)
+        finders[Anomaly.REPLICA_DIVERGENCE] = lambda: anomalies.replica_divergence(replicas, limits)
+    if reports is not None:
+        finders[Anomaly.HIGH_WATERMARK_REGRESSION] = lambda: anomalies.high_watermark_regression(reports)
+    found = []
+    for anomaly, finder in finders.items():
+        exempt = [lane for lane, reasons in skipped.items() if anomaly in reasons]
+        if len(exempt) < len(run.lanes):
+            found.append(finder().where(~F.col("lane").isin(exempt)) if exempt else finder())
+    cases = reduce(DataFrame.unionByName, found)
+    if run.epochs:
+        cases = anomalies.with_leader_epochs(cases, history.local_frame(spark, _EPOCHS, _epoch_rows(run)))
+    return cases
+
+
+def _epoch_rows(run: RunDirectory) -> list[tuple[str, int, int, int, int | None]]:
+    rows: list[tuple[str, int, int, int, int | None]] = []
+    for (lane, partition), chain in run.epochs.items():
+        ends: list[int | None] = [*(start for _, start in chain[1:]), None]
+        rows += [(lane, partition, epoch, start, end) for (epoch, start), end in zip(chain, ends, strict=True)]
+    return rows

@@ -1,0 +1,94 @@
+"""What verification concludes: counts, examples and verdicts per lane, as in verdict.json.
+
+Guarantee: `to_json` is the whole of the result; a count that is absent there is 0, and an anomaly that was not
+judged is in `not_judged` and never in `anomalies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """How often an anomaly was found in a lane, in its own unit, and the first few cases."""
+
+    count: int = 0
+    examples: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LaneVerdict:
+    """One lane's result. `reasons` says in words why the verdict is not `conforms`."""
+
+    lane: str
+    verdict: Verdict
+    produced: int
+    acknowledged: int
+    consumed: int
+    predicted: Mapping[Anomaly, Status]
+    observed: Mapping[Anomaly, Observation]
+    not_judged: Mapping[Anomaly, str]
+    reasons: tuple[str, ...] = ()
+
+    def count(self, anomaly: Anomaly) -> int | None:
+        """The anomaly's count, or None where it was not judged."""
+        if anomaly in self.not_judged:
+            return None
+        return self.observed.get(anomaly, Observation()).count
+
+    def to_json(self) -> dict[str, Any]:
+        """This lane's entry of verdict.json."""
+        shown = {
+            anomaly: self.observed.get(anomaly, Observation())
+            for anomaly in Anomaly
+            if self.count(anomaly) or (self.count(anomaly) == 0 and self.predicted[anomaly] == Status.REQUIRED)
+        }
+        return {
+            "lane": self.lane,
+            "verdict": self.verdict.value,
+            "produced": self.produced,
+            "acknowledged": self.acknowledged,
+            "consumed": self.consumed,
+            "anomalies": {
+                anomaly.value: {
+                    "count": seen.count,
+                    "status": self.predicted[anomaly].value,
+                    "examples": [dict(example) for example in seen.examples],
+                }
+                for anomaly, seen in shown.items()
+            },
+            "not_judged": {anomaly.value: reason for anomaly, reason in self.not_judged.items()},
+            "predicted": {anomaly.value: status.value for anomaly, status in self.predicted.items()},
+            "reasons": list(self.reasons),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunVerdict:
+    """The result of one run directory: the lanes' verdicts merged, violation > unknown > conforms."""
+
+    run_dir: Path
+    verdict: Verdict
+    lanes: tuple[LaneVerdict, ...]
+    seconds: float = field(default=0.0, compare=False)
+
+    def lane(self, name: str) -> LaneVerdict:
+        """The verdict of the lane of that name; KeyError if there is none."""
+        for lane in self.lanes:
+            if lane.lane == name:
+                return lane
+        raise KeyError(name)
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of verdict.json."""
+        return {
+            "format_version": 1,
+            "verdict": self.verdict.value,
+            "lanes": [lane.to_json() for lane in self.lanes],
+        }
