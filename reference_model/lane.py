@@ -48,7 +48,8 @@ class Lane:
     faults: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _require(isinstance(self.lane, str) and bool(self.lane), "lane", self.lane, "a non-empty name")
+        name: object = self.lane
+        _require(isinstance(name, str) and name != "", "lane", name, "a non-empty name")
         for key in ("partitions", "replication_factor", "min_insync_replicas", "max_in_flight"):
             value = getattr(self, key)
             is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
@@ -73,9 +74,7 @@ class Lane:
         )
         if self.idempotence:
             _require(self.acks == "all", "idempotence", self.idempotence, "acks=all beside it (KIP-98)")
-            _require(
-                self.max_in_flight <= 5, "max_in_flight", self.max_in_flight, "at most 5 with idempotence"
-            )
+            _require(self.max_in_flight <= 5, "max_in_flight", self.max_in_flight, "at most 5 with idempotence")
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Lane:

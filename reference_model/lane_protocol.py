@@ -1,0 +1,313 @@
+"""What brokers, producer and consumers of a lane do of themselves: one action, one function.
+
+Each function yields every way its action can be taken in a state, as (action, next state). Sources: Kafka's
+documentation ("Replication", producer and topic configurations), KIP-101, KIP-279, KIP-320 (truncation and
+fencing by leader epoch), KIP-98 and KIP-360 (idempotence), KIP-679 (defaults).
+
+Left out here: when a LeaderAndIsr request arrives (a live broker hears of an election at once; a zombie is the
+one that does not), the delay of the high watermark (a leader knows it as soon as it holds), preferred leader
+election and reassignment (a clean move of the leader, as in a controlled shutdown), transactions, compaction
+and retention. `explore` looks into the first two in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.reference_model.lane_state import (
+    DOWN,
+    FOLLOWER,
+    FROZEN_LEADER,
+    INFO,
+    LEADER,
+    NEW,
+    NO_PENDING,
+    NOWHERE,
+    OK,
+    RETRY,
+    SHORT,
+    SOLE,
+    WAITING,
+    ZOMBIE,
+    LaneState,
+    Record,
+    Replica,
+    entry,
+    high_watermark,
+    isr_size,
+    read_bit,
+    replace_at,
+    replace_record,
+)
+
+
+class Action(NamedTuple):
+    """One step: its name, the broker (index into the state's replicas) and the record it concerns, if any."""
+
+    name: str
+    broker: int = -1
+    record: int = -1
+    detail: str = ""
+    from_socket: bool = False
+
+
+Step = tuple[Action, LaneState]
+
+
+def observe(state: LaneState) -> LaneState:
+    """Let consumers read all that any broker shows them: below the high watermark of whoever takes itself for
+    the leader.
+
+    Reading changes nothing else, so reading at once reaches every anomaly that reading later would.
+    """
+    reads = state.reads
+    for replica in state.replicas:
+        if replica.role == LEADER:
+            visible = high_watermark(state.replicas)
+        elif replica.role == ZOMBIE and replica.believed_isr == SOLE:
+            visible = len(replica.log)
+        else:
+            continue
+        for offset in range(visible):
+            reads |= read_bit(replica.log[offset] & 1, offset)
+    return state if reads == state.reads else state._replace(reads=reads)
+
+
+# The producer.
+
+
+def send(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """The producer sends a record, or sends it again, to a broker that it takes for the leader."""
+    for index, record in enumerate(state.records):
+        if not may_send(state, lane, index):
+            continue
+        for broker, replica in enumerate(state.replicas):
+            if replica.role in (DOWN, FOLLOWER) or replica.leader_epoch < state.known_epoch:
+                continue
+            state = state._replace(known_epoch=replica.leader_epoch)
+            if replica.role in (LEADER, ZOMBIE):
+                yield from _deliver(state, lane, broker, index, awaited=True)
+            elif replica.role == FROZEN_LEADER and not replica.socket & 1 << index:
+                status = Record(OK, 0, NOWHERE) if lane.acks == "0" else _attempted(record)
+                queued = (
+                    replica._replace(abandoned=replica.abandoned | 1 << index)
+                    if lane.acks == "0"
+                    else replica._replace(socket=replica.socket | 1 << index)
+                )
+                yield (
+                    Action("queue", broker, index),
+                    state._replace(
+                        replicas=replace_at(state.replicas, broker, queued),
+                        records=replace_record(state.records, index, status),
+                    ),
+                )
+
+
+def may_send(state: LaneState, lane: Lane, index: int) -> bool:
+    """Whether the producer's limits (retries, in-flight requests) allow an attempt for this record now."""
+    record = state.records[index]
+    if record.status not in (NEW, RETRY) or record.attempts == 0:
+        return False
+    if index == 0:
+        return True
+    before = state.records[index - 1].status
+    return before in (OK, INFO) if lane.max_in_flight == 1 else before != NEW
+
+
+def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """A thawed broker reads a request that had piled up in its socket."""
+    for broker, replica in enumerate(state.replicas):
+        if replica.role not in (LEADER, ZOMBIE) or not (replica.socket | replica.abandoned):
+            continue
+        for index in range(len(state.records)):
+            bit = 1 << index
+            for awaited, waiting in ((True, replica.socket), (False, replica.abandoned)):
+                if not waiting & bit:
+                    continue
+                emptied = (
+                    replica._replace(socket=replica.socket & ~bit)
+                    if awaited
+                    else replica._replace(abandoned=replica.abandoned & ~bit)
+                )
+                read = state._replace(replicas=replace_at(state.replicas, broker, emptied))
+                for action, after in _deliver(read, lane, broker, index, awaited=awaited, again=True):
+                    yield action._replace(from_socket=True), after
+
+
+def _deliver(
+    state: LaneState, lane: Lane, broker: int, index: int, *, awaited: bool, again: bool = False
+) -> Iterator[Step]:
+    """A broker that takes itself for the leader handles a produce request.
+
+    `awaited`: the producer still waits for the answer; `again`: the attempt was counted when it was queued.
+    """
+    replica, record = state.replicas[broker], state.records[index]
+    if lane.acks == "all" and _too_few_in_sync(state, lane, replica):
+        rejected = _rejected(record) if awaited else record
+        yield (
+            Action("not_enough_replicas", broker, index),
+            state._replace(records=replace_record(state.records, index, rejected)),
+        )
+        return
+    known, state = _check_sequence(state, lane, broker, index) if lane.idempotence else (NOWHERE, state)
+    if known is None:
+        rejected = _rejected(record) if awaited else record
+        yield (
+            Action("out_of_order_sequence", broker, index),
+            state._replace(records=replace_record(state.records, index, rejected)),
+        )
+        return
+    offset, log = known, replica.log
+    if known == NOWHERE:
+        offset = len(log)
+        log = (*log, entry(index, replica.leader_epoch, state.producer_epoch if index else 0))
+    pending = replica.pending
+    if awaited and lane.acks != "0":
+        pending = (*pending[:index], offset, *pending[index + 1 :])
+    if lane.acks == "0":
+        record = Record(OK, 0, NOWHERE)
+    elif awaited and not again:
+        record = _attempted(record)
+    name = "append" if known == NOWHERE else "duplicate_sequence"
+    yield (
+        Action(name, broker, index, str(offset)),
+        observe(
+            state._replace(
+                replicas=replace_at(state.replicas, broker, replica._replace(log=log, pending=pending)),
+                records=replace_record(state.records, index, record),
+            )
+        ),
+    )
+
+
+def _too_few_in_sync(state: LaneState, lane: Lane, replica: Replica) -> bool:
+    if replica.role == LEADER:
+        return isr_size(state.replicas) < lane.min_insync_replicas
+    return replica.believed_isr == SHORT or (replica.believed_isr == SOLE and lane.min_insync_replicas > 1)
+
+
+def _check_sequence(state: LaneState, lane: Lane, broker: int, index: int) -> tuple[int | None, LaneState]:
+    """The broker's check of an idempotent producer's sequence number against its own log.
+
+    Returns the offset of the batch it already holds, `NOWHERE` for a batch in sequence, None for a gap. After a
+    gap behind an acknowledged batch the producer starts a new producer epoch (KIP-360), in which its next
+    batch is in sequence anywhere; every replica holds earlier batches of this producer, so a missing one shows.
+    """
+    held = [value & 3 for value in state.replicas[broker].log]
+    wanted = index | (state.producer_epoch << 1 if index else 0)
+    if wanted in held:
+        return held.index(wanted), state
+    if index == 0:
+        fenced = any(value & 2 for value in held)
+        return (None if fenced else NOWHERE), state
+    if state.producer_epoch == 1 or 0 in held:
+        return NOWHERE, state
+    if state.records[0].status == OK:
+        return None, state._replace(producer_epoch=1)
+    return None, state
+
+
+def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """A broker answers an append: the acknowledgement, or NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+    for broker, replica in enumerate(state.replicas):
+        if replica.role not in (LEADER, ZOMBIE) or replica.pending == NO_PENDING:
+            continue
+        for index, offset in enumerate(replica.pending):
+            if offset == NOWHERE or not _answerable(state, lane, replica, offset):
+                continue
+            enough = lane.acks != "all" or not _too_few_in_sync(state, lane, replica)
+            record = Record(OK, 0, offset) if enough else _in_doubt(state.records[index])
+            name = "acknowledge" if enough else "not_enough_replicas_after_append"
+            yield Action(name, broker, index, str(offset)), _without_pending(state, broker, index, record)
+
+
+def _answerable(state: LaneState, lane: Lane, replica: Replica, offset: int) -> bool:
+    if lane.acks == "1":
+        return True
+    if replica.role == LEADER:
+        return high_watermark(state.replicas) > offset
+    return replica.believed_isr == SOLE
+
+
+def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """No answer comes in time, so the attempt is in doubt.
+
+    From a frozen broker none comes to anybody, and the producer closes the connection; what lies in the
+    broker's socket stays there. With acks=all a slow follower, or a zombie's lack of any, holds the answer
+    back until the broker answers REQUEST_TIMED_OUT.
+    """
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == FROZEN_LEADER and (replica.socket or replica.pending != NO_PENDING):
+            yield Action("close", broker), drop_connections(state, broker, socket_survives=True)
+        elif replica.role in (LEADER, ZOMBIE) and lane.acks == "all" and replica.pending != NO_PENDING:
+            for index, offset in enumerate(replica.pending):
+                if offset != NOWHERE and not _answerable(state, lane, replica, offset):
+                    record = _in_doubt(state.records[index])
+                    yield Action("timeout", broker, index), _without_pending(state, broker, index, record)
+
+
+def fail_attempt(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """An attempt reaches no log: nobody leads, or the addressed broker no longer does (NOT_LEADER_OR_FOLLOWER).
+
+    With acks=0 the producer never hears of it.
+    """
+    led = any(replica.role in (LEADER, FROZEN_LEADER) for replica in state.replicas)
+    if led and state.leader_epoch == 0:
+        return
+    for index, record in enumerate(state.records):
+        if record.status == NEW and may_send(state, lane, index):
+            status = Record(OK, 0, NOWHERE) if lane.acks == "0" else _rejected(record)
+            yield (
+                Action("no_leader", -1, index),
+                state._replace(records=replace_record(state.records, index, status)),
+            )
+
+
+def give_up(state: LaneState) -> Iterator[Step]:
+    """The producer's delivery time-out passes: outcome `info`, and the next record may go.
+
+    Where the next record need not wait for this one, giving up differs from never trying again in name only.
+    """
+    for index, record in enumerate(state.records):
+        if record.status == RETRY:
+            given_up = Record(INFO, 0, NOWHERE)
+            yield (
+                Action("give_up", -1, index),
+                state._replace(records=replace_record(state.records, index, given_up)),
+            )
+
+
+def _attempted(record: Record) -> Record:
+    return Record(WAITING, record.attempts - 1, NOWHERE)
+
+
+def _rejected(record: Record) -> Record:
+    """Certainly not appended by this attempt: it does not count against the retries."""
+    attempts = record.attempts + (record.status == WAITING)
+    return Record(RETRY, attempts, NOWHERE)
+
+
+def _in_doubt(record: Record) -> Record:
+    return Record(RETRY, record.attempts, NOWHERE) if record.attempts else Record(INFO, 0, NOWHERE)
+
+
+def _without_pending(state: LaneState, broker: int, index: int, record: Record) -> LaneState:
+    replica = state.replicas[broker]
+    pending = (*replica.pending[:index], NOWHERE, *replica.pending[index + 1 :])
+    return state._replace(
+        replicas=replace_at(state.replicas, broker, replica._replace(pending=pending)),
+        records=replace_record(state.records, index, record),
+    )
+
+
+def drop_connections(state: LaneState, broker: int, *, socket_survives: bool = False) -> LaneState:
+    """Every answer this broker still owes is lost; what lies unread in its socket too, unless it survives."""
+    replica, records = state.replicas[broker], state.records
+    for index in range(len(records)):
+        if replica.pending[index] != NOWHERE or replica.socket & 1 << index:
+            records = replace_record(records, index, _in_doubt(records[index]))
+    abandoned = replica.abandoned | replica.socket if socket_survives else 0
+    replica = replica._replace(pending=NO_PENDING, socket=0, abandoned=abandoned)
+    return state._replace(replicas=replace_at(state.replicas, broker, replica), records=records)

@@ -1,0 +1,161 @@
+"""What the brokers and the controller of a lane do of themselves: one action, one function.
+
+Sources: Kafka's documentation ("Replication", `unclean.leader.election.enable`, `replica.lag.time.max.ms`),
+KIP-101 and KIP-279 (truncation by leader epoch), KIP-320 (only followers of the leader's own epoch count for
+its high watermark and its ISR), KIP-497 for the order of ISR changes. What is left out, and where it is
+looked into instead, is said in `lane_protocol`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.reference_model.lane_protocol import Action, Step, drop_connections, observe
+from kafka_chaos.reference_model.lane_state import (
+    DOWN,
+    ENOUGH,
+    FOLLOWER,
+    FROZEN_LEADER,
+    LEADER,
+    SHORT,
+    SOLE,
+    ZOMBIE,
+    LaneState,
+    Replica,
+    entry_leader_epoch,
+    follow_leader,
+    high_watermark,
+    isr_size,
+    leader_index,
+    replace_at,
+    truncated,
+)
+
+
+def fetch(state: LaneState) -> Iterator[Step]:
+    """A follower fetches the next record of the serving leader."""
+    leader = leader_index(state.replicas)
+    if leader < 0:
+        return
+    leader_log = state.replicas[leader].log
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == FOLLOWER and len(replica.log) < len(leader_log):
+            fetched = replica._replace(log=leader_log[: len(replica.log) + 1])
+            yield (
+                Action("fetch", broker, -1, str(len(replica.log))),
+                observe(state._replace(replicas=replace_at(state.replicas, broker, fetched))),
+            )
+
+
+def shrink_isr(state: LaneState) -> Iterator[Step]:
+    """The leader drops a follower that has not caught up for `replica.lag.time.max.ms` from the ISR."""
+    leader = leader_index(state.replicas)
+    if leader < 0:
+        return
+    for broker, replica in enumerate(state.replicas):
+        lags = len(replica.log) < len(state.replicas[leader].log)
+        if replica.role == FOLLOWER and replica.in_isr and lags:
+            replicas = replace_at(state.replicas, broker, replica._replace(in_isr=False))
+            yield Action("shrink_isr", broker), observe(state._replace(replicas=replicas))
+
+
+def expand_isr(state: LaneState) -> Iterator[Step]:
+    """The leader takes a follower into the ISR that has reached its high watermark and its epoch's start."""
+    leader = leader_index(state.replicas)
+    if leader < 0:
+        return
+    log = state.replicas[leader].log
+    started = sum(entry_leader_epoch(value) < state.leader_epoch for value in log)
+    needed = max(started, high_watermark(state.replicas))
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == FOLLOWER and not replica.in_isr and len(replica.log) >= needed:
+            replicas = replace_at(state.replicas, broker, replica._replace(in_isr=True))
+            yield Action("expand_isr", broker), observe(state._replace(replicas=replicas))
+
+
+def elect(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """The controller elects a live member of the ISR, or, where the topic allows it, any live replica.
+
+    Whether the controller already sees a deposed broker as back is open, so both are taken.
+    """
+    replicas = state.replicas
+    if any(replica.role in (LEADER, FROZEN_LEADER) for replica in replicas):
+        return
+    live = [i for i, replica in enumerate(replicas) if replica.role in (FOLLOWER, ZOMBIE)]
+    for broker in live:
+        if replicas[broker].in_isr:
+            yield Action("elect", broker), lead(state, broker, replicas)
+    surely_live = any(replica.role == FOLLOWER and replica.in_isr for replica in replicas)
+    if lane.unclean_leader_election and not surely_live:
+        outside = tuple(replica._replace(in_isr=False) for replica in replicas)
+        for broker in live:
+            if not replicas[broker].in_isr:
+                yield Action("elect_unclean", broker), lead(state, broker, outside)
+
+
+def lead(state: LaneState, broker: int, replicas: tuple[Replica, ...]) -> LaneState:
+    """`broker` leads in a new leader epoch; live followers hear of it and truncate."""
+    epoch = state.leader_epoch + 1
+    leader = replicas[broker]._replace(role=LEADER, in_isr=True, leader_epoch=epoch, believed_isr=SHORT)
+    replicas = follow_leader(replace_at(replicas, broker, leader))
+    return observe(state._replace(replicas=replicas, leader_epoch=epoch))
+
+
+def learn(state: LaneState) -> Iterator[Step]:
+    """A zombie hears of the new leader: it follows, truncates, and its producers get NOT_LEADER_OR_FOLLOWER."""
+    leader = leader_index(state.replicas)
+    if leader < 0:
+        return
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == ZOMBIE:
+            dropped = drop_connections(state, broker)
+            log = truncated(replica.log, state.replicas[leader].log)
+            follower = dropped.replicas[broker]._replace(role=FOLLOWER, log=log, leader_epoch=0, believed_isr=SHORT)
+            yield (
+                Action("learn", broker, -1, str(len(log)) if log != replica.log else ""),
+                dropped._replace(replicas=replace_at(dropped.replicas, broker, follower)),
+            )
+
+
+def restart(state: LaneState) -> Iterator[Step]:
+    """A broker comes back from its log and follows the leader, if there is one."""
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == DOWN:
+            replicas = follow_leader(replace_at(state.replicas, broker, replica._replace(role=FOLLOWER)))
+            kept = replicas[broker].log
+            yield (
+                Action("restart", broker, -1, str(len(kept)) if kept != replica.log else ""),
+                state._replace(replicas=replicas),
+            )
+
+
+def thaw(state: LaneState) -> Iterator[Step]:
+    """A frozen broker runs on with what it believed before."""
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == FROZEN_LEADER:
+            replicas = follow_leader(replace_at(state.replicas, broker, replica._replace(role=LEADER)))
+            yield Action("thaw", broker), observe(state._replace(replicas=replicas))
+
+
+def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """The ZooKeeper session of a frozen leader expires: the partition has no leader until the election.
+
+    It thaws later and runs on; when exactly makes no difference to anyone, so a zombie may act from here on.
+    """
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == FROZEN_LEADER:
+            yield Action("expire", broker), depose(state, lane, broker)
+
+
+def depose(state: LaneState, lane: Lane, broker: int) -> LaneState:
+    """Take the leadership from a broker that does not hear of it; it leaves the ISR unless it is the last."""
+    size = isr_size(state.replicas)
+    believed = SOLE if size == 1 else ENOUGH if size >= lane.min_insync_replicas else SHORT
+    deposed = state.replicas[broker]._replace(role=ZOMBIE, in_isr=size == 1, believed_isr=believed)
+    return observe(state._replace(replicas=replace_at(state.replicas, broker, deposed)))
+
+
+def leave_isr(replicas: tuple[Replica, ...], broker: int) -> bool:
+    """Whether a failed broker stays in the ISR: only as its last member."""
+    return replicas[broker].in_isr and isr_size(replicas) == 1

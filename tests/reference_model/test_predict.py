@@ -1,0 +1,177 @@
+"""The documented truth tables, as oracles for what the model derives by exploring."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_chaos.reference_model import (
+    Anomaly,
+    CourseStep,
+    Lane,
+    LaneError,
+    Prediction,
+    ScopeNotExhausted,
+    Status,
+    predict,
+)
+from kafka_chaos.reference_model import predict as predict_function
+from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER
+
+CUT_THEN_KILL = (
+    CourseStep.CUT_REPLICATION,
+    CourseStep.APPEND,
+    CourseStep.KILL_LEADER,
+    CourseStep.ELECT,
+    CourseStep.RESTART,
+)
+
+
+def lane(acks: str, *faults: str, idempotence: bool = False, **settings: object) -> Lane:
+    return replace(Lane(lane="oracle", acks=acks, idempotence=idempotence, faults=faults), **settings)  # type: ignore[arg-type]
+
+
+def shown(prediction: Prediction) -> set[Anomaly]:
+    return {a for a, answer in prediction.anomalies.items() if answer.status is not Status.FORBIDDEN}
+
+
+@pytest.mark.parametrize("acks", ["0", "1"])
+@pytest.mark.parametrize("fault", ["kill", "pause", "stop", "partition", "power-loss", "session-expiry"])
+def test_an_acknowledgement_by_the_leader_alone_is_lost_with_the_leader(acks: str, fault: str) -> None:
+    assert predict(lane(acks, fault)).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_nothing_is_lost_without_a_fault(acks: str) -> None:
+    assert predict(lane(acks)).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
+
+
+@pytest.mark.parametrize("fault", ["kill", "pause", "stop", "partition", "session-expiry"])
+@pytest.mark.parametrize("minimum", [1, 2])
+@pytest.mark.parametrize("idempotence", [False, True])
+def test_acks_all_with_clean_elections_loses_nothing(fault: str, minimum: int, idempotence: bool) -> None:
+    prediction = predict(lane("all", fault, idempotence=idempotence, min_insync_replicas=minimum))
+    assert not shown(prediction) & {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH}
+
+
+@pytest.mark.parametrize("minimum", [1, 2, 3])
+def test_one_power_loss_of_the_last_replica_standing_loses_at_any_minimum(minimum: int) -> None:
+    """The weakness that KIP-966 names: the ISR may shrink below the minimum after the acknowledgement."""
+    answer = predict(lane("all", "power-loss", min_insync_replicas=minimum)).anomalies[Anomaly.LOST_WRITE]
+    assert answer.status is Status.PERMITTED
+    story = " ".join(answer.why)
+    assert story.index("acknowledges record 0") < story.index("loses power")
+    assert story.count("drops it from the ISR") == 2
+
+
+@pytest.mark.parametrize("fault", ["kill", "stop", "pause", "partition"])
+def test_an_unclean_election_drops_what_was_committed(fault: str) -> None:
+    prediction = predict(lane("all", fault, unclean_leader_election=True))
+    assert {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ} <= shown(prediction)
+
+
+def test_with_a_minimum_isr_of_two_one_kill_needs_another_slow_follower_for_an_unclean_loss() -> None:
+    prediction = predict(lane("all", "kill", min_insync_replicas=2, unclean_leader_election=True))
+    assert prediction.status(Anomaly.LOST_WRITE) is Status.PERMITTED
+    story = " ".join(prediction.anomalies[Anomaly.LOST_WRITE].why)
+    assert story.count("drops it from the ISR") == 2
+
+
+@pytest.mark.parametrize("acks", ["1", "all"])
+def test_retries_duplicate_unless_the_producer_is_idempotent(acks: str) -> None:
+    assert predict(lane(acks, "kill")).status(Anomaly.DUPLICATE) is Status.PERMITTED
+    assert predict(lane("all", "kill", idempotence=True)).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
+
+
+def test_acks_0_is_never_retried_and_so_never_duplicated() -> None:
+    for faults in (("kill",), ("pause",), ("pause", "kill"), ("partition", "stop")):
+        assert predict(lane("0", *faults)).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
+
+
+def test_a_slow_follower_alone_duplicates_with_acks_all_but_not_with_acks_1() -> None:
+    assert shown(predict(lane("all", min_insync_replicas=2))) == {Anomaly.DUPLICATE}
+    assert shown(predict(lane("1"))) == set()
+    assert shown(predict(lane("all", idempotence=True, min_insync_replicas=2))) == set()
+
+
+@pytest.mark.parametrize("faults", [("kill",), ("pause",), ("stop",), ("kill", "kill")])
+def test_idempotence_keeps_order_and_copies(faults: tuple[str, ...]) -> None:
+    prediction = predict(lane("all", *faults, idempotence=True, min_insync_replicas=2))
+    assert shown(prediction) == set()
+
+
+def test_reordering_needs_more_than_one_request_in_flight_under_a_kill() -> None:
+    assert predict(lane("1", "kill", max_in_flight=5)).status(Anomaly.REORDERED) is Status.PERMITTED
+    assert predict(lane("1", "kill", max_in_flight=1)).status(Anomaly.REORDERED) is Status.FORBIDDEN
+
+
+def test_an_offset_is_used_again_where_its_acknowledged_record_can_be_lost() -> None:
+    assert predict(lane("1", "kill")).status(Anomaly.INCONSISTENT_OFFSET) is Status.PERMITTED
+    clean = predict(lane("all", "kill", "pause", idempotence=True))
+    assert clean.status(Anomaly.INCONSISTENT_OFFSET) is Status.FORBIDDEN
+
+
+@pytest.mark.parametrize("acks", ["0", "1"])
+def test_cut_then_kill_requires_the_loss_of_what_the_leader_alone_acknowledged(acks: str) -> None:
+    assert predict(lane(acks), course=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.REQUIRED
+
+
+@pytest.mark.parametrize("minimum", [1, 2])
+@pytest.mark.parametrize("idempotence", [False, True])
+@pytest.mark.parametrize("unclean", [False, True])
+def test_cut_then_kill_loses_nothing_with_acks_all(minimum: int, idempotence: bool, unclean: bool) -> None:
+    asked = lane("all", idempotence=idempotence, min_insync_replicas=minimum, unclean_leader_election=unclean)
+    assert predict(asked, course=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
+
+
+def test_a_course_without_its_append_requires_nothing() -> None:
+    course = tuple(step for step in CUT_THEN_KILL if step is not CourseStep.APPEND)
+    assert predict(lane("1"), course=course).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+
+
+def test_a_healed_cut_requires_nothing() -> None:
+    course = (CUT_THEN_KILL[0], CUT_THEN_KILL[1], CourseStep.HEAL_REPLICATION, *CUT_THEN_KILL[2:])
+    assert predict(lane("1"), course=course).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+
+
+def test_a_course_that_no_run_gets_through_is_no_answer() -> None:
+    with pytest.raises(ScopeNotExhausted, match="no run gets through"):
+        predict(lane("1"), course=(CourseStep.ELECT,))
+
+
+def test_a_course_refuses_free_faults_beside_it() -> None:
+    with pytest.raises(LaneError, match="faults"):
+        predict(lane("1", "kill"), course=CUT_THEN_KILL)
+
+
+def test_a_scope_that_was_not_exhausted_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = __import__("sys").modules[predict_function.__module__]
+    monkeypatch.setattr(module, "MAX_STATES", 10)
+    with pytest.raises(ScopeNotExhausted):
+        predict(lane("all", "kill"))
+
+
+def test_every_anomaly_is_judged_or_excluded_and_explained() -> None:
+    assert set(CHECKS) | set(NEVER) == set(Anomaly)
+    prediction = predict(lane("1", "kill"))
+    assert all(answer.why for answer in prediction.anomalies.values())
+    assert prediction.complete
+    assert Prediction.from_json(prediction.to_json()) == prediction
+
+
+def test_the_reason_is_a_story_with_steady_broker_names() -> None:
+    why = predict(lane("1", "kill")).anomalies[Anomaly.LOST_WRITE].why
+    assert why == (
+        "Broker 1, the leader, appends record 0 at offset 0.",
+        "Broker 1 acknowledges record 0 at offset 0.",
+        "Broker 1, the leader, is killed; from here on it may be back.",
+        "Broker 2 is elected from the ISR and leads in epoch 1.",
+        "The run ends: the final log, that of broker 2, holds nothing; record 0 was acknowledged at offset 0.",
+    )
+
+
+def test_a_single_broker_survives_a_kill_and_not_a_power_loss() -> None:
+    alone = lane("all", "kill", replication_factor=1)
+    assert predict(alone).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
+    assert predict(replace(alone, faults=("power-loss",))).status(Anomaly.LOST_WRITE) is Status.PERMITTED

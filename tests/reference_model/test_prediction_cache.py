@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.reference_model import CourseStep, Lane, Status, predict
+from kafka_chaos.reference_model import prediction_cache as cache_module
+from kafka_chaos.reference_model.anomalies import Anomaly
+
+LANE = Lane(lane="cached", acks="1", faults=("kill",))
+
+
+def no_exploring(*_: object, **__: object) -> None:
+    raise AssertionError("explored although the answer was cached")
+
+
+def test_an_answer_is_explored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = cache_module.predict_cached(LANE, cache_dir=tmp_path)
+    monkeypatch.setattr(cache_module, "predict", no_exploring)
+    assert cache_module.predict_cached(LANE, cache_dir=tmp_path) == first
+    assert cache_module.predict_cached(replace(LANE, lane="x", topic="y"), cache_dir=tmp_path) == first
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"digest": "x", "prediction": {}}', "[]", "null"])
+def test_a_damaged_entry_is_explored_anew(tmp_path: Path, damage: str) -> None:
+    expected = cache_module.predict_cached(LANE, cache_dir=tmp_path)
+    (entry,) = tmp_path.iterdir()
+    entry.write_text(damage)
+    assert cache_module.predict_cached(LANE, cache_dir=tmp_path) == expected
+    assert entry.read_text() != damage
+
+
+def test_an_altered_answer_is_not_believed(tmp_path: Path) -> None:
+    cache_module.predict_cached(LANE, cache_dir=tmp_path)
+    (entry,) = tmp_path.iterdir()
+    entry.write_text(entry.read_text().replace('"permitted"', '"forbidden"', 1))
+    answer = cache_module.predict_cached(LANE, cache_dir=tmp_path)
+    assert answer.status(Anomaly.LOST_WRITE) is Status.PERMITTED
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(LANE, acks="0"),
+        replace(LANE, faults=("kill", "kill")),
+        replace(LANE, min_insync_replicas=2),
+        replace(LANE, replication_factor=2),
+        replace(LANE, unclean_leader_election=True),
+        replace(LANE, max_in_flight=1),
+        replace(LANE, acks="all", idempotence=True),
+    ],
+)
+def test_what_matters_is_in_the_key(other: Lane) -> None:
+    assert cache_module.cache_key(other, None) != cache_module.cache_key(LANE, None)
+
+
+def test_the_course_is_in_the_key_and_the_order_of_faults_is_not() -> None:
+    assert cache_module.cache_key(LANE, (CourseStep.ELECT,)) != cache_module.cache_key(LANE, None)
+    one, other = replace(LANE, faults=("kill", "pause")), replace(LANE, faults=("pause", "kill"))
+    assert cache_module.cache_key(one, None) == cache_module.cache_key(other, None)
+
+
+def test_a_directory_that_cannot_be_written_costs_the_cache_only(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert cache_module.predict_cached(LANE, cache_dir=blocked / "cache") == predict(LANE)
+
+
+def test_the_default_is_under_the_xdg_cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_module.default_cache_dir() == tmp_path / "kafka-chaos" / "predictions"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert cache_module.default_cache_dir().is_absolute()
