@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +12,8 @@ from kafka_chaos.verification import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+sys.path.insert(0, str(Path(__file__).parent))  # for run_dirs and random_histories beside the tests
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.reference_model.anomalies import Anomaly
 from kafka_chaos.verification.contract import TABLES
+from kafka_chaos.verification.plain import Case, LaneHistory, case_order
 
 ARROW = {"string": pa.string(), "int32": pa.int32(), "int64": pa.int64()}
 
@@ -137,3 +138,32 @@ def write_table(folder: Path, table: str, rows: list[dict[str, Any]], *, files: 
     for index in range(files):
         part = pa.Table.from_pylist(rows[index::files], schema=arrow_schema(table))
         pq.write_table(part, folder / f"part-{index:05d}.parquet")
+
+
+def write_histories(folder: Path, histories: Mapping[str, LaneHistory]) -> Path:
+    """The run directory of several lanes; a final log is written if the first lane has one."""
+    final_log = next(iter(histories.values())).log is not None
+    rows = Rows(lanes=[{"lane": lane, "partitions": 4} for lane in histories], log=[] if final_log else None)
+    replicas: list[dict[str, Any]] = []
+    high_watermarks: dict[str, Any] = {}
+    for lane, history in histories.items():
+        for sent in history.produced:
+            rows.produced.append({"lane": lane, **sent._asdict(), "invoke_ns": 1, "complete_ns": 2})
+        rows.consumed += [{"lane": lane, **read._asdict()} for read in history.consumed]
+        if rows.log is not None:
+            rows.log += [{"lane": lane, **stored._asdict()} for stored in history.log or ()]
+        replicas += [{"lane": lane, **replica._asdict()} for replica in history.replicas]
+        for partition, mark in history.high_watermarks.items():
+            high_watermarks[f"{lane}/{partition}"] = {"high_watermark": mark}
+    rows.replicas = replicas or None
+    rows.checkpoints = {"brokers": {"1": high_watermarks}} if high_watermarks else None
+    return rows.write(folder, files=2)
+
+
+def read_cases(folder: Path) -> dict[str, list[Case]]:
+    """The rows of findings/ as the plain checker's cases, sorted, by lane."""
+    cases: dict[str, list[Case]] = {}
+    for row in pq.read_table(folder / "findings").to_pylist():
+        values = [row[name] for name in Case._fields]
+        cases.setdefault(row["lane"], []).append(Case(*values))
+    return {lane: sorted(found, key=case_order) for lane, found in cases.items()}

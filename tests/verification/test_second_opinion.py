@@ -1,0 +1,58 @@
+"""Spark and the plain checker agree, row by row, on random histories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_histories import random_history
+from run_dirs import read_cases, write_histories
+
+from kafka_chaos.verification import verify
+from kafka_chaos.verification.plain import LaneHistory, check
+
+pytestmark = pytest.mark.spark
+
+
+def assert_agreement(histories: dict[str, LaneHistory], folder: Path, spark: Any) -> int:
+    """Compare findings/ and the counts with the plain checker's; return how many cases there were."""
+    verdict = verify(write_histories(folder, histories), spark=spark)
+    found = read_cases(folder)
+    total = 0
+    for lane, history in histories.items():
+        expected = check(history)
+        assert found.get(lane, []) == expected, f"{lane}: {history}"
+        counts = {anomaly: seen.count for anomaly, seen in verdict.lane(lane).observed.items()}
+        assert sum(counts.values()) == len(expected)
+        total += len(expected)
+    return total
+
+
+@pytest.mark.parametrize("final_log", [True, False])
+def test_agreement_on_many_lanes(tmp_path: Path, spark: Any, final_log: bool) -> None:
+    random = Random(20)
+    lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(400)}
+    assert assert_agreement(lanes, tmp_path / "run", spark) > 1000
+
+
+@pytest.mark.parametrize("final_log", [True, False])
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(random=st.randoms(use_true_random=False))
+def test_agreement_shrinks(
+    tmp_path_factory: pytest.TempPathFactory, spark: Any, final_log: bool, random: Random
+) -> None:
+    lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(3)}
+    assert_agreement(lanes, tmp_path_factory.mktemp("runs") / "run", spark)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("final_log", [True, False])
+def test_agreement_on_thousands_of_lanes(tmp_path: Path, spark: Any, final_log: bool, seed: int) -> None:
+    random = Random(1000 + seed)
+    lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(1500)}
+    assert_agreement(lanes, tmp_path / "run", spark)
