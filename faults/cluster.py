@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 
@@ -38,14 +38,6 @@ class NodeControl(Protocol):
 
     def stop(self) -> None:
         """SIGTERM, and wait for the process to be gone."""
-        ...
-
-    def start(self) -> None:
-        """Start it again with the same data."""
-        ...
-
-    def await_ready(self) -> None:
-        """Wait until its server serves."""
         ...
 
     def pause(self) -> None:
@@ -92,4 +84,12 @@ class ClusterControl(Protocol):
 
     def controller(self) -> int | None:
         """The controller's broker id now."""
+        ...
+
+    def start_again(self, nodes: Sequence[NodeControl]) -> None:
+        """Start what is down with the same data, and wait until it serves.
+
+        A broker is started only when ZooKeeper has let go of its former session: before that it would find its
+        own registration taken, and give up.
+        """
         ...

@@ -41,7 +41,7 @@ class Kill:
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Start them again and wait until they serve."""
-        _start_again(nodes)
+        cluster.start_again(nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Stop:
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Start them again and wait until they serve."""
-        _start_again(nodes)
+        cluster.start_again(nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +128,3 @@ def _kernel_freezer(pid: int) -> str | None:
                 lines = Path(f"/sys/fs/cgroup{path}/cgroup.events").read_text().splitlines()
                 return next((line for line in lines if line.startswith("frozen")), None)
     return None
-
-
-def _start_again(nodes: Nodes) -> None:
-    for node in nodes:
-        node.start()
-    for node in nodes:
-        node.await_ready()

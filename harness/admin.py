@@ -80,6 +80,19 @@ class ClusterAdmin:
         answers = self._client.list_offsets(asked, request_timeout=15)
         return {partition.partition: future.result().offset for partition, future in answers.items()}
 
+    def await_brokers(self, count: int, *, timeout: float = 30) -> None:
+        """Wait until the broker that answers knows a controller and `count` brokers.
+
+        A broker that has just started doesn't until the controller has told it, and a client that hears of no
+        controller does not ask again soon.
+        """
+        wait_until(
+            lambda: len(self.live_brokers()) >= count and self.controller() is not None,
+            f"{count} brokers and a controller to be known",
+            timeout=timeout,
+            seen=lambda: f"brokers {sorted(self.live_brokers())}, controller {self.controller()}",
+        )
+
     def await_leader(self, topic: str, partition: int, *, other_than: int | None = None, timeout: float = 30) -> int:
         """Wait until the partition has a leader, if need be another than before; its broker id."""
 

@@ -7,29 +7,34 @@ interrupt left half-made.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from kafka_chaos.harness import server_properties as properties
+from kafka_chaos.harness.admin import ClusterAdmin
 from kafka_chaos.harness.cleanup import remove_run
 from kafka_chaos.harness.configs import OWNED_BROKER_KEYS, check_keys
 from kafka_chaos.harness.engine import check_memory, docker_client
-from kafka_chaos.harness.errors import UsageFailure
+from kafka_chaos.harness.errors import ClusterFailure, UsageFailure
 from kafka_chaos.harness.image import KAFKA_VERSION, ensure_image
 from kafka_chaos.harness.labels import ROLE, run_labels
 from kafka_chaos.harness.network import create_network, node_addresses
 from kafka_chaos.harness.node import Node
 from kafka_chaos.harness.ports import free_ports
 from kafka_chaos.harness.reaper import choose_reaper
+from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
 BROKER_HEAP = "-Xmx300m"
 ZOOKEEPER_HEAP = "-Xmx128m"
+_ASK_FOR_EPHEMERAL_NODES = f"exec 3<>/dev/tcp/127.0.0.1/{properties.ZOOKEEPER_PORT} && echo dump >&3 && cat <&3"
+_REGISTRATION = re.compile(r"/brokers/ids/(\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +108,28 @@ class Cluster:
         """The client address of one broker, which it keeps across restarts."""
         return f"127.0.0.1:{self.brokers[broker].host_port}"
 
+    def registered_brokers(self) -> frozenset[int]:
+        """The brokers that hold a registration in ZooKeeper now, as a ZooKeeper server's own `dump` tells."""
+        for zookeeper in self.zookeepers.values():
+            code, answer = zookeeper.execute("bash", "-c", _ASK_FOR_EPHEMERAL_NODES)
+            if code == 0 and "Sessions with Ephemerals" in answer:
+                return frozenset(int(number) for number in _REGISTRATION.findall(answer))
+        raise ClusterFailure("no ZooKeeper server answers")
+
+    def start_again(self, nodes: Sequence[Node], *, timeout: float = 60.0) -> None:
+        """Start what is down, each broker as soon as its former session has expired, and wait until all serve."""
+        down = [node for node in nodes if not node.is_running()]
+        for node in down:
+            if node.role == "broker":
+                wait_until(
+                    lambda number=node.number: number not in self.registered_brokers(),  # type: ignore[misc]
+                    f"ZooKeeper to let go of {node.name}'s former session",
+                    timeout=timeout,
+                )
+            node.start()
+        for node in nodes:
+            node.await_ready(timeout)
+
     def _start(self) -> None:
         check_memory(self.spec.brokers)
         client = docker_client()
@@ -119,6 +146,9 @@ class Cluster:
             self.brokers[broker] = build.broker(broker, addresses.pop(0), port)
         self._start_nodes()
 
+    def _await_known(self, broker: int) -> None:
+        ClusterAdmin(self.client_address(broker)).await_brokers(self.spec.brokers)
+
     def _start_nodes(self) -> None:
         first = [self.brokers[self.spec.controller]] if self.spec.controller else []
         rest = [node for node in self.brokers.values() if node not in first]
@@ -131,6 +161,8 @@ class Cluster:
                 for group in (first, rest):
                     for future in [threads.submit(_start_and_await, node) for node in group]:
                         future.result()
+                for future in [threads.submit(self._await_known, broker) for broker in self.brokers]:
+                    future.result()
             except BaseException:
                 threads.shutdown(wait=True, cancel_futures=True)
                 raise

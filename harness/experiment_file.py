@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError
@@ -84,7 +84,7 @@ def _explain(document: CommentedMap, source: str, entry: Any) -> str:
 def _known_keys(place: tuple[str | int, ...]) -> str:
     from kafka_chaos.harness import experiment as models
 
-    by_key = {
+    by_key: dict[str, type[BaseModel]] = {
         "cluster": models.ClusterModel,
         "workload": models.WorkloadModel,
         "lanes": models.LaneModel,
@@ -93,7 +93,8 @@ def _known_keys(place: tuple[str | int, ...]) -> str:
         "phases": models.PhaseModel,
     }
     named = [step for step in place if isinstance(step, str)]
-    return ", ".join(by_key[named[-1]].model_fields if named else Experiment.model_fields)
+    model = by_key[named[-1]] if named else Experiment
+    return ", ".join(model.model_fields)
 
 
 def _located(document: CommentedMap, source: str, place: tuple[str | int, ...], message: str) -> str:

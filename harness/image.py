@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +31,7 @@ _RECIPE = Path(__file__).resolve().parent.parent / "docker"
 def image_tag(kafka_version: str = KAFKA_VERSION) -> str:
     """The image's name: it changes with any input of the build and with Kafka's version."""
     digest = hashlib.sha256(kafka_version.encode())
-    for path in sorted(_recipe().rglob("*")):
+    for path in sorted((_recipe() / "kafka").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             digest.update(str(path.relative_to(_recipe())).encode())
             digest.update(path.read_bytes())
@@ -39,15 +40,21 @@ def image_tag(kafka_version: str = KAFKA_VERSION) -> str:
 
 def ensure_image(kafka_version: str = KAFKA_VERSION, *, say: Callable[[str], None] = lambda _: None) -> str:
     """The image's name, after building it if it isn't there; `say` is told each step before it begins."""
+    tag = image_tag(kafka_version)
+    if not is_built(kafka_version):
+        _build(docker_client(), tag, kafka_version, say)
+    return tag
+
+
+def is_built(kafka_version: str = KAFKA_VERSION) -> bool:
+    """Whether the image is there."""
     from docker.errors import ImageNotFound
 
-    client = docker_client()
-    tag = image_tag(kafka_version)
     try:
-        client.images.get(tag)
+        docker_client().images.get(image_tag(kafka_version))
     except ImageNotFound:
-        _build(client, tag, kafka_version, say)
-    return tag
+        return False
+    return True
 
 
 def _recipe() -> Path:
@@ -131,3 +138,15 @@ def _make_base(tag: str) -> None:
 
 def _hash_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def main() -> int:
+    """`python -m kafka_chaos.harness.image --is-built`: exit 0 when the image is there, else 1."""
+    if sys.argv[1:] != ["--is-built"]:
+        print("image: expected --is-built; `kafka-chaos image` builds", file=sys.stderr)
+        return 64
+    return 0 if is_built() else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -40,6 +40,10 @@ class Node:
         """The Docker container behind this node."""
         return self.testcontainer.get_wrapped_container()
 
+    def exists(self) -> bool:
+        """Whether the container was created."""
+        return self.testcontainer._container is not None
+
     def create_and_start(self) -> None:
         """Create the container and start its process, without waiting for the server."""
         self.testcontainer.start()
@@ -154,24 +158,6 @@ class Node:
         state = self.state()
         lines = self.log(tail=LOG_LINES_IN_ERRORS).rstrip()
         return f"{self.name}: status {state['Status']}, exit code {state['ExitCode']}; last lines of its log:\n{lines}"
-
-    def remove(self) -> None:
-        """Remove container and anonymous volumes; nothing where it was never created or is gone already."""
-        from docker.errors import APIError, NotFound
-
-        try:
-            container = self.container
-        except Exception as error:
-            if "not started" in str(error):
-                return
-            raise
-        try:
-            container.remove(force=True, v=True)
-        except NotFound:
-            return
-        except APIError as error:
-            if "is already in progress" not in str(error):
-                raise
 
 
 def _docker_time(text: str) -> float:

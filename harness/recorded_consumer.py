@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.history import CONSUMED_SCHEMA, HistoryWriter
@@ -109,7 +110,7 @@ class RecordedConsumer:
         except Exception as error:  # noqa: BLE001 - raised again in drain()
             self._error = error
 
-    def _take(self, messages: list[Message]) -> None:
+    def _take(self, messages: list[Any]) -> None:
         good = [message for message in messages if message.error() is None]
         if good:
             self._record(good)
@@ -121,7 +122,7 @@ class RecordedConsumer:
                     self._assign()
                     break
 
-    def _record(self, messages: list[Message]) -> None:
+    def _record(self, messages: list[Any]) -> None:
         count = len(messages)
         decode = self._codec.decode
         identities = [decode(message.value()) for message in messages]
@@ -152,7 +153,7 @@ class RecordedConsumer:
         if self._row_count >= _ROWS_PER_FILE:
             self._flush()
 
-    def _from_header(self, message: Message) -> tuple[int, int]:
+    def _from_header(self, message: Any) -> tuple[int, int]:
         for key, value in message.headers() or ():
             if key == HEADER:
                 return self._codec.decode(value)

@@ -1,0 +1,37 @@
+# Everything starts from `make demo` and `make test`: both set up what is missing first.
+.PHONY: demo test test-unit test-all lint setup clean stop-engine
+
+BIN := .venv/bin
+
+demo: setup
+	$(BIN)/kafka-chaos run experiments/demo.yaml
+
+test: setup
+	$(BIN)/python -m pytest -m "not slow"
+
+test-unit: .venv/.installed
+	$(BIN)/python -m pytest -m "not slow and not cluster and not spark"
+
+test-all: setup
+	$(BIN)/python -m pytest
+
+lint: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+setup:
+	@docker/set-up
+
+.venv/.installed: pyproject.toml
+	@docker/set-up python
+
+# Leftovers of dead runs, run directories and build output go; the engine and the image stay (see stop-engine).
+clean:
+	[ ! -x $(BIN)/kafka-chaos ] || $(BIN)/kafka-chaos clean || true
+	rm -rf runs dist build .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Ends the Docker engine if `make setup` started it.
+stop-engine:
+	@docker/set-up stop-engine

@@ -1,0 +1,148 @@
+"""The command `kafka-chaos`. Each subcommand imports what it needs when it is called."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from kafka_chaos import __version__
+from kafka_chaos.harness.errors import EXIT_UNKNOWN, EXIT_USAGE, EXIT_VIOLATION, KafkaChaosError
+
+RUNS = Path("runs")
+WIDTH_OF_A_LOG = 150
+_EXIT_CODES = {"conforms": 0, "violation": EXIT_VIOLATION, "unknown": EXIT_UNKNOWN}
+_INTERRUPTED = 128 + signal.SIGINT
+_ELSEWHERE = {
+    "verify": ("kafka_chaos.harness.verify_command", "verify_command"),
+    "predict": ("kafka_chaos.reference_model.cli", "predict_command"),
+}
+"""Commands that stand with the package that they speak of."""
+
+
+class _Commands(click.Group):
+    """Finds commands of other packages when they are asked for, so that `--help` imports next to nothing."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *_ELSEWHERE})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _ELSEWHERE:
+            module, name = _ELSEWHERE[cmd_name]
+            command = getattr(__import__(module, fromlist=[name]), name)
+            assert isinstance(command, click.Command)
+            return command
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kafka-chaos")
+def cli() -> None:
+    """Breaks real Kafka clusters on purpose and proves, record by record, what the documentation promises."""
+
+
+@cli.command("run")
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=RUNS, show_default=True,
+              help="Where run directories are made.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), help="Decides every random choice; the file's own goes before.")
+@click.option("--keep", is_flag=True, help="Leave the cluster standing when the run fails.")
+@click.option("--json", "as_json", is_flag=True, help="Print events and the verdict as JSON lines.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def run_command(experiment: Path, out: Path, seed: int | None, keep: bool, as_json: bool, quiet: bool) -> None:
+    """Run an experiment and verify it.
+
+    Exit code: 0 conforms, 1 violation, 2 unknown, 3 the environment failed, 64 the experiment is refused.
+    """
+    from kafka_chaos.harness.experiment_file import load_experiment
+    from kafka_chaos.harness.runner import run_experiment
+
+    loaded = load_experiment(experiment, overrides={} if seed is None else {"seed": seed})
+    if as_json or quiet:
+        result = run_experiment(loaded, root=out, listeners=[_print_json] if as_json else [], keep=keep)
+        if as_json:
+            click.echo(json.dumps({"run_dir": str(result.path), **result.verdict.to_json()}))
+    else:
+        from rich.console import Console
+
+        from kafka_chaos.harness.terminal import TerminalListener, result_table
+
+        console = Console()
+        if not console.is_terminal:
+            # A log is as wide as it needs to be.
+            console = Console(width=WIDTH_OF_A_LOG)
+        with TerminalListener(console) as listener:
+            result = run_experiment(loaded, root=out, listeners=[listener], keep=keep)
+        console.print(result_table(result.verdict, result.gaps))
+        for lane in result.verdict.lanes:
+            for reason in lane.reasons:
+                console.print(f"  {lane.lane}: {reason}", markup=False, highlight=False)
+        console.print(f"{result.path}/report.html", highlight=False)
+    sys.exit(_EXIT_CODES[result.verdict.verdict])
+
+
+@cli.command("clean")
+@click.option("--kept", is_flag=True, help="Also remove clusters that were kept with --keep.")
+def clean_command(kept: bool) -> None:
+    """Remove containers, networks and volumes of runs whose process is dead, by label, and nothing else."""
+    from kafka_chaos.harness.cleanup import clean, leftovers
+    from kafka_chaos.harness.engine import docker_client
+
+    client = docker_client()
+    for left in clean(client, kept=kept):
+        click.echo(f"removed {left.things} things of run {left.run_id}")
+    for left in leftovers(client):
+        why = "it is still running" if left.alive else "it was kept: --kept removes it"
+        click.echo(f"left {left.things} things of run {left.run_id} alone: {why}")
+
+
+@cli.command("image")
+@click.option("--kafka-version", metavar="VERSION", help="Version of Kafka; the default is the one that runs use.")
+def image_command(kafka_version: str | None) -> None:
+    """Build the broker image, if it isn't there, and print its name."""
+    from kafka_chaos.harness.engine import docker_client
+    from kafka_chaos.harness.image import KAFKA_VERSION, ensure_image
+    from kafka_chaos.harness.reaper import try_to_pull_reaper
+
+    tag = ensure_image(kafka_version or KAFKA_VERSION, say=lambda text: click.echo(text, err=True))
+    try_to_pull_reaper(docker_client())
+    click.echo(tag)
+
+
+def main() -> None:
+    """Entry point: errors become one message and their exit code, SIGTERM is handled like Ctrl-C."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGHUP, _interrupt)
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        _end("interrupted; everything that was started is removed", _INTERRUPTED)
+    except KeyboardInterrupt:
+        _end("interrupted; everything that was started is removed", _INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_USAGE)
+    except KafkaChaosError as error:
+        _end(str(error), error.exit_code)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _end(message: str, code: int) -> None:
+    click.echo(f"kafka-chaos: {message}", err=True)
+    sys.exit(code)
+
+
+def _print_json(event: Any) -> None:
+    click.echo(json.dumps(event.to_json()))
+
+
+if __name__ == "__main__":
+    main()

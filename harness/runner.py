@@ -1,0 +1,270 @@
+"""Runs an experiment: plan, predict, break, collect, verify, every stage into the run directory as it goes.
+
+Whatever happens on the way, Ctrl-C included, faults are healed, threads end, files are closed and everything that was
+started is removed; what had been written by then can still be verified.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafka_chaos.faults.injector import Injector
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness import events as happening
+from kafka_chaos.harness.admin import ClusterAdmin
+from kafka_chaos.harness.cluster import Cluster
+from kafka_chaos.harness.cluster_view import ClusterView
+from kafka_chaos.harness.collection import collect_logs, emit_broker_events
+from kafka_chaos.harness.course import REPLICA_LAG_TIME_MAX, CourseRun
+from kafka_chaos.harness.events import EventBus, EventFile, Listener
+from kafka_chaos.harness.experiment import Experiment, LaneModel, PhaseModel
+from kafka_chaos.harness.experiment_file import dump_experiment
+from kafka_chaos.harness.fault_events import FaultEvents
+from kafka_chaos.harness.history import RESERVATIONS
+from kafka_chaos.harness.load import PhaseLoad
+from kafka_chaos.harness.monitor import Monitor
+from kafka_chaos.harness.run_directory import RunDirectory, new_run_id, versions
+from kafka_chaos.reference_model import Lane, predict_cached
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka_chaos.verification import RunVerdict
+
+FIRST_RECORDS_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run: its directory, its verdict and the longest gaps without acknowledgement, in seconds by lane."""
+
+    path: Path
+    verdict: RunVerdict
+    gaps: Mapping[str, float]
+
+
+def run_experiment(
+    experiment: Experiment, *, root: Path, listeners: Sequence[Listener] = (), keep: bool = False
+) -> RunResult:
+    """Run an experiment below `root` and verify it. Raises `KafkaChaosError` when the machine does not play along."""
+    return _Run(experiment, root=root, listeners=listeners, keep=keep).run()
+
+
+class _Run:
+    """One run on its way; each method is a stage."""
+
+    def __init__(self, experiment: Experiment, *, root: Path, listeners: Sequence[Listener], keep: bool) -> None:
+        self.experiment = experiment
+        self.keep = keep
+        self.started = time.monotonic()
+        self.gaps: dict[str, float] = {}
+        # Read together: what to add to a wall-clock time to get the monotonic clock that histories use.
+        self.monotonic_at_epoch_ns = time.monotonic_ns() - time.time_ns()
+        self.directory = RunDirectory(root, new_run_id(experiment.name))
+        self.event_file = EventFile(self.directory.path / "events.jsonl")
+        self.events = EventBus(self.event_file, *listeners)
+        self.cancelled = threading.Event()
+
+    def run(self) -> RunResult:
+        """All stages; the verdict is emitted last."""
+        verdict: RunVerdict | None = None
+        try:
+            self.plan()
+            verdict = self.break_and_verify()
+        finally:
+            self.cancelled.set()
+            self.events.emit(
+                happening.RunEnded(
+                    verdict=str(verdict.verdict) if verdict is not None else "none",
+                    seconds=time.monotonic() - self.started,
+                )
+            )
+            self.event_file.close()
+        return RunResult(self.directory.path, verdict, self.gaps)
+
+    def plan(self) -> None:
+        """Write down what is going to happen, and predict its outcome."""
+        lanes = list(self.experiment.lanes())
+        started = {
+            "wall_clock": datetime.now(UTC).isoformat(),
+            "monotonic_at_epoch_ns": self.monotonic_at_epoch_ns,
+        }
+        extra = {
+            "run_id": self.directory.run_id,
+            "versions": versions(self.experiment.cluster.kafka_version),
+            "started": started,
+        }
+        self.directory.write_text("experiment.yaml", dump_experiment(self.experiment, extra))
+        self.directory.write_lanes(lane for _, _, lane in lanes)
+        self.events.emit(
+            happening.RunStarted(
+                run_id=self.directory.run_id,
+                experiment=self.experiment.name,
+                lanes=tuple(lane.lane for _, _, lane in lanes),
+            )
+        )
+        self.say("predicting what each lane may lose or duplicate")
+        self.directory.write_predictions({lane.lane: _predict(phase, lane) for phase, _, lane in lanes})
+
+    def break_and_verify(self) -> RunVerdict:
+        """Everything that needs the cluster, and the verdict."""
+        from kafka_chaos.verification import verify
+
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start") as starter:
+            with self.cluster() as cluster:
+                admin = ClusterAdmin(cluster.bootstrap_servers)
+                spark: Future[SparkSession] | None = None
+                for number, phase in enumerate(self.experiment.phases):
+                    last = number == len(self.experiment.phases) - 1
+                    with self.phase(cluster, admin, phase):
+                        if last:
+                            spark = starter.submit(_start_spark)
+                assert spark is not None
+                self.collect(cluster, spark)
+            self.say("verifying with Spark")
+            return verify(self.directory.path, spark=spark.result())
+
+    @contextmanager
+    def cluster(self) -> Iterator[Cluster]:
+        """A running cluster; its containers' logs are kept on every way out."""
+        spec = self.experiment.cluster.spec()
+        self.say(f"starting {spec.zookeepers} ZooKeeper and {spec.brokers} brokers of Kafka {spec.kafka_version}")
+        start = time.monotonic()
+        with Cluster(spec, run_id=self.directory.run_id, keep=self.keep) as cluster:
+            self.events.emit(
+                happening.ClusterReady(seconds=time.monotonic() - start, bootstrap_servers=cluster.bootstrap_servers)
+            )
+            try:
+                yield cluster
+            finally:
+                collect_logs(cluster, self.directory.path / "logs")
+                emit_broker_events(
+                    self.directory.path / "logs",
+                    lanes=[lane.lane for _, lane, _ in self.experiment.lanes()],
+                    monotonic_at_epoch_ns=self.monotonic_at_epoch_ns,
+                    events=self.events,
+                )
+
+    @contextmanager
+    def phase(self, cluster: Cluster, admin: ClusterAdmin, phase: PhaseModel) -> Iterator[None]:
+        """Topics, load, faults, settling and draining of one phase; the block runs once the faults are over."""
+        topics = [lane.lane for lane in phase.lanes]
+        self.say(f"making {len(topics)} topics for the phase {phase.phase}")
+        for lane in phase.lanes:
+            self.create_topic(admin, lane)
+        admin.await_full_isr(topics)
+        view = ClusterView(cluster, admin)
+        observer = FaultEvents(self.events, phase=phase.phase, lanes=tuple(topics))
+        with ExitStack() as stack:
+            load = stack.enter_context(
+                PhaseLoad(
+                    phase.lanes,
+                    bootstrap_servers=cluster.bootstrap_servers,
+                    workload=phase.workload,
+                    run_directory=self.directory.path,
+                    on_notice=lambda text: self.events.emit(happening.ClientNotice(text=text)),
+                )
+            )
+            stack.enter_context(Monitor(admin, topics, self.events, lambda: load.counts))
+            self.events.emit(happening.PhaseStarted(phase=phase.phase, lanes=tuple(topics)))
+            load.await_first_acknowledgements(timeout=FIRST_RECORDS_TIMEOUT)
+            injector = stack.enter_context(Injector(view, observer, seed=self.experiment.seed))
+            if phase.course is not None:
+                self.take_course(phase, injector, admin, load)
+            else:
+                self.follow_schedule(phase, injector)
+            injector.heal_all()
+            yield
+            self.settle(phase, admin, load)
+            self.events.emit(happening.PhaseEnded(phase=phase.phase))
+
+    def create_topic(self, admin: ClusterAdmin, lane: LaneModel) -> None:
+        """A lane's topic, with its configuration and its replicas where the lane wants them."""
+        configs: dict[str, object] = {
+            "min.insync.replicas": lane.min_insync_replicas,
+            "unclean.leader.election.enable": lane.unclean_leader_election,
+            **lane.topic_configs,
+        }
+        if lane.cleanup_policy is not None:
+            configs["cleanup.policy"] = lane.cleanup_policy
+        assignment = lane.replica_assignment(self.experiment.cluster.brokers)
+        admin.create_topic(lane.lane, replica_assignment=assignment, configs=configs)
+
+    def follow_schedule(self, phase: PhaseModel, injector: Injector) -> None:
+        """Timed faults under load, for as long as the load is to last."""
+        start = time.monotonic()
+        self.say(f"loading {len(phase.lanes)} lanes for {phase.workload.duration:g} s")
+        injector.run(phase.faults(), start=start, cancelled=self.cancelled)
+        left = start + phase.workload.duration - time.monotonic()
+        self.cancelled.wait(max(0.0, left))
+
+    def take_course(self, phase: PhaseModel, injector: Injector, admin: ClusterAdmin, load: PhaseLoad) -> None:
+        """Lock-stepped faults under load."""
+        course = phase.course
+        assert course is not None
+        lag_ms = self.experiment.cluster.broker_configs.get("replica.lag.time.max.ms", REPLICA_LAG_TIME_MAX * 1000)
+        broken = CourseRun(
+            target=Target.parse(course.target),
+            topics=[lane.lane for lane in phase.lanes],
+            acks={lane.lane: lane.acks for lane in phase.lanes},
+            step_seconds=course.step_seconds,
+            lag_time_max=float(str(lag_ms)) / 1000,
+            injector=injector,
+            admin=admin,
+            counts=lambda: load.counts,
+            say=self.say,
+            cancelled=self.cancelled,
+        ).run(phase.course_steps() or ())
+        if broken is not None:
+            lanes = tuple(lane.lane for lane in phase.lanes)
+            self.events.emit(happening.CourseBroken(phase=phase.phase, lanes=lanes, reason=broken))
+
+    def settle(self, phase: PhaseModel, admin: ClusterAdmin, load: PhaseLoad) -> None:
+        """End the load; every record gets an outcome, every replica catches up, every consumer reaches the end."""
+        self.say("letting everything in flight get an outcome")
+        load.stop()
+        topics = [lane.lane for lane in phase.lanes]
+        admin.await_full_isr(topics, timeout=phase.workload.settle_timeout)
+        ends = {lane.lane: admin.end_offsets(lane.lane, range(lane.partitions)) for lane in phase.lanes}
+        load.drain(ends, timeout=phase.workload.settle_timeout)
+        for name, lane in load.lanes.items():
+            self.gaps[name] = lane.producer.longest_gap_ns / 1e9
+
+    def collect(self, cluster: Cluster, spark: Future[SparkSession]) -> None:
+        """Read the final log back; from then on the run directory is complete."""
+        from kafka_chaos.verification import collect_log
+
+        # Rows of all phases are on disk: nothing is left that a crash could take.
+        (self.directory.path / RESERVATIONS).unlink()
+        self.say("reading the final log back with Spark")
+        collect_log(
+            spark.result(),
+            bootstrap_servers=cluster.bootstrap_servers,
+            lanes=[lane for _, _, lane in self.experiment.lanes()],
+            out_dir=self.directory.path / "log",
+        )
+
+    def say(self, text: str) -> None:
+        """Tell listeners what is going on."""
+        self.events.emit(happening.Step(text=text))
+
+
+def _predict(phase: PhaseModel, lane: Lane) -> dict[str, Any]:
+    course = phase.course_steps()
+    # A course is all that its lane lives through: it takes the place of the free faults.
+    alone = lane if course is None else replace(lane, faults=())
+    return predict_cached(alone, course=course).to_json()
+
+
+def _start_spark() -> SparkSession:
+    from kafka_chaos.verification import spark_session
+
+    return spark_session(with_kafka_source=True)

@@ -1,0 +1,149 @@
+"""What a run prints: a line for everything that happens while it works, and the table of its lanes at the end.
+
+With a terminal a status line below shows the load; without one only whole lines are printed, so that a CI log stays
+readable.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status as StatusLine
+from rich.table import Table
+from rich.text import Text
+
+from kafka_chaos.harness import events as happening
+from kafka_chaos.harness.events import Event
+from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.verification import LaneVerdict, RunVerdict
+
+STYLES = {Verdict.CONFORMS: "green", Verdict.UNKNOWN: "yellow", Verdict.VIOLATION: "bold red"}
+
+
+class TerminalListener:
+    """Prints events as they happen; use as a context manager, so that the status line ends with the run."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._start = time.monotonic_ns()
+        self._status: StatusLine | None = None
+        self._counts: Mapping[str, tuple[int, int, int]] = {}
+        self._counted_at = 0
+
+    def __enter__(self) -> TerminalListener:
+        if self._console.is_terminal:
+            self._status = self._console.status("starting")
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Print one event."""
+        match event:
+            case happening.Progress():
+                self._show_load(event)
+            case happening.Step():
+                self._line(event, event.text)
+            case happening.RunStarted():
+                self._line(event, f"run [bold]{event.run_id}[/bold]: {len(event.lanes)} lanes")
+            case happening.ClusterReady():
+                self._line(event, f"cluster ready after {event.seconds:.1f} s")
+            case happening.FaultRequested():
+                hit = ", ".join(event.resolved) or "nobody"
+                self._line(event, f"[magenta]{event.kind}[/magenta] {escape(event.target)} = {hit}")
+            case happening.FaultProven():
+                self._line(event, f"[magenta]{event.fault_id}[/magenta] bit: {escape(_evidence(event.evidence))}")
+            case happening.FaultNotProven():
+                self._line(event, f"[red]{event.fault_id} has no proof:[/red] {escape(event.reason)}")
+            case happening.FaultHealed():
+                self._line(event, f"[magenta]{event.fault_id}[/magenta] healed")
+            case happening.ControllerChanged() if event.before is not None:
+                self._line(event, f"controller: broker {event.before} → {event.controller}")
+            case happening.CourseBroken():
+                self._line(event, f"[red]the course of {event.phase} was broken:[/red] {escape(event.reason)}")
+            case happening.LeaderChanged() if event.before is not None or event.leader is None:
+                after = "nobody" if event.leader is None else f"broker {event.leader}"
+                self._line(event, f"leader of {event.lane}-{event.partition}: {_broker(event.before)} → {after}")
+
+    def _line(self, event: Event, text: str) -> None:
+        seconds = (event.ts_ns - self._start) / 1e9
+        self._console.print(f"[dim]{seconds:6.1f} s[/dim]  {text}", highlight=False)
+
+    def _show_load(self, event: happening.Progress) -> None:
+        if self._status is None:
+            return
+        sent = sum(counts[0] for counts in event.counts.values())
+        acknowledged = sum(counts[1] for counts in event.counts.values())
+        before = sum(counts[1] for counts in self._counts.values())
+        elapsed = (event.ts_ns - self._counted_at) / 1e9
+        rate = max(0.0, (acknowledged - before) / elapsed) if self._counts and elapsed > 0 else 0.0
+        self._counts, self._counted_at = event.counts, event.ts_ns
+        self._status.update(f"{sent:,} sent, {acknowledged:,} acknowledged, {rate:,.0f}/s")
+
+
+def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Table:
+    """The lanes of a run: what was produced, lost and duplicated, what was predicted and what came of it."""
+    table = Table(title=f"{verdict.run_dir.name}: {verdict.verdict}", title_justify="left", title_style="bold")
+    table.add_column("lane", no_wrap=True)
+    for heading in ("produced", "acknowledged", "lost", "duplicated", "longest gap"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("predicted", max_width=32)
+    table.add_column("observed", max_width=32)
+    table.add_column("verdict", no_wrap=True)
+    for lane in verdict.lanes:
+        gap = gaps.get(lane.lane)
+        table.add_row(
+            lane.lane,
+            f"{lane.produced:,}",
+            f"{lane.acknowledged:,}",
+            _count(lane, Anomaly.LOST_WRITE),
+            _count(lane, Anomaly.DUPLICATE),
+            f"{gap:.1f} s" if gap is not None else "",
+            describe_prediction(lane),
+            describe_observation(lane),
+            Text(lane.verdict, style=STYLES[lane.verdict]),
+        )
+    return table
+
+
+def describe_prediction(lane: LaneVerdict) -> str:
+    """What a lane's prediction says of losses and duplicates, and what else it requires."""
+    told = [Anomaly.LOST_WRITE, Anomaly.DUPLICATE]
+    told += [anomaly for anomaly, status in lane.predicted.items() if anomaly not in told and status is Status.REQUIRED]
+    words = {Anomaly.LOST_WRITE: "loss", Anomaly.DUPLICATE: "duplicates"}
+    return "\n".join(f"{words.get(anomaly, anomaly)} {lane.predicted[anomaly]}" for anomaly in told)
+
+
+def describe_observation(lane: LaneVerdict) -> str:
+    """Every anomaly that was found in a lane, and what was required but is missing."""
+    found = [f"{anomaly} {seen.count:,}" for anomaly, seen in lane.observed.items() if seen.count]
+    missing = [
+        f"no {anomaly}"
+        for anomaly, status in lane.predicted.items()
+        if status is Status.REQUIRED and not lane.count(anomaly)
+    ]
+    return "\n".join(found + missing) or "nothing"
+
+
+def _count(lane: LaneVerdict, anomaly: Anomaly) -> str:
+    count = lane.count(anomaly)
+    return "not judged" if count is None else f"{count:,}"
+
+
+def _broker(broker: int | None) -> str:
+    return "nobody" if broker is None else f"broker {broker}"
+
+
+def _evidence(evidence: Mapping[str, object]) -> str:
+    return "; ".join(
+        f"{name} {', '.join(f'{key} {value}' for key, value in shown.items())}"
+        if isinstance(shown, dict)
+        else f"{name} {shown}"
+        for name, shown in evidence.items()
+    )

@@ -1,0 +1,25 @@
+"""`kafka-chaos verify` as the harness offers it: the verification's own command, after mending what a crash left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kafka_chaos.harness.history import recover
+from kafka_chaos.verification.cli import verify_command as verify_as_it_is
+
+
+def _recover_and_verify(**options: Any) -> None:
+    for folder in options["run_dirs"]:
+        rows = recover(Path(folder))
+        if rows:
+            click.echo(f"{folder}: its harness died; {rows} records that may have been sent are info", err=True)
+    assert verify_as_it_is.callback is not None
+    verify_as_it_is.callback(**options)
+
+
+verify_command = click.Command(
+    "verify", params=verify_as_it_is.params, callback=_recover_and_verify, help=verify_as_it_is.help
+)
