@@ -8,6 +8,7 @@ those of docs/anomalies.md, which the verification applies to real histories.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from kafka_chaos.reference_model.anomalies import Anomaly
 from kafka_chaos.reference_model.lane_state import (
@@ -22,6 +23,19 @@ from kafka_chaos.reference_model.lane_state import (
 )
 
 
+class Ending(NamedTuple):
+    """What a run leaves behind: the final log, and the (record, offset) pairs acknowledged and read.
+
+    `log` holds the records in offset order; an acknowledgement without an offset names `NOWHERE`; `diverged`
+    says whether some live follower's log is not a prefix of the leader's.
+    """
+
+    log: list[int]
+    acknowledged: list[tuple[int, int]]
+    read: list[tuple[int, int]]
+    diverged: bool
+
+
 def final_log(state: LaneState) -> tuple[int, ...] | None:
     """The log a run would end with in this state, or None if it can't end here."""
     leader = leader_index(state.replicas)
@@ -30,62 +44,72 @@ def final_log(state: LaneState) -> tuple[int, ...] | None:
     return state.replicas[leader].log
 
 
+def ending(state: LaneState) -> Ending | None:
+    """What a run that ends in this state leaves behind, or None if it can't end here."""
+    log = final_log(state)
+    if log is None:
+        return None
+    acknowledged = [(i, record.offset) for i, record in enumerate(state.records) if record.status == OK]
+    return Ending([entry_record(v) for v in log], acknowledged, pairs(state.reads), diverged(state, log))
+
+
 def is_resolved(state: LaneState) -> bool:
     """Whether every record has its outcome, so that nothing of the load is left to happen."""
     return final_log(state) is not None and all(record.status in (OK, INFO) for record in state.records)
 
 
-def read_pairs(reads: int) -> list[tuple[int, int]]:
-    """The (record, offset) pairs of a `LaneState.reads`."""
-    pairs = []
-    for position in range(reads.bit_length()):
-        if reads & 1 << position:
-            pairs.append((position % RECORDS, position // RECORDS))
-    return pairs
+def pairs(bits: int) -> list[tuple[int, int]]:
+    """The (record, offset) pairs of a set of `read_bit`."""
+    return [(position % RECORDS, position // RECORDS) for position in range(bits.bit_length()) if bits & 1 << position]
 
 
-def lost_write(state: LaneState, log: list[int]) -> bool:
-    """A record was acknowledged and is not in the final log."""
-    return any(record.status == OK and index not in log for index, record in enumerate(state.records))
-
-
-def duplicate(state: LaneState, log: list[int]) -> bool:
-    """A record is in the final log twice."""
-    return len(set(log)) < len(log)
-
-
-def inconsistent_offset(state: LaneState, log: list[int]) -> bool:
-    """Acknowledgements, reads and the final log name two records for one offset."""
-    seen: dict[int, int] = dict(enumerate(log))
-    named = [(i, record.offset) for i, record in enumerate(state.records) if record.offset != NOWHERE]
-    return any(seen.setdefault(offset, record) != record for record, offset in named + read_pairs(state.reads))
-
-
-def offset_mismatch(state: LaneState, log: list[int]) -> bool:
-    """A record is in the final log, but not at the offset it was acknowledged at."""
-    return any(
-        record.offset != NOWHERE and index in log and log[record.offset : record.offset + 1] != [index]
-        for index, record in enumerate(state.records)
-    )
-
-
-def truncated_read(state: LaneState, log: list[int]) -> bool:
-    """A record was read and is not in the final log."""
-    return any(record not in log for record, _ in read_pairs(state.reads))
-
-
-def reordered(state: LaneState, log: list[int]) -> bool:
-    """The first occurrences are not in the order they were sent in."""
-    return log != [] and 0 in log and 1 in log and log.index(1) < log.index(0)
-
-
-def replica_divergence(state: LaneState, log: list[int]) -> bool:
-    """A live follower's log is not a prefix of the leader's."""
-    leader_log = state.replicas[leader_index(state.replicas)].log
+def diverged(state: LaneState, leader_log: tuple[int, ...]) -> bool:
+    """Whether some live follower's log is not a prefix of the leader's."""
     return any(replica.role == FOLLOWER and replica.log != leader_log[: len(replica.log)] for replica in state.replicas)
 
 
-Check = Callable[[LaneState, list[int]], bool]
+def lost_write(end: Ending) -> bool:
+    """A record was acknowledged and is not in the final log."""
+    return any(record not in end.log for record, _ in end.acknowledged)
+
+
+def duplicate(end: Ending) -> bool:
+    """A record is in the final log twice."""
+    return len(set(end.log)) < len(end.log)
+
+
+def inconsistent_offset(end: Ending) -> bool:
+    """Acknowledgements, reads and the final log name two records for one offset."""
+    seen: dict[int, int] = dict(enumerate(end.log))
+    named = [pair for pair in end.acknowledged if pair[1] != NOWHERE] + end.read
+    return any(seen.setdefault(offset, record) != record for record, offset in named)
+
+
+def offset_mismatch(end: Ending) -> bool:
+    """A record is in the final log, but not at the offset it was acknowledged at."""
+    return any(
+        offset != NOWHERE and record in end.log and end.log[offset : offset + 1] != [record]
+        for record, offset in end.acknowledged
+    )
+
+
+def truncated_read(end: Ending) -> bool:
+    """A record was read and is not in the final log."""
+    return any(record not in end.log for record, _ in end.read)
+
+
+def reordered(end: Ending) -> bool:
+    """The first occurrences are not in the order they were sent in."""
+    firsts = list(dict.fromkeys(end.log))
+    return firsts != sorted(firsts)
+
+
+def replica_divergence(end: Ending) -> bool:
+    """A follower that follows holds something else than the leader."""
+    return end.diverged
+
+
+Check = Callable[[Ending], bool]
 
 CHECKS: Mapping[Anomaly, Check] = {
     Anomaly.LOST_WRITE: lost_write,
@@ -97,6 +121,9 @@ CHECKS: Mapping[Anomaly, Check] = {
     Anomaly.REPLICA_DIVERGENCE: replica_divergence,
 }
 """Anomalies that depend on what brokers and producer do."""
+
+OBSERVED = frozenset(CHECKS) - {Anomaly.DUPLICATE, Anomaly.REORDERED, Anomaly.REPLICA_DIVERGENCE}
+"""Those of them that depend on what was acknowledged or read, and not on logs alone."""
 
 NEVER: Mapping[Anomaly, str] = {
     Anomaly.FALSE_FAILURE: "the producer says `fail` only of a record that it handed to no broker",
@@ -113,10 +140,8 @@ NEVER: Mapping[Anomaly, str] = {
 """Anomalies that a correct broker and client can never show, and the rule of the model that excludes each."""
 
 
-def shown(state: LaneState) -> frozenset[Anomaly]:
-    """The anomalies of a run that ends in this state; none if it can't end here."""
-    entries = final_log(state)
-    if entries is None:
+def shown(end: Ending | None) -> frozenset[Anomaly]:
+    """The anomalies of what a run leaves behind; none if it can't end yet."""
+    if end is None:
         return frozenset()
-    log = [entry_record(value) for value in entries]
-    return frozenset(anomaly for anomaly, check in CHECKS.items() if check(state, log))
+    return frozenset(anomaly for anomaly, check in CHECKS.items() if check(end))

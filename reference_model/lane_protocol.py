@@ -26,6 +26,7 @@ from kafka_chaos.reference_model.lane_state import (
     NO_PENDING,
     NOWHERE,
     OK,
+    OUTDATED,
     RETRY,
     SHORT,
     SOLE,
@@ -134,6 +135,22 @@ def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
                 read = state._replace(replicas=replace_at(state.replicas, broker, emptied))
                 for action, after in _deliver(read, lane, broker, index, awaited=awaited, again=True):
                     yield action._replace(from_socket=True), after
+        if replica.abandoned & OUTDATED:
+            emptied = replica._replace(abandoned=replica.abandoned & ~OUTDATED)
+            yield from append_outdated(state._replace(replicas=replace_at(state.replicas, broker, emptied)), broker)
+
+
+def append_outdated(state: LaneState, broker: int) -> Iterator[Step]:
+    """A broker reads the second record's request from before the producer renewed its producer epoch: it is
+    refused unless it is in sequence there and the broker has seen nothing of the new epoch."""
+    replica = state.replicas[broker]
+    held = [value & 3 for value in replica.log]
+    if 0 in held and 1 not in held and 3 not in held:
+        log = (*replica.log, entry(1, replica.leader_epoch, 0))
+        state = state._replace(replicas=replace_at(state.replicas, broker, replica._replace(log=log)))
+        yield Action("append", broker, 1, str(len(log) - 1), from_socket=True), observe(state)
+    else:
+        yield Action("out_of_order_sequence", broker, 1, from_socket=True), state
 
 
 def _deliver(
@@ -144,14 +161,14 @@ def _deliver(
     `awaited`: the producer still waits for the answer; `again`: the attempt was counted when it was queued.
     """
     replica, record = state.replicas[broker], state.records[index]
-    if lane.acks == "all" and _too_few_in_sync(state, lane, replica):
+    if lane.acks == "all" and too_few_in_sync(state, lane, replica):
         rejected = _rejected(record) if awaited else record
         yield (
             Action("not_enough_replicas", broker, index),
             state._replace(records=replace_record(state.records, index, rejected)),
         )
         return
-    known, state = _check_sequence(state, lane, broker, index) if lane.idempotence else (NOWHERE, state)
+    known, state = check_sequence(state, broker, index) if lane.idempotence else (NOWHERE, state)
     if known is None:
         rejected = _rejected(record) if awaited else record
         yield (
@@ -182,18 +199,19 @@ def _deliver(
     )
 
 
-def _too_few_in_sync(state: LaneState, lane: Lane, replica: Replica) -> bool:
+def too_few_in_sync(state: LaneState, lane: Lane, replica: Replica) -> bool:
+    """Whether the replica, by what it knows of its ISR, has to answer NOT_ENOUGH_REPLICAS."""
     if replica.role == LEADER:
         return isr_size(state.replicas) < lane.min_insync_replicas
     return replica.believed_isr == SHORT or (replica.believed_isr == SOLE and lane.min_insync_replicas > 1)
 
 
-def _check_sequence(state: LaneState, lane: Lane, broker: int, index: int) -> tuple[int | None, LaneState]:
+def check_sequence(state: LaneState, broker: int, index: int) -> tuple[int | None, LaneState]:
     """The broker's check of an idempotent producer's sequence number against its own log.
 
     Returns the offset of the batch it already holds, `NOWHERE` for a batch in sequence, None for a gap. After a
-    gap behind an acknowledged batch the producer starts a new producer epoch (KIP-360), in which its next
-    batch is in sequence anywhere; every replica holds earlier batches of this producer, so a missing one shows.
+    gap behind an acknowledged batch the producer renews its producer epoch (KIP-360), and its next batch is in
+    sequence anywhere; every replica holds earlier batches of this producer, so a missing one shows.
     """
     held = [value & 3 for value in state.replicas[broker].log]
     wanted = index | (state.producer_epoch << 1 if index else 0)
@@ -205,8 +223,17 @@ def _check_sequence(state: LaneState, lane: Lane, broker: int, index: int) -> tu
     if state.producer_epoch == 1 or 0 in held:
         return NOWHERE, state
     if state.records[0].status == OK:
-        return None, state._replace(producer_epoch=1)
+        return None, _renew_producer_epoch(state)
     return None, state
+
+
+def _renew_producer_epoch(state: LaneState) -> LaneState:
+    """The second record's requests that still lie in a socket are from the old producer epoch."""
+    replicas = tuple(
+        replica._replace(abandoned=replica.abandoned & ~2 | OUTDATED) if replica.abandoned & 2 else replica
+        for replica in state.replicas
+    )
+    return state._replace(producer_epoch=1, replicas=replicas)
 
 
 def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -217,7 +244,7 @@ def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
         for index, offset in enumerate(replica.pending):
             if offset == NOWHERE or not _answerable(state, lane, replica, offset):
                 continue
-            enough = lane.acks != "all" or not _too_few_in_sync(state, lane, replica)
+            enough = lane.acks != "all" or not too_few_in_sync(state, lane, replica)
             record = Record(OK, 0, offset) if enough else _in_doubt(state.records[index])
             name = "acknowledge" if enough else "not_enough_replicas_after_append"
             yield Action(name, broker, index, str(offset)), _without_pending(state, broker, index, record)

@@ -21,10 +21,9 @@ SHORT, ENOUGH, SOLE = range(3)
 # What the producer knows of a record. RETRY: an attempt failed or is in doubt, and another may follow.
 NEW, WAITING, RETRY, INFO, OK = range(5)
 
+OUTDATED = 1 << 2
 RECORDS = 2
 """Records the producer sends; `seq` 0 and 1 of one producer, after others that every replica holds."""
-ATTEMPTS = (2, 1)
-"""Attempts per record that reach a broker's log or socket: one retry of the first record is in the scope."""
 NOWHERE = -1
 """The offset of what has none."""
 
@@ -34,7 +33,8 @@ class Replica(NamedTuple):
 
     `log` holds entries of `entry()`; `pending[record]` is the offset of an append whose answer the producer
     still awaits, or `NOWHERE`; `socket` and `abandoned` are bit sets of records whose request lies unread in
-    the socket, still awaited or given up by the producer; `leader_epoch` counts only in a leader or zombie.
+    the socket, still awaited or given up by the producer (`OUTDATED` in the latter: the second record's, from
+    before its producer renewed the producer epoch); `leader_epoch` counts only in a leader or zombie.
     """
 
     role: int
@@ -97,11 +97,23 @@ def read_bit(record: int, offset: int) -> int:
 NO_PENDING = (NOWHERE,) * RECORDS
 
 
+def attempts(lane: Lane) -> tuple[int, ...]:
+    """How often each record may reach a broker's log or socket.
+
+    One retry of the first record is in the scope; of the second only where an idempotent producer may have
+    to renew its producer epoch, that is where an acknowledged record may be gone.
+    """
+    if lane.acks == "0":
+        return (1, 1)
+    may_lose = lane.unclean_leader_election or "power-loss" in lane.faults
+    return (2, 2) if lane.idempotence and may_lose else (2, 1)
+
+
 def initial_state(lane: Lane) -> LaneState:
     """All brokers up and in the ISR, one of them leads, nothing sent."""
     follower = Replica(FOLLOWER, True, (), NO_PENDING, 0, 0, 0, SHORT)
     replicas = (*(follower for _ in range(lane.replication_factor - 1)), follower._replace(role=LEADER))
-    records = tuple(Record(NEW, attempts, NOWHERE) for attempts in ATTEMPTS)
+    records = tuple(Record(NEW, count, NOWHERE) for count in attempts(lane))
     return LaneState(replicas, 0, records, 0, tuple(sorted(lane.faults)), 0, 0, 0)
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from kafka_chaos.reference_model.courses import Course
 from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.reference_model.lane_anomalies import final_log, read_pairs
+from kafka_chaos.reference_model.lane_anomalies import final_log, pairs
 from kafka_chaos.reference_model.lane_protocol import Action
 from kafka_chaos.reference_model.lane_state import (
     INFO,
@@ -76,8 +76,7 @@ def tell(path: Sequence[LaneState], lane: Lane, course: Course | None) -> tuple[
         if sentence:
             sentences.append(sentence)
         sentences.extend(
-            f"Consumers read record {record} at offset {offset}."
-            for record, offset in read_pairs(raw.reads & ~before.reads)
+            f"Consumers read record {record} at offset {offset}." for record, offset in pairs(raw.reads & ~before.reads)
         )
         names = _renamed(names, raw, lane)
     return (*sentences, _ending(path[-1], names))

@@ -9,15 +9,23 @@ consumers that read all they are shown. It leaves out what `lane_protocol` names
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from kafka_chaos.reference_model.anomalies import Anomaly, Status
 from kafka_chaos.reference_model.courses import Course, CourseStep
 from kafka_chaos.reference_model.lane import Lane, LaneError
-from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER, is_resolved, shown
-from kafka_chaos.reference_model.lane_state import ATTEMPTS, RECORDS, LaneState, canonical, initial_state
+from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER, OBSERVED, ending, is_resolved, shown
+from kafka_chaos.reference_model.lane_free import free_ending, free_steps
+from kafka_chaos.reference_model.lane_state import (
+    RECORDS,
+    LaneState,
+    attempts,
+    canonical,
+    initial_state,
+)
 from kafka_chaos.reference_model.lane_steps import steps
 from kafka_chaos.reference_model.lane_story import tell
 from kafka_chaos.reference_model.search import ScopeNotExhausted, Search, breadth_first
@@ -78,69 +86,146 @@ def predict(lane: Lane, *, course: Sequence[CourseStep] | None = None) -> Predic
     consumer read in time. Raises `LaneError` for a course on a lane that also names free faults, and
     `ScopeNotExhausted` where the search was not exhausted or no run gets through the course.
     """
-    if course is not None and lane.faults:
+    if course is None:
+        return _predict_free(lane)
+    if lane.faults:
         raise LaneError("faults", list(lane.faults), "no free faults beside a course")
-    steps_of_course = None if course is None else tuple(course)
-    findings = _Findings(lane, steps_of_course)
+    return _predict_course(lane, tuple(course))
+
+
+def _predict_free(lane: Lane) -> Prediction:
+    """Witnesses with at most one fault; an outer bound (`lane_free`) for what is then open; and witnesses with
+    more faults for what the bound leaves open.
+
+    A witness with fewer faults is one with more, so what is open after the last, exhausted search is forbidden.
+    """
+    selections = _smaller_first(lane.faults)
+    stories: dict[Anomaly, tuple[str, ...]] = {}
+    states = 0
+    wanted = set(CHECKS)
+    for faults in [few for few in selections if len(few) <= 1]:
+        states += _add_stories(replace(lane, faults=faults), wanted, stories)
+    if len(lane.faults) > 1:
+        wanted, reached = _outer_bound(lane, wanted - set(stories))
+        states += reached
+        for faults in [more for more in selections if len(more) > 1]:
+            states += _add_stories(replace(lane, faults=faults), wanted, stories)
+    anomalies = {
+        anomaly: AnomalyPrediction(Status.PERMITTED, stories[anomaly])
+        if anomaly in stories
+        else AnomalyPrediction(Status.FORBIDDEN, (_reason(anomaly, states),))
+        for anomaly in Anomaly
+    }
+    return Prediction(anomalies, states, True, _bounds(lane, None))
+
+
+def _add_stories(lane: Lane, wanted: Set[Anomaly], stories: dict[Anomaly, tuple[str, ...]]) -> int:
+    """Search the lane for what is wanted and has no story yet; returns the number of states reached."""
+    missing = wanted - set(stories)
+    if not missing:
+        return 0
+    first, search = _witnesses(lane, missing)
+    for anomaly, state in first.items():
+        stories[anomaly] = tell(search.path(state), lane, None)
+    return len(search.parents)
+
+
+def _outer_bound(lane: Lane, open_questions: Set[Anomaly]) -> tuple[set[Anomaly], int]:
+    """Those of the open questions that the lane's outer bound can show, and the number of states reached.
+
+    Where no open question looks at acknowledgements and reads, states that differ only there count as one.
+    """
+    bound: set[Anomaly] = set()
+    keep_reads = bool(open_questions & OBSERVED)
+
+    def visit(state: LaneState) -> bool:
+        bound.update(open_questions & shown(free_ending(state, lane)))
+        return bound == open_questions
+
+    def successors(state: LaneState) -> list[LaneState]:
+        reached = (canonical(after, lane) for after in free_steps(state, lane))
+        return list(reached) if keep_reads else [after._replace(reads=0) for after in reached]
+
+    initial = canonical(initial_state(lane), lane)
+    search = breadth_first(initial, successors, visit, max_states=MAX_STATES)
+    if not search.complete and bound != open_questions:
+        raise ScopeNotExhausted(f"more than {MAX_STATES} states for {lane}")
+    return bound, len(search.parents)
+
+
+def _witnesses(lane: Lane, wanted: Set[Anomaly]) -> tuple[dict[Anomaly, LaneState], Search[LaneState]]:
+    """For each anomaly wanted, the nearest state that shows it, as far as there are any."""
+    first: dict[Anomaly, LaneState] = {}
+    missing = set(wanted)
+
+    def visit(state: LaneState) -> bool:
+        for anomaly in missing & shown(ending(state)):
+            first[anomaly] = state
+            missing.remove(anomaly)
+        return not missing
+
     search = breadth_first(
-        canonical(initial_state(lane), lane), findings.successors, findings.visit, max_states=MAX_STATES
+        canonical(initial_state(lane), lane),
+        lambda state: [canonical(after, lane) for _, after in steps(state, lane, None)],
+        visit,
+        max_states=MAX_STATES,
+    )
+    if missing and not search.complete:
+        raise ScopeNotExhausted(f"more than {MAX_STATES} states for {lane}")
+    return first, search
+
+
+def _smaller_first(faults: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Every selection of the faults once, those with fewer first."""
+    ordered = sorted(faults)
+    return list(dict.fromkeys(c for size in range(len(ordered) + 1) for c in combinations(ordered, size)))
+
+
+def _predict_course(lane: Lane, course: Course) -> Prediction:
+    first: dict[Anomaly, LaneState] = {}
+    unavoidable: frozenset[Anomaly] | None = None
+
+    def visit(state: LaneState) -> bool:
+        nonlocal unavoidable
+        if state.position == len(course):
+            for anomaly in shown(ending(state)):
+                first.setdefault(anomaly, state)
+            if is_resolved(state):
+                unread = shown(ending(state._replace(reads=0)))
+                unavoidable = unread if unavoidable is None else unavoidable & unread
+        return False
+
+    search = breadth_first(
+        canonical(initial_state(lane), lane),
+        lambda state: [canonical(after, lane) for _, after in steps(state, lane, course)],
+        visit,
+        max_states=MAX_STATES,
     )
     if not search.complete:
         raise ScopeNotExhausted(f"more than {MAX_STATES} states for {lane}")
-    return findings.prediction(search)
+    if unavoidable is None:
+        raise ScopeNotExhausted(f"no run gets through the course {', '.join(course)}")
+    states = len(search.parents)
+    anomalies: dict[Anomaly, AnomalyPrediction] = {}
+    for anomaly in Anomaly:
+        if anomaly in first:
+            status = Status.REQUIRED if anomaly in unavoidable else Status.PERMITTED
+            story = tell(search.path(first[anomaly]), lane, course)
+            anomalies[anomaly] = AnomalyPrediction(status, story)
+        else:
+            anomalies[anomaly] = AnomalyPrediction(Status.FORBIDDEN, (_reason(anomaly, states),))
+    return Prediction(anomalies, states, True, _bounds(lane, course))
 
 
-class _Findings:
-    """Collects, while a search runs, which anomalies it meets first where, and which it can't avoid."""
-
-    def __init__(self, lane: Lane, course: Course | None) -> None:
-        self.lane = lane
-        self.course = course
-        self.first: dict[Anomaly, LaneState] = {}
-        self.unavoidable: frozenset[Anomaly] | None = None
-
-    def successors(self, state: LaneState) -> list[LaneState]:
-        """The canonical states one step further."""
-        lane = self.lane
-        return [canonical(after, lane) for _, after in steps(state, lane, self.course)]
-
-    def visit(self, state: LaneState) -> bool:
-        """Take note of what a run that ends here shows."""
-        if self.course is not None and state.position < len(self.course):
-            return False
-        for anomaly in shown(state):
-            self.first.setdefault(anomaly, state)
-        if self.course is not None and is_resolved(state):
-            unread = shown(state._replace(reads=0))
-            self.unavoidable = unread if self.unavoidable is None else self.unavoidable & unread
-        return False
-
-    def prediction(self, search: Search[LaneState]) -> Prediction:
-        """The statuses, once the search is exhausted."""
-        states = len(search.parents)
-        if self.course is not None and self.unavoidable is None:
-            raise ScopeNotExhausted(f"no run gets through the course {', '.join(self.course)}")
-        anomalies: dict[Anomaly, AnomalyPrediction] = {}
-        for anomaly in Anomaly:
-            if anomaly in self.first:
-                required = anomaly in (self.unavoidable or ())
-                status = Status.REQUIRED if required else Status.PERMITTED
-                story = tell(search.path(self.first[anomaly]), self.lane, self.course)
-                anomalies[anomaly] = AnomalyPrediction(status, story)
-            else:
-                reason = f"scope exhausted: none of {states} states shows it"
-                anomalies[anomaly] = AnomalyPrediction(Status.FORBIDDEN, (NEVER.get(anomaly, reason),))
-        return Prediction(anomalies, states, search.complete, _bounds(self.lane, self.course))
+def _reason(anomaly: Anomaly, states: int) -> str:
+    return NEVER.get(anomaly, f"scope exhausted: none of {states} states shows it")
 
 
 def _bounds(lane: Lane, course: Course | None) -> dict[str, Any]:
     return {
         "brokers": lane.replication_factor,
         "records": RECORDS,
-        "attempts": list(ATTEMPTS),
+        "attempts": list(attempts(lane)),
         "faults": list(lane.faults),
         "course": None if course is None else [str(step) for step in course],
     }
-
-
-assert set(CHECKS) | set(NEVER) == set(Anomaly), "every anomaly is judged or excluded"

@@ -1,0 +1,132 @@
+"""An outer bound of what a lane can do, much smaller than the lane itself: the producer is let off its leash.
+
+Every state of the lane maps to one of these by forgetting what the producer knows, and every step of the lane to
+steps of these: any record may be appended at any moment by whoever takes itself for the leader, as often as the
+lane's attempts allow, and counts as acknowledged as soon as any producer could have been told so. What no state
+here shows, no state of the lane shows; what some state here shows, the lane itself still has to show.
+
+Consequences for the state: a frozen leader that keeps its leadership is one that does nothing, requests in
+sockets and pending answers are appends and acknowledgements of some other moment. `LaneState.reads` holds the
+acknowledgements in its upper bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.reference_model.lane_anomalies import Ending, diverged, pairs
+from kafka_chaos.reference_model.lane_faults import strike
+from kafka_chaos.reference_model.lane_protocol import (
+    Step,
+    append_outdated,
+    check_sequence,
+    observe,
+    too_few_in_sync,
+)
+from kafka_chaos.reference_model.lane_replication import (
+    depose,
+    elect,
+    expand_isr,
+    fetch,
+    learn,
+    restart,
+    shrink_isr,
+)
+from kafka_chaos.reference_model.lane_state import (
+    FROZEN_LEADER,
+    LEADER,
+    NOWHERE,
+    OK,
+    ZOMBIE,
+    LaneState,
+    Record,
+    attempts,
+    entry,
+    entry_record,
+    leader_index,
+    read_bit,
+    replace_at,
+    replace_record,
+)
+
+ACKNOWLEDGED = 16
+"""The first bit of the acknowledgements in `LaneState.reads`."""
+READ = (1 << ACKNOWLEDGED) - 1
+
+
+def free_steps(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    """Every next state; not yet `canonical`."""
+    yield from _append_anything(state, lane)
+    for step in _of_the_brokers(state, lane):
+        yield step[1]
+    for _, struck in strike(state, lane):
+        frozen = next((i for i, r in enumerate(struck.replicas) if r.role == FROZEN_LEADER), None)
+        yield struck if frozen is None else depose(struck, lane, frozen)
+
+
+def _of_the_brokers(state: LaneState, lane: Lane) -> Iterator[Step]:
+    yield from fetch(state)
+    yield from shrink_isr(state)
+    yield from expand_isr(state)
+    yield from elect(state, lane)
+    yield from learn(state)
+    yield from restart(state)
+
+
+def _append_anything(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    for broker, replica in enumerate(state.replicas):
+        if replica.role not in (LEADER, ZOMBIE) or (lane.acks == "all" and too_few_in_sync(state, lane, replica)):
+            continue
+        for index, record in enumerate(state.records):
+            if record.attempts == 0:
+                continue
+            spent = Record(record.status, record.attempts - 1, NOWHERE)
+            left = state._replace(records=replace_record(state.records, index, spent))
+            if lane.idempotence:
+                yield from _append_in_sequence(state, left, lane, broker, index)
+            else:
+                yield _append(left, lane, broker, index)
+
+
+def _append(state: LaneState, lane: Lane, broker: int, index: int) -> LaneState:
+    replica = state.replicas[broker]
+    log = (*replica.log, entry(index, replica.leader_epoch, state.producer_epoch if index else 0))
+    appended = replica._replace(log=log)
+    reads = state.reads
+    if lane.acks == "1":
+        reads |= read_bit(index, len(log) - 1) << ACKNOWLEDGED
+    return observe(state._replace(replicas=replace_at(state.replicas, broker, appended), reads=reads))
+
+
+def _append_in_sequence(state: LaneState, left: LaneState, lane: Lane, broker: int, index: int) -> Iterator[LaneState]:
+    """The idempotent producer's appends, and its renewal of the producer epoch behind what may be gone."""
+    told = state.records[0].attempts < attempts(lane)[0]
+    seen = state._replace(records=replace_record(state.records, 0, state.records[0]._replace(status=OK)))
+    known, checked = check_sequence(seen if told else state, broker, index)
+    if known is None:
+        if checked.producer_epoch != state.producer_epoch:
+            yield state._replace(producer_epoch=checked.producer_epoch)
+    elif known == NOWHERE:
+        replica = left.replicas[broker]
+        log = (*replica.log, entry(index, replica.leader_epoch, left.producer_epoch if index else 0))
+        yield observe(left._replace(replicas=replace_at(left.replicas, broker, replica._replace(log=log))))
+    if index == 1 and state.producer_epoch == 1:
+        for _, appended in append_outdated(left, broker):
+            yield appended
+
+
+def free_ending(state: LaneState, lane: Lane) -> Ending | None:
+    """What the most talkative run that ends in this state leaves behind."""
+    leader = leader_index(state.replicas)
+    if leader < 0:
+        return None
+    log = state.replicas[leader].log
+    read = pairs(state.reads & READ)
+    if lane.acks == "0":
+        acknowledged = [(index, NOWHERE) for index in range(len(state.records))]
+    elif lane.acks == "1":
+        acknowledged = pairs(state.reads >> ACKNOWLEDGED)
+    else:
+        acknowledged = read
+    return Ending([entry_record(value) for value in log], acknowledged, read, diverged(state, log))
