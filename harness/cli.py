@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from kafka_chaos import __version__
-from kafka_chaos.harness.errors import EXIT_UNKNOWN, EXIT_USAGE, EXIT_VIOLATION, KafkaChaosError
+from kafka_chaos.harness.errors import EXIT_ENVIRONMENT, EXIT_UNKNOWN, EXIT_USAGE, EXIT_VIOLATION, KafkaChaosError
+from kafka_chaos.verification.session import SparkUnavailableError
 
 RUNS = Path("runs")
 WIDTH_OF_A_LOG = 150
@@ -101,17 +102,30 @@ def clean_command(kept: bool) -> None:
         click.echo(f"left {left.things} things of run {left.run_id} alone: {why}")
 
 
+@cli.command("prepare")
+def prepare_command() -> None:
+    """Make everything that runs need and that is kept: the broker image and the jars of Spark's Kafka source."""
+    from kafka_chaos.harness.engine import docker_client
+    from kafka_chaos.harness.image import ensure_image, is_built
+    from kafka_chaos.harness.reaper import try_to_pull_reaper
+    from kafka_chaos.verification.jars import cache_dir, ensure_jars
+
+    if not is_built():
+        ensure_image(say=_say)
+        if not try_to_pull_reaper(docker_client()):
+            _say("the reaper's image can't be had here: `kafka-chaos clean` removes what a killed run leaves")
+    if not cache_dir().is_dir():
+        _say("fetching the jars of Spark's Kafka source with Maven")
+        ensure_jars()
+
+
 @cli.command("image")
 @click.option("--kafka-version", metavar="VERSION", help="Version of Kafka; the default is the one that runs use.")
 def image_command(kafka_version: str | None) -> None:
     """Build the broker image, if it isn't there, and print its name."""
-    from kafka_chaos.harness.engine import docker_client
     from kafka_chaos.harness.image import KAFKA_VERSION, ensure_image
-    from kafka_chaos.harness.reaper import try_to_pull_reaper
 
-    tag = ensure_image(kafka_version or KAFKA_VERSION, say=lambda text: click.echo(text, err=True))
-    try_to_pull_reaper(docker_client())
-    click.echo(tag)
+    click.echo(ensure_image(kafka_version or KAFKA_VERSION, say=_say))
 
 
 def main() -> None:
@@ -129,6 +143,12 @@ def main() -> None:
         sys.exit(EXIT_USAGE)
     except KafkaChaosError as error:
         _end(str(error), error.exit_code)
+    except SparkUnavailableError as error:
+        _end(str(error), EXIT_ENVIRONMENT)
+
+
+def _say(text: str) -> None:
+    click.echo(f"kafka-chaos: {text}", err=True)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -192,7 +192,7 @@ class _NodeBuilder:
         text = properties.zookeeper_properties(zookeepers=self.zookeeper_names)
         container = self._container(name, "zookeeper", address, ZOOKEEPER_HEAP, text)
         container.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
-        started = "LEADER ELECTION TOOK" if self.spec.zookeepers > 1 else "binding to port"
+        started = "LEADER ELECTION TOOK" if self.spec.zookeepers > 1 else "PrepRequestProcessor"
         return Node(name, "zookeeper", number, address, None, started, container)
 
     def broker(self, broker: int, address: str, host_port: int) -> Node:

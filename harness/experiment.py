@@ -189,13 +189,18 @@ class PhaseModel(_Model):
 
 
 class Experiment(_Model):
-    """A whole experiment. `seed` decides every random choice; it is drawn when it isn't given."""
+    """A whole experiment. `seed` decides every random choice; it is drawn when it isn't given.
+
+    `recorded` is what a run adds to the experiment.yaml of its directory (run id, versions, start); it is passed over
+    when that file is run again.
+    """
 
     name: Name
     description: str = ""
     seed: int = Field(default_factory=lambda: random.SystemRandom().randrange(2**31))
     cluster: ClusterModel = ClusterModel()
     phases: tuple[PhaseModel, ...] = Field(min_length=1, strict=False)
+    recorded: dict[str, Any] = Field(default_factory=dict, exclude=True)
 
     @model_validator(mode="before")
     @classmethod

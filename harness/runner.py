@@ -97,12 +97,12 @@ class _Run:
             "wall_clock": datetime.now(UTC).isoformat(),
             "monotonic_at_epoch_ns": self.monotonic_at_epoch_ns,
         }
-        extra = {
+        recorded = {
             "run_id": self.directory.run_id,
             "versions": versions(self.experiment.cluster.kafka_version),
             "started": started,
         }
-        self.directory.write_text("experiment.yaml", dump_experiment(self.experiment, extra))
+        self.directory.write_text("experiment.yaml", dump_experiment(self.experiment, {"recorded": recorded}))
         self.directory.write_lanes(lane for _, _, lane in lanes)
         self.events.emit(
             happening.RunStarted(

@@ -1,0 +1,126 @@
+"""A cluster without containers, for tests of targets, rules and the injector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka_chaos.faults.cluster import NodeControl
+from kafka_chaos.faults.fault import Nodes, Proof
+from kafka_chaos.faults.target import Target
+
+
+@dataclass
+class FakeNode:
+    name: str
+    number: int
+    address: str = "10.0.0.1"
+    running: bool = True
+    paused: bool = False
+    exit_code: int = 0
+    commands: list[tuple[str, ...]] = field(default_factory=list)
+    answers: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def state(self) -> dict[str, Any]:
+        status = "paused" if self.paused else "running" if self.running else "exited"
+        return {"Status": status, "Running": self.running, "Paused": self.paused, "ExitCode": self.exit_code, "Pid": 0}
+
+    def is_running(self) -> bool:
+        return self.running
+
+    def kill(self) -> None:
+        self.running, self.exit_code = False, 137
+
+    def stop(self) -> None:
+        self.running, self.exit_code = False, 143
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def unpause(self) -> None:
+        self.paused = False
+
+    def execute(self, *command: str) -> tuple[int, str]:
+        self.commands.append(command)
+        return self.answers.get(" ".join(command), (1, ""))
+
+    def must_execute(self, *command: str) -> str:
+        return self.execute(*command)[1]
+
+    def log_tail(self, lines: int) -> str:
+        return ""
+
+
+@dataclass
+class FakeCluster:
+    brokers: dict[int, FakeNode] = field(
+        default_factory=lambda: {n: FakeNode(f"broker-{n}", n, f"10.0.0.{n}") for n in (1, 2, 3)}
+    )
+    zookeepers: dict[int, FakeNode] = field(default_factory=lambda: {1: FakeNode("zookeeper-1", 1)})
+    leaders: dict[tuple[str, int], int | None] = field(default_factory=dict)
+    controller_id: int | None = 3
+
+    def leader(self, lane: str, partition: int) -> int | None:
+        return self.leaders.get((lane, partition))
+
+    def replicas(self, lane: str, partition: int) -> tuple[int, ...]:
+        return tuple(self.brokers)
+
+    def controller(self) -> int | None:
+        return self.controller_id
+
+    def start_again(self, nodes: Sequence[NodeControl]) -> None:
+        for node in nodes:
+            self.brokers[node.number].running = True
+
+
+@dataclass(frozen=True)
+class FakeFault:
+    """A fault that notes what is asked of it in `notes`, and bites from the `bites_at`th proof on."""
+
+    notes: list[str]
+    name: str
+    target: Target = field(default_factory=lambda: Target.parse("broker:1"))
+    at: float = 0.0
+    duration: float = 0.0
+    bites_at: int = 1
+    fails: str | None = None
+    kind = "fake"
+    model_kinds = ("kill",)
+    colour = "#000000"
+
+    def inject(self, cluster: Any, nodes: Nodes) -> None:
+        self._note("inject")
+
+    def proof(self, cluster: Any, nodes: Nodes) -> Proof:
+        self._note("proof")
+        asked = self.notes.count(f"{self.name} proof")
+        return Proof(asked >= self.bites_at, {"asked": asked}, "not yet")
+
+    def heal(self, cluster: Any, nodes: Nodes) -> None:
+        self._note("heal")
+
+    def _note(self, what: str) -> None:
+        self.notes.append(f"{self.name} {what}")
+        if self.fails == what:
+            raise RuntimeError(f"{self.name} can't {what}")
+
+
+class Notes:
+    """An observer that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def requested(self, fault_id: str, fault: Any, resolved: tuple[str, ...]) -> None:
+        self.lines.append(f"{fault_id} requested {','.join(resolved)}")
+
+    def proven(self, fault_id: str, evidence: Any) -> None:
+        self.lines.append(f"{fault_id} proven")
+
+    def not_proven(self, fault_id: str, reason: str) -> None:
+        self.lines.append(f"{fault_id} not proven: {reason}")
+
+    def healed(self, fault_id: str) -> None:
+        self.lines.append(f"{fault_id} healed")

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from kafka_chaos.faults.injector import Injector
+from kafka_chaos.faults.target import Target, TargetError
+from tests.faults.fakes import FakeCluster, FakeFault, Notes
+
+
+def injector(notes: Notes) -> Injector:
+    return Injector(FakeCluster(), notes, seed=1)
+
+
+def test_faults_are_injected_and_healed_in_the_order_of_their_times() -> None:
+    notes, did = Notes(), []
+    faults = [FakeFault(did, "late", at=0.1), FakeFault(did, "early", at=0.0, duration=0.2)]
+    start = time.monotonic()
+    injector(notes).run(faults, start=start, cancelled=threading.Event())
+    assert did == ["early inject", "early proof", "late inject", "late proof", "late heal", "early heal"]
+    assert time.monotonic() - start >= 0.2
+    assert notes.lines[0] == "fake-1 requested broker-1"
+    assert notes.lines[1:] == [
+        "fake-1 proven", "fake-2 requested broker-1", "fake-2 proven", "fake-2 healed", "fake-1 healed",
+    ]  # fmt: skip
+
+
+def test_a_proof_is_waited_for() -> None:
+    notes, did = Notes(), []
+    injector(notes).inject(FakeFault(did, "slow", bites_at=3))
+    assert did == ["slow inject", "slow proof", "slow proof", "slow proof"]
+    assert notes.lines[-1] == "fake-1 proven"
+
+
+def test_a_fault_without_proof_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.faults.injector.PROOF_TIMEOUT", 0.2)
+    notes, did = Notes(), []
+    with injector(notes) as broken:
+        broken.inject(FakeFault(did, "blunt", bites_at=10_000))
+    assert notes.lines[1:] == ["fake-1 not proven: not yet", "fake-1 healed"]
+
+
+def test_leaving_heals_everything_the_latest_first_and_once() -> None:
+    notes, did = Notes(), []
+    with injector(notes) as broken:
+        first = broken.inject(FakeFault(did, "first"))
+        broken.inject(FakeFault(did, "second"))
+        broken.inject(FakeFault(did, "third"))
+        broken.heal(first)
+    assert [line for line in did if "heal" in line] == ["first heal", "third heal", "second heal"]
+
+
+def test_an_injection_that_fails_half_way_is_healed() -> None:
+    notes, did = Notes(), []
+    with pytest.raises(RuntimeError, match="can't inject"), injector(notes) as broken:
+        broken.inject(FakeFault(did, "half", fails="inject"))
+    assert did == ["half inject", "half heal"]
+
+
+def test_one_failing_heal_does_not_keep_the_others_from_being_healed() -> None:
+    notes, did = Notes(), []
+    broken = injector(notes)
+    broken.inject(FakeFault(did, "good"))
+    broken.inject(FakeFault(did, "bad", fails="heal"))
+    with pytest.raises(RuntimeError, match="bad can't heal"):
+        broken.heal_all()
+    assert did[-2:] == ["bad heal", "good heal"]
+
+
+def test_a_role_that_nobody_holds_is_told_before_it_is_raised() -> None:
+    notes = Notes()
+    with pytest.raises(TargetError, match="nobody holds"):
+        injector(notes).inject(FakeFault([], "x", target=Target.parse("leader(none)")))
+    assert notes.lines[0] == "fake-1 requested "
+    assert "not proven" in notes.lines[1]
+
+
+def test_cancelling_ends_the_schedule_and_leaving_heals() -> None:
+    notes, did, cancelled = Notes(), [], threading.Event()
+    with injector(notes) as broken:
+        timer = threading.Timer(0.2, cancelled.set)
+        timer.start()
+        faults = [FakeFault(did, "now", duration=60.0), FakeFault(did, "never", at=50.0)]
+        broken.run(faults, start=time.monotonic(), cancelled=cancelled)
+        assert did == ["now inject", "now proof"]
+    assert did[-1] == "now heal"

@@ -1,0 +1,135 @@
+"""Each fault on real containers: it bites, it proves so, it heals, and injecting or healing twice does nothing more."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kafka_chaos.faults.fault import Fault, Proof
+from kafka_chaos.faults.partition import Partition
+from kafka_chaos.faults.process import Kill, Pause, Stop
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.admin import ClusterAdmin
+from kafka_chaos.harness.cluster import Cluster
+from kafka_chaos.harness.cluster_view import ClusterView
+from kafka_chaos.harness.waiting import wait_until
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def topic(make_topic: Callable[..., str], admin: ClusterAdmin) -> Iterator[str]:
+    """A topic led by broker 1; the cluster is whole again afterwards."""
+    name = make_topic()
+    yield name
+    admin.await_full_isr([name])
+
+
+def proof_of(fault: Fault, view: ClusterView) -> Proof:
+    nodes = fault.target.resolve(view, 0)
+    return wait_until(lambda: _if_bit(fault.proof(view, nodes)), f"{fault.kind} to bite", timeout=15)
+
+
+def _if_bit(proof: Proof) -> Proof | None:
+    return proof if proof.bit else None
+
+
+@pytest.mark.parametrize("kind", [Kill, Stop])
+def test_a_broker_that_is_killed_or_stopped(
+    kind: type[Kill | Stop], topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
+) -> None:
+    fault = kind(target=Target.parse("broker:1"))
+    nodes = fault.target.resolve(view, 0)
+    assert not fault.proof(view, nodes).bit
+    fault.inject(view, nodes)
+    fault.inject(view, nodes)
+    proof = fault.proof(view, nodes)
+    assert proof.bit, proof.reason
+    assert proof.evidence["broker-1"]["ExitCode"] == {"kill": 137, "stop": 143}[fault.kind]
+    assert admin.await_leader(topic, 0, other_than=1) in (2, 3)
+    fault.heal(view, nodes)
+    fault.heal(view, nodes)
+    assert not fault.proof(view, nodes).bit
+    wait_until(lambda: 1 in cluster.registered_brokers(), "broker 1 to register again", timeout=15)
+
+
+def test_a_broker_that_is_frozen_answers_nobody_until_it_thaws(topic: str, view: ClusterView, cluster: Cluster) -> None:
+    fault = Pause(target=Target.parse(f"leader({topic})"))
+    nodes = fault.target.resolve(view, 0)
+    assert not fault.proof(view, nodes).bit
+    fault.inject(view, nodes)
+    fault.inject(view, nodes)
+    proof = fault.proof(view, nodes)
+    assert proof.bit
+    assert proof.evidence[nodes[0].name].get("freezer", "FROZEN") in ("FROZEN", "frozen 1")
+    assert not _answers_api_versions(cluster, nodes[0].number)
+    fault.heal(view, nodes)
+    fault.heal(view, nodes)
+    assert not fault.proof(view, nodes).bit
+    wait_until(lambda: _answers_api_versions(cluster, nodes[0].number), "the broker to answer", timeout=15)
+
+
+def _answers_api_versions(cluster: Cluster, broker: int) -> bool:
+    """Whether the broker answers an ApiVersions request (v0) within a second."""
+    with socket.create_connection(("127.0.0.1", cluster.brokers[broker].host_port or 0), timeout=1) as client:
+        request = bytes.fromhex("0012 0000 0000 0001 ffff".replace(" ", ""))
+        client.sendall(len(request).to_bytes(4, "big") + request)
+        try:
+            return len(client.recv(4)) == 4
+        except TimeoutError:
+            return False
+
+
+@pytest.mark.parametrize("action", ["drop", "reject"])
+def test_a_leader_whose_replication_port_is_closed_loses_its_followers_and_gets_them_back(
+    action: str, make_topic: Callable[..., str], view: ClusterView, admin: ClusterAdmin
+) -> None:
+    topic = make_topic()
+    fault = Partition(target=Target.parse("broker:1"), direction="in", port="replication", action=action)
+    nodes = fault.target.resolve(view, 0)
+    fault.inject(view, nodes)
+    fault.inject(view, nodes)
+    evidence = proof_of(fault, view).evidence["broker-1"]["packets"]
+    assert set(evidence) == {f"{fault.chain}-in"}
+    assert evidence[f"{fault.chain}-in"] > 0
+    code, listing = nodes[0].execute("iptables", "-w", "-S", "INPUT")
+    assert (code, listing.count(fault.chain)) == (0, 1)
+    fault.heal(view, nodes)
+    fault.heal(view, nodes)
+    assert fault.chain not in nodes[0].must_execute("iptables", "-w", "-S")
+    admin.await_full_isr([topic])
+
+
+@pytest.mark.parametrize("direction", ["both", "in", "out"])
+def test_a_broker_cut_off_from_the_others(direction: str, topic: str, view: ClusterView, admin: ClusterAdmin) -> None:
+    fault = Partition(target=Target.parse("broker:1"), direction=direction)
+    nodes = fault.target.resolve(view, 0)
+    fault.inject(view, nodes)
+    packets = proof_of(fault, view).evidence["broker-1"]["packets"]
+    assert set(packets) == {f"{fault.chain}-{way}" for way in ("in", "out") if direction in ("both", way)}
+    fault.heal(view, nodes)
+    assert fault.chain not in nodes[0].must_execute("iptables", "-w", "-S")
+
+
+def test_two_partitions_of_one_broker_do_not_lift_each_other(topic: str, view: ClusterView) -> None:
+    first = Partition(target=Target.parse("broker:1"), direction="in", port="control")
+    second = Partition(target=Target.parse("broker:1"), direction="in", port="replication")
+    nodes = first.target.resolve(view, 0)
+    first.inject(view, nodes)
+    second.inject(view, nodes)
+    first.heal(view, nodes)
+    rules = nodes[0].must_execute("iptables", "-w", "-S")
+    assert first.chain not in rules
+    assert second.chain in rules
+    second.heal(view, nodes)
+
+
+def test_zookeeper_can_be_killed_and_comes_back(view: ClusterView, cluster: Cluster) -> None:
+    fault = Kill(target=Target.parse("zookeeper"))
+    nodes = fault.target.resolve(view, 0)
+    fault.inject(view, nodes)
+    assert fault.proof(view, nodes).bit
+    fault.heal(view, nodes)
+    wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to hold their sessions", timeout=30)

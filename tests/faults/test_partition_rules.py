@@ -1,0 +1,75 @@
+"""The rules a partition puts up, seen on a node that only writes commands down."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.faults.partition import Partition
+from kafka_chaos.faults.target import Target
+from tests.faults.fakes import FakeCluster
+
+TARGET = Target.parse("broker:1")
+
+
+def rules(fault: Partition) -> list[str]:
+    cluster = FakeCluster()
+    fault.inject(cluster, (cluster.brokers[1],))
+    commands = [" ".join(command[2:]) for command in cluster.brokers[1].commands]
+    return [command.replace(fault.chain, "CHAIN") for command in commands if command.startswith("-A")]
+
+
+def test_both_ways_between_the_target_and_all_others() -> None:
+    assert rules(Partition(target=TARGET)) == [
+        "-A CHAIN-in -s 10.0.0.2 -j DROP",
+        "-A CHAIN-in -s 10.0.0.3 -j DROP",
+        "-A CHAIN-out -d 10.0.0.2 -j DROP",
+        "-A CHAIN-out -d 10.0.0.3 -j DROP",
+    ]
+
+
+def test_one_way_and_one_peer() -> None:
+    assert rules(Partition(target=TARGET, direction="out", peers=(3,))) == ["-A CHAIN-out -d 10.0.0.3 -j DROP"]
+
+
+def test_one_port_is_cut_for_connections_to_the_target_s_own_listener() -> None:
+    assert rules(Partition(target=TARGET, direction="in", port="replication", action="reject", peers=(2,))) == [
+        "-A CHAIN-in -s 10.0.0.2 -p tcp --dport 9092 -j REJECT --reject-with tcp-reset"
+    ]
+    assert rules(Partition(target=TARGET, direction="in", port="control", peers=(2,))) == [
+        "-A CHAIN-in -s 10.0.0.2 -p tcp --dport 9091 -j DROP"
+    ]
+
+
+def test_different_faults_have_different_chains_that_netfilter_accepts() -> None:
+    faults = [Partition(target=TARGET), Partition(target=TARGET, action="reject"), Partition(target=TARGET, at=1)]
+    names = {f"{fault.chain}-out" for fault in faults}
+    assert len(names) == 3
+    assert all(len(name) < 29 for name in names)
+
+
+def test_the_hook_is_put_first_and_once() -> None:
+    fault = Partition(target=TARGET, direction="in")
+    cluster = FakeCluster()
+    node = cluster.brokers[1]
+    fault.inject(cluster, (node,))
+    assert ("iptables", "-w", "-I", "INPUT", "-j", f"{fault.chain}-in") in node.commands
+    node.commands.clear()
+    node.answers[f"iptables -w -C INPUT -j {fault.chain}-in"] = (0, "")
+    fault.inject(cluster, (node,))
+    assert not [command for command in node.commands if "-I" in command]
+
+
+def test_healing_a_container_that_is_down_asks_nothing_of_it() -> None:
+    cluster = FakeCluster()
+    cluster.brokers[1].running = False
+    Partition(target=TARGET).heal(cluster, (cluster.brokers[1],))
+    assert cluster.brokers[1].commands == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [("direction", "up", "both or in or out"), ("port", "9999", "replication or control"), ("action", "x", "drop or")],
+)
+def test_other_parameters_are_refused(key: str, value: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=f"{key}: '{value}' is not valid: expected {expected}"):
+        Partition(target=TARGET, **{key: value})  # type: ignore[arg-type]

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.faults.target import Target, TargetError
+from tests.faults.fakes import FakeCluster
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("leader(orders)", ["broker-2"]),
+        ("leader(orders/1)", ["broker-1"]),
+        ("controller", ["broker-3"]),
+        ("broker:2", ["broker-2"]),
+        ("zookeeper", ["zookeeper-1"]),
+        ("zookeeper:1", ["zookeeper-1"]),
+        ("all", ["broker-1", "broker-2", "broker-3"]),
+    ],
+)
+def test_a_role_is_resolved_to_who_holds_it(text: str, expected: list[str]) -> None:
+    cluster = FakeCluster(leaders={("orders", 0): 2, ("orders", 1): 1})
+    assert [node.name for node in Target.parse(text).resolve(cluster, seed=0)] == expected
+
+
+@pytest.mark.parametrize(("text", "size"), [("random", 1), ("minority", 1), ("majority", 2), ("follower(orders)", 1)])
+def test_chosen_targets_depend_on_the_seed_alone(text: str, size: int) -> None:
+    cluster = FakeCluster(leaders={("orders", 0): 2})
+    target = Target.parse(text)
+    chosen = {seed: [node.name for node in target.resolve(cluster, seed)] for seed in range(30)}
+    assert chosen == {seed: [node.name for node in target.resolve(cluster, seed)] for seed in range(30)}
+    assert {len(names) for names in chosen.values()} == {size}
+    assert len({tuple(names) for names in chosen.values()}) > 1
+    if text.startswith("follower"):
+        assert all("broker-2" not in names for names in chosen.values())
+
+
+@pytest.mark.parametrize("text", ["leader(orders)", "follower(orders)", "controller"])
+def test_a_role_that_nobody_holds_is_an_error(text: str) -> None:
+    with pytest.raises(TargetError, match="nobody holds this role"):
+        Target.parse(text).resolve(FakeCluster(controller_id=None), seed=0)
+
+
+@pytest.mark.parametrize("text", ["", "leader", "leader()", "broker", "broker:x", "leader(a/b)", "Random", "all,all"])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(TargetError, match="is not a target: expected leader"):
+        Target.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("leader(nine)", "there is no lane nine; the lanes are one"),
+        ("broker:4", "the cluster's brokers are numbered 1 to 3"),
+        ("broker:0", "numbered 1 to 3"),
+        ("zookeeper:2", "the cluster's zookeepers are numbered 1 to 1"),
+    ],
+)
+def test_what_a_cluster_does_not_have_is_refused(text: str, message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        Target.parse(text).check(brokers=3, zookeepers=1, lanes=["one"])
