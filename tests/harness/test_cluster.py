@@ -1,0 +1,172 @@
+"""A cluster on a real engine: what it is made of, what outlives what, and that nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kafka_chaos.harness.admin import ClusterAdmin
+from kafka_chaos.harness.cleanup import clean, leftovers, remove_run
+from kafka_chaos.harness.cluster import Cluster, ClusterSpec
+from kafka_chaos.harness.configs import known_keys
+from kafka_chaos.harness.engine import docker_client
+from kafka_chaos.harness.errors import ClusterFailure, UsageFailure
+from kafka_chaos.harness.labels import OWNER, RUN
+from kafka_chaos.harness.server_properties import BROKER_DATA
+from tests.harness.leftovers import left_of
+
+pytestmark = pytest.mark.cluster
+
+
+def fresh_id(name: str) -> str:
+    return f"test-{name}-{secrets.token_hex(4)}"
+
+
+def test_every_part_carries_the_run_s_labels(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        assert node.container.labels[RUN] == cluster.run_id
+        assert node.container.labels[OWNER]
+    networks = docker_client().networks.list(filters={"label": f"{RUN}={cluster.run_id}"})
+    assert [network.name for network in networks] == [f"kafka-chaos-{cluster.run_id}"]
+
+
+def test_clients_are_served_on_the_loopback_address_only(cluster: Cluster) -> None:
+    for node in cluster.brokers.values():
+        node.container.reload()
+        bound = [entry for entries in node.container.ports.values() if entries for entry in entries]
+        assert [(entry["HostIp"], int(entry["HostPort"])) for entry in bound] == [("127.0.0.1", node.host_port)]
+    for node in cluster.zookeepers.values():
+        assert not any(node.container.ports.values())
+
+
+def test_listeners_are_apart_and_configurations_pass_through() -> None:
+    run_id = fresh_id("configs")
+    spec = ClusterSpec(
+        brokers=2,
+        controller=2,
+        broker_configs={"log.segment.bytes": 1_048_576},
+        configs_of={2: {"replica.lag.time.max.ms": 12_345}},
+    )
+    with Cluster(spec, run_id=run_id) as running:
+        assert ClusterAdmin(running.bootstrap_servers).controller() == 2
+        properties = {
+            broker: node.read_file("/etc/kafka-chaos/server.properties").decode()
+            for broker, node in running.brokers.items()
+        }
+        assert all("log.segment.bytes=1048576\n" in text for text in properties.values())
+        assert "replica.lag.time.max.ms=12345\n" not in properties[1]
+        assert "replica.lag.time.max.ms=12345\n" in properties[2]
+        assert "log.segment.bytes = 1048576" in running.brokers[1].log()
+        assert "control.plane.listener.name = CONTROL" in running.brokers[1].log()
+    assert left_of(run_id) == []
+
+
+def test_data_and_address_outlive_a_kill(cluster: Cluster, make_topic: Callable[..., str], admin: ClusterAdmin) -> None:
+    topic = make_topic(replicas=(1,))
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    producer.produce(topic, b"before the kill")
+    assert producer.flush(30) == 0
+    before = cluster.client_address(1), cluster.brokers[1].address
+    cluster.brokers[1].kill()
+    assert cluster.brokers[1].read_directory(f"{BROKER_DATA}/{topic}-0", suffixes=(".log",))
+    cluster.start_again([cluster.brokers[1]])
+    admin.await_full_isr([topic])
+    assert (cluster.client_address(1), cluster.brokers[1].address) == before
+    consumer = Consumer({"bootstrap.servers": before[0], "group.id": topic})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    message = consumer.poll(30)
+    assert message is not None
+    assert message.value() == b"before the kill"
+    consumer.close()
+
+
+def test_an_ensemble_of_three_survives_the_loss_of_one() -> None:
+    run_id = fresh_id("ensemble")
+    with Cluster(ClusterSpec(brokers=1, zookeepers=3), run_id=run_id) as running:
+        running.zookeepers[1].kill()
+        admin = ClusterAdmin(running.bootstrap_servers)
+        admin.create_topic("still-there", replica_assignment=[[1]], configs={})
+        admin.await_full_isr(["still-there"])
+    assert left_of(run_id) == []
+
+
+def test_a_broker_that_can_not_start_is_told_with_its_log_and_nothing_is_left() -> None:
+    run_id = fresh_id("broken")
+    spec = ClusterSpec(brokers=2, broker_configs={"log.segment.bytes": 1})
+    with pytest.raises(ClusterFailure) as failure, Cluster(spec, run_id=run_id):
+        pytest.fail("the cluster started")
+    assert "broker-" in str(failure.value)
+    assert "status exited, exit code 1" in str(failure.value)
+    assert "Invalid value 1 for configuration log.segment.bytes" in str(failure.value)
+    assert left_of(run_id) == []
+
+
+def test_a_failed_run_can_leave_its_cluster_standing() -> None:
+    run_id = fresh_id("kept")
+    try:
+        with pytest.raises(ZeroDivisionError), Cluster(ClusterSpec(brokers=1), run_id=run_id, keep=True) as kept:
+            _ = 1 / 0
+        assert kept.kept
+        assert len(ClusterAdmin(kept.bootstrap_servers).live_brokers()) == 1
+        assert [left.kept for left in leftovers(docker_client()) if left.run_id == run_id] == [True]
+    finally:
+        remove_run(docker_client(), run_id)
+    assert left_of(run_id) == []
+
+
+START_AND_WAIT = """
+import sys
+from kafka_chaos.harness.cluster import Cluster, ClusterSpec
+with Cluster(ClusterSpec(brokers=1), run_id=sys.argv[1]):
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_clean_removes_what_a_killed_run_left_and_nothing_else(cluster: Cluster) -> None:
+    run_id = fresh_id("dead")
+    with subprocess.Popen(
+        [sys.executable, "-c", START_AND_WAIT, run_id], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        alive = [left.run_id for left in clean(docker_client())]
+        assert run_id not in alive
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert left_of(run_id)
+    assert run_id in [left.run_id for left in clean(docker_client())]
+    assert left_of(run_id) == []
+    assert len(left_of(cluster.run_id)) >= len(cluster.nodes)
+
+
+def test_the_known_configuration_keys_are_those_of_the_image(cluster: Cluster) -> None:
+    for kind, main in (
+        ("broker", "kafka.server.KafkaConfig"),
+        ("topic", "org.apache.kafka.storage.internals.log.LogConfig"),
+    ):
+        listing = cluster.brokers[1].must_execute("java", "-cp", "/opt/kafka/jars/*", main)
+        told = {line.split('id="')[1].split('"')[0] for line in listing.splitlines() if line.startswith("<h4><a id=")}
+        assert told == known_keys(kind)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"brokers": 0}, "brokers: 0 is not valid: expected 1 to 9"),
+        ({"zookeepers": 2}, "zookeepers: 2 is not valid: expected 1 or 3"),
+        ({"configs_of": {4: {}}}, "configs_of: 4 is not a broker"),
+        ({"broker_configs": {"listeners": "X"}}, "listeners: set by the harness itself"),
+        ({"broker_configs": {"unclean.leader.election.enabled": True}}, "did you mean unclean.leader.election.enable"),
+    ],
+)
+def test_a_cluster_that_can_not_be_is_refused_before_anything_starts(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageFailure, match=message):
+        ClusterSpec(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,114 @@
+"""The whole path on a real cluster, and that a verdict can't be had by luck: planted findings turn it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from kafka_chaos.harness.cli import cli
+from kafka_chaos.harness.experiment_file import load_experiment
+from kafka_chaos.harness.runner import RunResult, run_experiment
+from kafka_chaos.reference_model.anomalies import Anomaly, Verdict
+from tests.harness.leftovers import left_of
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+SMALL = Path(__file__).parent / "harness" / "small.yaml"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+    return run_experiment(load_experiment(SMALL), root=tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture
+def copy_of_run(finished: RunResult, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished.path, tmp_path / "run"))
+
+
+def verify(run: Path) -> tuple[int, dict[str, dict[str, int]]]:
+    result = CliRunner().invoke(cli, ["verify", str(run), "--quiet"])
+    verdict = json.loads((run / "verdict.json").read_text())
+    counts = {
+        lane["lane"]: {name: seen["count"] for name, seen in lane["anomalies"].items()} for lane in verdict["lanes"]
+    }
+    return result.exit_code, counts
+
+
+def change(folder: Path, edit: Callable[[list[dict[str, object]]], list[dict[str, object]]]) -> None:
+    """Rewrite all rows of a table of the run directory."""
+    files = sorted(folder.glob("*.parquet"))
+    table = pa.concat_tables(pq.read_table(file) for file in files)
+    for file in files:
+        file.unlink()
+    pq.write_table(pa.Table.from_pylist(edit(table.to_pylist()), schema=table.schema), folder / "edited.parquet")
+
+
+def test_the_run_conforms_and_leaves_the_contract_s_files_and_no_container(finished: RunResult) -> None:
+    assert finished.verdict.verdict is Verdict.CONFORMS
+    names = {path.name for path in finished.path.iterdir()}
+    assert {
+        "experiment.yaml", "lanes.json", "produced", "consumed", "log", "logs", "events.jsonl", "prediction.json",
+        "findings", "verdict.json", "report.html",
+    } <= names  # fmt: skip
+    assert not [name for name in names if name.startswith((".", "reservations"))]
+    assert (finished.path.parent / "latest").resolve() == finished.path.resolve()
+    for lane in finished.verdict.lanes:
+        assert lane.produced == lane.acknowledged > 1000
+        assert lane.consumed >= lane.produced - (lane.count(Anomaly.LOST_WRITE) or 0)
+        assert lane.count(Anomaly.LOST_WRITE) is not None
+    assert left_of(finished.path.name) == []
+
+
+def test_the_events_tell_of_the_fault_and_its_proof(finished: RunResult) -> None:
+    events = [json.loads(line) for line in (finished.path / "events.jsonl").read_text().splitlines()]
+    fault = [event for event in events if event["type"].startswith("fault_")]
+    assert [event["type"] for event in fault] == ["fault_requested", "fault_proven", "fault_healed"]
+    assert fault[0]["resolved"] == ["broker-1"]
+    assert fault[1]["evidence"]["broker-1"]["Paused"] is True
+    elected = [event for event in events if event["type"] == "leader_elected"]
+    assert {event["lane"] for event in elected} == {"acks1", "idempotent"}
+
+
+def test_the_experiment_in_the_run_directory_can_be_run_again(finished: RunResult) -> None:
+    again = load_experiment(finished.path / "experiment.yaml")
+    assert again.recorded["run_id"] == finished.path.name
+    assert again.model_dump(exclude={"seed"}) == load_experiment(SMALL).model_dump(exclude={"seed"})
+
+
+def test_an_untouched_copy_verifies_the_same(copy_of_run: Path) -> None:
+    assert verify(copy_of_run) == (0, {"acks1": {}, "idempotent": {}})
+
+
+def test_a_planted_loss_is_a_violation(copy_of_run: Path) -> None:
+    change(copy_of_run / "log", lambda rows: [r for r in rows if (r["lane"], r["seq"]) != ("idempotent", 100)])
+    code, counts = verify(copy_of_run)
+    assert code == 1
+    assert counts["idempotent"]["lost_write"] == 1
+    assert counts["acks1"] == {}
+
+
+def test_a_planted_duplicate_is_a_violation(copy_of_run: Path) -> None:
+    def duplicate(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+        row = next(row for row in rows if (row["lane"], row["seq"]) == ("idempotent", 100))
+        end = max(int(str(r["offset"])) for r in rows if (r["lane"], r["partition"]) == (row["lane"], row["partition"]))
+        return [*rows, {**row, "offset": end + 1}]
+
+    change(copy_of_run / "log", duplicate)
+    code, counts = verify(copy_of_run)
+    assert code == 1
+    assert counts["idempotent"]["duplicate"] == 1
+
+
+def test_a_proof_that_is_missing_makes_the_verdict_unknown(copy_of_run: Path) -> None:
+    path = copy_of_run / "events.jsonl"
+    lines = [line for line in path.read_text().splitlines() if '"fault_proven"' not in line]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    assert verify(copy_of_run)[0] == 2
