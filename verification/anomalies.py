@@ -81,17 +81,16 @@ def phantom(sightings: DataFrame, undecodable: DataFrame) -> DataFrame:
     return _cases(held.select(*POSITION, "who.*"), Anomaly.PHANTOM)
 
 
-def inconsistent_offset(sightings: DataFrame) -> DataFrame:
+def inconsistent_offset(shown: DataFrame) -> DataFrame:
     """Two different identities at one (partition, offset), over acknowledgements, reads and log.
 
-    The offset of an `info` row counts only once its record was read or is in the log. Counted in (partition,
-    offset); the row names the highest identity, its cause the lowest.
+    `shown`: the places of produced records (`history.places_shown`): the offset of an `info` row counts only once
+    its record was read or is in the log. Counted in (partition, offset); the row names the highest identity, its
+    cause the lowest.
     """
-    counts = F.col("acknowledged") | F.col("read") | F.col("in_log") | (F.col("claimed") & F.col("surfaced"))
     who = F.struct("producer_id", "seq")
     held = (
-        sightings.where(F.col("outcome").isNotNull() & F.col("offset").isNotNull() & counts)
-        .groupBy(*POSITION)
+        shown.groupBy(*POSITION)
         .agg(F.min(who).alias("lowest"), F.max(who).alias("who"))
         .where(F.col("lowest") != F.col("who"))
     )
@@ -132,15 +131,15 @@ def unseen(records: DataFrame, *, final_log: bool) -> DataFrame:
     return _cases(records.where(missed & F.col("first_read").isNull()), Anomaly.UNSEEN, place)
 
 
-def reordered(sightings: DataFrame) -> DataFrame:
+def reordered(stored: DataFrame) -> DataFrame:
     """Per producer and partition: in offset order, first occurrences are not in `seq` order.
 
-    Counted in descents between neighbours; the row names the record after the descent.
+    `stored`: the places of produced records in the log. Counted in descents between neighbours; the row names the
+    record after the descent.
     """
     order = Window.partitionBy("lane", "partition", "producer_id").orderBy("offset")
     first = (
-        sightings.where(F.col("outcome").isNotNull() & F.col("in_log"))
-        .groupBy("lane", "partition", "producer_id", "seq")
+        stored.groupBy("lane", "partition", "producer_id", "seq")
         .agg(F.min("offset").alias("offset"))
         .withColumn("previous", F.lag("seq").over(order))
     )
@@ -169,9 +168,9 @@ def nonmonotonic_poll(polls: DataFrame) -> DataFrame:
 def skipped_poll(polls: DataFrame, consumed: DataFrame, held: DataFrame) -> DataFrame:
     """One consumer, after its first offset, steps over an offset that the log holds and never reads it.
 
-    `held`: what the log holds, lane, partition, offset and identity; without a log: what an acknowledgement or
-    another read shows. `consumed`: every read, phantoms included, since what was read was not stepped over.
-    Counted in (partition, offset).
+    `held`: the places of produced records in the log; without a log: that an acknowledgement or another read
+    shows. `consumed`: every read, phantoms included, since what was read was not stepped over. Counted in
+    (partition, offset).
     """
     steps = (
         _in_poll_order(polls)
@@ -179,27 +178,33 @@ def skipped_poll(polls: DataFrame, consumed: DataFrame, held: DataFrame) -> Data
         .agg(F.max("offset").alias("highest"))
         .where(F.col("highest") > F.col("lowest") + 1)
     )
+    holder = F.max(F.struct("producer_id", "seq")).alias("who")
+    due = held.groupBy(*POSITION).agg(holder).select(*POSITION, "who.*")
     within = (F.col("offset") > F.col("lowest")) & (F.col("offset") < F.col("highest"))
-    due = held.join(F.broadcast(steps), ["lane", "partition"]).where(within)
     delivered = consumed.select("lane", "consumer", "partition", "offset")
-    missed = due.join(delivered, ["lane", "consumer", "partition", "offset"], "left_anti")
-    who = F.min(F.struct("producer_id", "seq", "consumer")).alias("who")
+    missed = (
+        due.join(F.broadcast(steps), ["lane", "partition"])
+        .where(within)
+        .join(delivered, ["lane", "consumer", "partition", "offset"], "left_anti")
+    )
+    first = F.min(F.struct("producer_id", "seq", "consumer")).alias("who")
+    skipped = missed.groupBy(*POSITION).agg(first).select(*POSITION, "who.*")
     cause = F.format_string("stepped over by %s", F.col("consumer"))
-    return _cases(missed.groupBy(*POSITION).agg(who).select(*POSITION, "who.*"), Anomaly.SKIPPED_POLL, cause=cause)
+    return _cases(skipped, Anomaly.SKIPPED_POLL, cause=cause)
 
 
-def offset_gap(log: DataFrame) -> DataFrame:
+def offset_gap(runs: DataFrame) -> DataFrame:
     """The final log of a lane without compaction, retention or transactions has a hole.
 
-    Counted in missing offsets, between the log's first and last. A hole of up to `WIDEST_LISTED_GAP` offsets
-    has one row for each of them; a wider one has one row at its first offset.
+    `runs`: lane, partition, first, last: offsets that the log holds without a hole, single ones or more. Counted in
+    missing offsets, between the log's first and last. A hole of up to `WIDEST_LISTED_GAP` offsets has one row for
+    each of them; a wider one has one row at its first offset.
     """
-    order = Window.partitionBy("lane", "partition").orderBy("offset")
+    order = Window.partitionBy("lane", "partition").orderBy("first", "last")
     holes = (
-        log.select(*POSITION)
-        .withColumn("first", F.lag("offset").over(order) + 1)
-        .where(F.col("offset") > F.col("first"))
-        .withColumn("last", F.col("offset") - 1)
+        runs.select("lane", "partition", F.col("first").alias("next"), (F.lag("last").over(order) + 1).alias("first"))
+        .where(F.col("next") > F.col("first"))
+        .withColumn("last", F.col("next") - 1)
         .withColumn("width", F.col("last") - F.col("first") + 1)
     )
     listed = F.col("width") <= WIDEST_LISTED_GAP

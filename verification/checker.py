@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def verify(run_dir: str | Path, *, spark: SparkSession | None = None, write: bool = True) -> RunVerdict:
+def verify(
+    run_dir: str | Path, *, spark: SparkSession | None = None, write: bool = True, screened: bool | None = None
+) -> RunVerdict:
     """Judge the run directory `run_dir` and, unless `write` is false, leave findings/ and verdict.json in it.
 
+    `screened`: whether a screen goes ahead of the row-by-row pass; default, by size; the result is the same.
     `spark`: a session to use; default, the process's own (`spark_session`). Raises `RunDirectoryError` for
     input outside the contract and `SparkUnavailableError` where no session can be had.
     """
@@ -34,13 +37,15 @@ def verify(run_dir: str | Path, *, spark: SparkSession | None = None, write: boo
     predictions = {lane.lane: _prediction(run, lane) for lane in run.lanes}
     session = spark or spark_session()
     from kafka_chaos.verification import evidence, findings, output
+    from kafka_chaos.verification.scope import surveyed
 
-    with evidence.tuned(session, sum(run.rows.values())):
-        frames = evidence.read(session, run)
-        facts = evidence.gather_facts(run, frames)
-        evidence.require_unique_identities(run, frames)
+    with (
+        evidence.tuned(session, sum(run.rows.values())),
+        surveyed(session, run, evidence.read(session, run), screened=screened) as survey,
+    ):
+        facts = survey.facts
         skipped = {lane.lane: not_judged(run, lane, facts.get(lane.lane, LaneFacts())) for lane in run.lanes}
-        with findings.find(session, run, frames, facts, skipped) as cases:
+        with findings.find(session, run, survey, skipped) as cases:
             observed = cases.observations()
             lanes = tuple(
                 judge(

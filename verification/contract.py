@@ -64,8 +64,16 @@ OUTCOMES = ("ok", "fail", "info")
 _PHYSICAL = {"string": "BYTE_ARRAY", "int32": "INT32", "int64": "INT64"}
 
 
-def check_parquet(path: Path, table: str) -> int:
-    """Check one Parquet file's footer against the contract of `table`; return its number of rows.
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What a checked file's footer says: its rows, and the lowest `poll_ns` (None if it does not say)."""
+
+    rows: int
+    first_poll_ns: int | None = None
+
+
+def check_parquet(path: Path, table: str) -> Footer:
+    """Check one Parquet file's footer against the contract of `table`.
 
     Raises `RunDirectoryError` for a truncated file, a missing, misnamed or unknown column, a wrong type and
     nulls in a column that may hold none.
@@ -84,7 +92,17 @@ def check_parquet(path: Path, table: str) -> int:
         if column.name in found:
             _check_type(path, column, found[column.name])
     _check_nulls(path, table, metadata)
-    return int(metadata.num_rows)
+    return Footer(int(metadata.num_rows), _lowest(metadata, "poll_ns"))
+
+
+def _lowest(metadata: Any, name: str) -> int | None:
+    lowest: list[int] = []
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(index)
+            if chunk.path_in_schema == name and chunk.statistics is not None and chunk.statistics.has_min_max:
+                lowest.append(chunk.statistics.min)
+    return min(lowest, default=None)
 
 
 def _first_line(error: Exception) -> str:

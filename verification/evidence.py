@@ -22,7 +22,9 @@ from kafka_chaos.verification.judge import LaneFacts, PartitionFacts
 from kafka_chaos.verification.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
 
-ROWS_PER_SHUFFLE_PARTITION = 2_000_000
+ROWS_PER_SHUFFLE_PARTITION = 5_000_000
+SMALL = 200_000
+"""Up to so many rows, one shuffle partition and no screen: what counts then is the number of jobs."""
 
 ENDS = StructType(
     [
@@ -47,17 +49,27 @@ class Frames:
 
 @contextmanager
 def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
-    """Shuffle partitions by the size of the history, for as long as the block runs."""
-    key = "spark.sql.shuffle.partitions"
-    before = spark.conf.get(key)
+    """The session's settings as this history of `rows` rows needs them, for as long as the block runs."""
     parallel = spark.sparkContext.defaultParallelism
     wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
-    partitions = 1 if rows < 200_000 else parallel * max(1, -(-wanted // parallel))
-    spark.conf.set(key, str(partitions))
+    partitions = 1 if rows < SMALL else parallel * max(1, -(-wanted // parallel))
+    settings = {
+        "spark.sql.shuffle.partitions": str(partitions),
+        # Sums of hashes are meant to wrap around.
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
+    }
+    before = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
     try:
         yield
     finally:
-        spark.conf.set(key, before or "200")
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
 
 
 def read(spark: SparkSession, run: RunDirectory) -> Frames:
@@ -150,6 +162,67 @@ def _facts(frames: Frames) -> DataFrame:
     )
 
 
+def screened_facts(
+    run: RunDirectory, frames: Frames, runs: DataFrame, reads: DataFrame, lanes: DataFrame
+) -> dict[str, LaneFacts]:
+    """The same facts from the tables of the screen (`screen.log_runs`, `screen.read_order`).
+
+    `lanes`: lane and its `lane_key`. Produced rows are counted by lane only, under no partition: with a final log
+    the ends of partitions are those of the log.
+    """
+    names = {row.lane_key: row.lane for row in lanes.collect()}
+    partitions: dict[str, dict[int | None, PartitionFacts]] = {}
+    for row in _produced_facts(frames).collect():
+        if row.lane not in names.values():
+            _refuse_lane(run, row.lane)
+        if row.bad_outcomes:
+            _refuse_outcome(run, frames)
+        partitions.setdefault(row.lane, {})[None] = PartitionFacts(
+            produced=row.produced,
+            acknowledged=row.acknowledged,
+            first_acknowledged_ns=row.first_acknowledged_ns,
+        )
+    for row in _shown_facts(runs, reads).collect():
+        if row.lane_key not in names:
+            _refuse_stray_lane(run, frames, list(names.values()))
+        partitions.setdefault(names[row.lane_key], {})[row.partition] = PartitionFacts(
+            consumed=row.consumed, stored=row.stored, read_end=row.read_end, log_end=row.log_end
+        )
+    return {lane: LaneFacts(places) for lane, places in partitions.items()}
+
+
+def _produced_facts(frames: Frames) -> DataFrame:
+    code = outcome_code()
+    ok = F.coalesce(code == OK, F.lit(False))
+    return (
+        frames.produced.select("lane", ok.alias("ok"), code.isNull().alias("bad"), "complete_ns")
+        .groupBy("lane")
+        .agg(
+            F.count(F.lit(1)).alias("produced"),
+            F.count(F.when(F.col("ok"), F.lit(1))).alias("acknowledged"),
+            F.count(F.when(F.col("bad"), F.lit(1))).alias("bad_outcomes"),
+            F.min(F.when(F.col("ok"), F.col("complete_ns"))).alias("first_acknowledged_ns"),
+        )
+    )
+
+
+def _shown_facts(runs: DataFrame, reads: DataFrame) -> DataFrame:
+    nothing = F.lit(None).cast("bigint")
+    stored = runs.select("lane_key", "partition", "rows", F.col("last").alias("log_end"), F.lit(0).alias("read_rows"))
+    stored = stored.withColumn("read_end", nothing)
+    read = reads.select("lane_key", "partition", F.lit(0).alias("rows"), nothing.alias("log_end"), "rows", "last")
+    return (
+        stored.union(read)
+        .groupBy("lane_key", "partition")
+        .agg(
+            F.sum("rows").alias("stored"),
+            F.sum("read_rows").alias("consumed"),
+            F.max("log_end").alias("log_end"),
+            F.max("read_end").alias("read_end"),
+        )
+    )
+
+
 def ends(spark: SparkSession, facts: dict[str, LaneFacts], *, final_log: bool) -> DataFrame:
     """ENDS: per partition the highest offset read, and whether some consumer read the partition to its end."""
     rows = [
@@ -188,6 +261,14 @@ def _refuse_lane(run: RunDirectory, lane: str) -> NoReturn:
                 known = ", ".join(entry.lane for entry in run.lanes)
                 raise RunDirectoryError(file, f"{lane!r} is not in lanes.json ({known})", column="lane")
     raise RunDirectoryError(run.path, f"{lane!r} is not in lanes.json", column="lane")
+
+
+def _refuse_stray_lane(run: RunDirectory, frames: Frames, known: list[str]) -> NoReturn:
+    for table in (frames.consumed, frames.log):
+        if table is not None:
+            for row in table.where(~F.col("lane").isin(known)).select("lane").limit(1).collect():
+                _refuse_lane(run, row.lane)
+    raise RunDirectoryError(run.path, "holds a lane that lanes.json does not name", column="lane")
 
 
 def _refuse_outcome(run: RunDirectory, frames: Frames) -> NoReturn:

@@ -16,12 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.reference_model.anomalies import Anomaly
-from kafka_chaos.verification import anomalies, evidence, history
-from kafka_chaos.verification.evidence import Frames
-from kafka_chaos.verification.judge import LaneFacts
+from kafka_chaos.verification import anomalies, history
 from kafka_chaos.verification.result import Observation
 from kafka_chaos.verification.run_directory import RunDirectory
-from kafka_chaos.verification.schemas import POSITION
+from kafka_chaos.verification.scope import Survey
 
 EXAMPLES = 5
 
@@ -70,51 +68,41 @@ class Cases:
 def find(
     spark: SparkSession,
     run: RunDirectory,
-    frames: Frames,
-    facts: Mapping[str, LaneFacts],
+    survey: Survey,
     skipped: Mapping[str, Mapping[Anomaly, str]],
 ) -> Iterator[Cases]:
     """The run's CASES, for as long as the block runs."""
-    ends = evidence.ends(spark, dict(facts), final_log=run.has_log)
-    seen = history.sightings(frames.produced, frames.consumed, frames.log, ends).persist()
-    records = history.records(seen).persist()
-    cases = _all_cases(spark, run, frames, seen, records, skipped).persist()
+    cases = _all_cases(spark, run, survey, skipped).persist()
     try:
         yield Cases(cases)
     finally:
-        for frame in (cases, records, seen):
-            frame.unpersist()
+        cases.unpersist()
 
 
 def _all_cases(
     spark: SparkSession,
     run: RunDirectory,
-    frames: Frames,
-    seen: DataFrame,
-    records: DataFrame,
+    survey: Survey,
     skipped: Mapping[str, Mapping[Anomaly, str]],
 ) -> DataFrame:
-    polls = history.polls(frames.consumed, seen)
-    held = seen.where(F.col("in_log") & F.col("outcome").isNotNull())
-    held = held.groupBy(*POSITION).agg(F.max(F.struct("producer_id", "seq")).alias("who"))
-    held = held.select(*POSITION, "who.*")
-    undecodable = history.undecodable(frames.consumed, frames.log)
-    log, replicas, reports, final_log = frames.log, frames.replicas, frames.reports, run.has_log
+    scope, final_log = survey.scope, run.has_log
+    replicas, reports = survey.frames.replicas, survey.frames.reports
     finders: dict[Anomaly, Callable[[], DataFrame]] = {
-        Anomaly.LOST_WRITE: lambda: anomalies.lost_write(records, final_log=final_log),
-        Anomaly.DUPLICATE: lambda: anomalies.duplicate(records),
-        Anomaly.FALSE_FAILURE: lambda: anomalies.false_failure(records),
-        Anomaly.PHANTOM: lambda: anomalies.phantom(seen, undecodable),
-        Anomaly.INCONSISTENT_OFFSET: lambda: anomalies.inconsistent_offset(seen),
-        Anomaly.REORDERED: lambda: anomalies.reordered(seen),
-        Anomaly.UNSEEN: lambda: anomalies.unseen(records, final_log=final_log),
-        Anomaly.NONMONOTONIC_POLL: lambda: anomalies.nonmonotonic_poll(polls),
-        Anomaly.SKIPPED_POLL: lambda: anomalies.skipped_poll(polls, frames.consumed, held),
+        Anomaly.LOST_WRITE: lambda: anomalies.lost_write(scope.records, final_log=final_log),
+        Anomaly.DUPLICATE: lambda: anomalies.duplicate(scope.records),
+        Anomaly.FALSE_FAILURE: lambda: anomalies.false_failure(scope.records),
+        Anomaly.PHANTOM: lambda: anomalies.phantom(scope.seen, scope.undecodable),
+        Anomaly.INCONSISTENT_OFFSET: lambda: anomalies.inconsistent_offset(scope.shown),
+        Anomaly.REORDERED: lambda: anomalies.reordered(scope.stored),
+        Anomaly.UNSEEN: lambda: anomalies.unseen(scope.records, final_log=final_log),
+        Anomaly.NONMONOTONIC_POLL: lambda: anomalies.nonmonotonic_poll(scope.polls),
+        Anomaly.SKIPPED_POLL: lambda: anomalies.skipped_poll(scope.polls, scope.consumed, scope.held),
     }
-    if log is not None:
-        finders[Anomaly.OFFSET_MISMATCH] = lambda: anomalies.offset_mismatch(records)
-        finders[Anomaly.TRUNCATED_READ] = lambda: anomalies.truncated_read(records)
-        finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(log)
+    if scope.runs is not None:
+        runs = scope.runs
+        finders[Anomaly.OFFSET_MISMATCH] = lambda: anomalies.offset_mismatch(scope.records)
+        finders[Anomaly.TRUNCATED_READ] = lambda: anomalies.truncated_read(scope.records)
+        finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(runs)
     if replicas is not None:
         bounds = [(*place, mark) for place, mark in run.high_watermarks.items()]
         limits = history.local_frame(spark, _BOUNDS, bounds)

@@ -137,7 +137,31 @@ def undecodable(consumed: DataFrame, log: DataFrame | None) -> DataFrame:
     return rows.distinct()
 
 
-def polls(consumed: DataFrame, seen: DataFrame) -> DataFrame:
-    """CONSUMED without phantoms: they are positions that were read, but no record's delivery."""
-    unknown = seen.where(F.col("outcome").isNull()).select(*IDENTITY).distinct()
-    return consumed.where(is_decodable()).join(unknown, list(IDENTITY), "left_anti")
+def phantoms(seen: DataFrame) -> DataFrame:
+    """The identities in SIGHTINGS that were never produced."""
+    return seen.where(F.col("outcome").isNull()).select(*IDENTITY).distinct()
+
+
+def genuine(table: DataFrame, unknown: DataFrame) -> DataFrame:
+    """The rows of CONSUMED or LOG whose record was produced: a phantom is a case of nothing else."""
+    return table.where(is_decodable()).join(unknown, list(IDENTITY), "left_anti")
+
+
+def places_in_log(seen: DataFrame) -> DataFrame:
+    """SIGHTINGS to the places of produced records in the log."""
+    return seen.where(F.col("outcome").isNotNull() & F.col("in_log")).select(*POSITION, "producer_id", "seq")
+
+
+def places_shown(seen: DataFrame) -> DataFrame:
+    """SIGHTINGS to the places of produced records in acknowledgements, reads and log.
+
+    The place that an `info` names counts only once its record was read or is in the log.
+    """
+    counts = F.col("acknowledged") | F.col("read") | F.col("in_log") | (F.col("claimed") & F.col("surfaced"))
+    placed = seen.where(F.col("outcome").isNotNull() & F.col("offset").isNotNull() & counts)
+    return placed.select(*POSITION, "producer_id", "seq")
+
+
+def single_runs(log: DataFrame) -> DataFrame:
+    """LOG as runs of offsets, each of one: lane, partition, first, last."""
+    return log.select("lane", "partition", F.col("offset").alias("first"), F.col("offset").alias("last"))

@@ -42,7 +42,8 @@ class RunDirectory:
 
     `faults` is None without an events.jsonl; `predictions` holds what prediction.json says, lane by lane;
     `epochs` maps (lane, partition) to the final chain of (leader epoch, start offset); `high_watermarks` maps
-    (lane, partition) to the lowest high watermark of all replicas.
+    (lane, partition) to the lowest high watermark of all replicas. `first_poll_ns` is the lowest `poll_ns` that the
+    footers tell: where they tell none, the screen takes times from 0 on.
     """
 
     path: Path
@@ -54,6 +55,7 @@ class RunDirectory:
     epochs: Mapping[tuple[str, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
     high_watermarks: Mapping[tuple[str, int], int] = field(default_factory=dict)
     reports_high_watermarks: bool = False
+    first_poll_ns: int = 0
 
     @property
     def has_log(self) -> bool:
@@ -76,19 +78,21 @@ def open_run(path: str | Path) -> RunDirectory:
     for table in REQUIRED_TABLES:
         if not (root / table).is_dir():
             raise RunDirectoryError(root / table, "missing, expected a folder of Parquet files")
-    rows = {table: sum(check_parquet(file, table) for file in files[table]) for table in TABLES}
+    footers = {table: [check_parquet(file, table) for file in files[table]] for table in TABLES}
+    polls = [footer.first_poll_ns for footer in footers["consumed"] if footer.first_poll_ns is not None]
     faults, reports = _read_events(root / "events.jsonl", names)
     epochs, high_watermarks = _read_checkpoints(root / "checkpoints.json")
     return RunDirectory(
         path=root,
         lanes=lanes,
         files=files,
-        rows=rows,
+        rows={table: sum(footer.rows for footer in found) for table, found in footers.items()},
         faults=faults,
         predictions=_read_predictions(root / "prediction.json"),
         epochs=epochs,
         high_watermarks=high_watermarks,
         reports_high_watermarks=reports,
+        first_poll_ns=min(polls, default=0),
     )
 
 

@@ -7,9 +7,9 @@ from random import Random
 from kafka_chaos.verification.plain import LaneHistory, Produced, Read, Replicated, Stored
 
 
-def random_history(random: Random, *, final_log: bool) -> LaneHistory:
+def random_history(random: Random, *, final_log: bool, records: int = 150) -> LaneHistory:
     """One lane: mostly a plausible course with random damage, sometimes pure noise."""
-    history = _noise(random) if random.random() < 0.3 else _damaged(random)
+    history = _noise(random) if random.random() < 0.3 else _damaged(random, records)
     if not final_log:
         history.log = None
     return history
@@ -51,13 +51,13 @@ def _noise(random: Random) -> LaneHistory:
     return LaneHistory(list(produced.values()), consumed, stored, replicas, marks)
 
 
-def _damaged(random: Random) -> LaneHistory:
+def _damaged(random: Random, records: int) -> LaneHistory:
     """Producers append in order, consumers follow; then a few rows are dropped, moved, repeated or changed."""
     partitions, producers = random.randint(1, 2), random.randint(1, 2)
     ends = [0] * partitions
     history = LaneHistory(log=[])
     assert history.log is not None
-    for seq in range(random.randint(1, 150)):
+    for seq in range(random.randint(1, records)):
         producer_id, partition = random.randrange(producers), random.randrange(partitions)
         outcome = "ok" if random.random() < 0.9 else random.choice(["info", "fail"])
         written = outcome == "ok" or (outcome == "info" and random.random() < 0.5)

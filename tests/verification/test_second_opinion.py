@@ -18,9 +18,11 @@ from kafka_chaos.verification.plain import LaneHistory, check
 pytestmark = pytest.mark.spark
 
 
-def assert_agreement(histories: dict[str, LaneHistory], folder: Path, spark: Any) -> int:
+def assert_agreement(
+    histories: dict[str, LaneHistory], folder: Path, spark: Any, *, screened: bool | None = None
+) -> int:
     """Compare findings/ and the counts with the plain checker's; return how many cases there were."""
-    verdict = verify(write_histories(folder, histories), spark=spark)
+    verdict = verify(write_histories(folder, histories), spark=spark, screened=screened)
     found = read_cases(folder)
     total = 0
     for lane, history in histories.items():
@@ -37,6 +39,21 @@ def test_agreement_on_many_lanes(tmp_path: Path, spark: Any, final_log: bool) ->
     random = Random(20)
     lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(400)}
     assert assert_agreement(lanes, tmp_path / "run", spark) > 1000
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 64 offsets, so that short histories have many of them."""
+    from kafka_chaos.verification import screen
+
+    monkeypatch.setattr(screen, "OFFSET_BITS", 6)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_agreement_behind_the_screen(tmp_path: Path, spark: Any) -> None:
+    random = Random(21)
+    lanes = {f"lane-{i}": random_history(random, final_log=True, records=600) for i in range(200)}
+    assert assert_agreement(lanes, tmp_path / "run", spark, screened=True) > 1000
 
 
 @pytest.mark.parametrize("final_log", [True, False])
@@ -56,3 +73,12 @@ def test_agreement_on_thousands_of_lanes(tmp_path: Path, spark: Any, final_log: 
     random = Random(1000 + seed)
     lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(1500)}
     assert_agreement(lanes, tmp_path / "run", spark)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("seed", range(8))
+def test_agreement_behind_the_screen_on_thousands_of_lanes(tmp_path: Path, spark: Any, seed: int) -> None:
+    random = Random(2000 + seed)
+    lanes = {f"lane-{i}": random_history(random, final_log=True, records=700) for i in range(1000)}
+    assert_agreement(lanes, tmp_path / "run", spark, screened=True)

@@ -1,0 +1,269 @@
+"""Made-up histories of any size: valid ones, and ones in which anomalies are planted at known places.
+
+Guarantee: without plants, a generated run directory holds no anomaly but those that its shape asks for (retried
+copies, a truncated tail of acknowledged records); every anomaly that it holds can be named beforehand. The same
+shape and seed give the same rows. Needs NumPy, which only tests and benchmarks install.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from kafka_chaos.reference_model.anomalies import Anomaly, Status
+
+Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneShape:
+    """What one lane's history looks like.
+
+    `records`: identities produced. `batch`: records in a row of one producer to one partition. `info_share` and
+    `fail_share`: of the batches, whole; half of the info batches were written. `retry_share`: of the batches,
+    written twice. `lost_tail`: acknowledged records that a leader change cuts off each partition half-way, their
+    offsets used again. `consumers`: how many follow the lane side by side; `restarts`: how often each gets a new
+    name. `final_log`: whether log/ is written.
+    """
+
+    lane: str
+    records: int
+    partitions: int = 1
+    producers: int = 1
+    batch: int = 100
+    info_share: float = 0.0
+    fail_share: float = 0.0
+    retry_share: float = 0.0
+    lost_tail: int = 0
+    consumers: int = 1
+    restarts: int = 0
+    acks: str = "all"
+    permitted: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class LaneTables:
+    """One lane's rows as column arrays: `produced`, `consumed`, `log`; missing values are −1."""
+
+    shape: LaneShape
+    produced: dict[str, Longs]
+    log: dict[str, Longs]
+    consumed: dict[str, Longs]
+    expected: dict[str, int] = field(default_factory=dict)
+
+
+OUTCOMES = np.array(["ok", "fail", "info"])
+OK, FAIL, INFO = range(3)
+
+
+def lane_tables(shape: LaneShape, seed: int = 0) -> LaneTables:
+    """The rows of one lane, and in `expected` the anomalies that its shape asked for."""
+    random = np.random.default_rng([seed, *shape.lane.encode()])
+    produced, batch_of = _send(shape, random)
+    written, copies = _append(shape, random, produced, batch_of)
+    log, lost = _number(shape, produced, written, copies)
+    _acknowledge(shape, produced, log, lost)
+    consumed = _follow(shape, log)
+    expected = {"duplicate": int((log["copy"] == 1).sum()), "lost_write": lost["seq"].size}
+    expected["inconsistent_offset"] = 0 if shape.acks == "0" else _reused_offsets(log, lost)
+    del log["copy"]
+    return LaneTables(shape, produced, log, consumed, {name: count for name, count in expected.items() if count})
+
+
+def _send(shape: LaneShape, random: np.random.Generator) -> tuple[dict[str, Longs], Longs]:
+    """Identities in the order of sending, in batches: producer, seq, partition, outcome."""
+    batches = -(-shape.records // shape.batch)
+    producer_of = random.integers(0, shape.producers, batches)
+    partition_of = random.integers(0, shape.partitions, batches)
+    outcome_of = np.full(batches, OK)
+    draw = random.random(batches)
+    outcome_of[draw < shape.fail_share] = FAIL
+    outcome_of[(draw >= shape.fail_share) & (draw < shape.fail_share + shape.info_share)] = INFO
+    batch_of = np.repeat(np.arange(batches), shape.batch)[: shape.records]
+    producer_id = producer_of[batch_of]
+    seq = np.empty(shape.records, np.int64)
+    for producer in range(shape.producers):
+        own = np.flatnonzero(producer_id == producer)
+        seq[own] = np.arange(own.size)
+    stamps = np.arange(shape.records, dtype=np.int64) * 10_000
+    produced = {
+        "producer_id": producer_id.astype(np.int64),
+        "seq": seq,
+        "partition": partition_of[batch_of].astype(np.int64),
+        "offset": np.full(shape.records, -1, np.int64),
+        "outcome": outcome_of[batch_of].astype(np.int64),
+        "invoke_ns": stamps,
+        "complete_ns": stamps + 3_000_000,
+    }
+    return produced, batch_of
+
+
+def _append(
+    shape: LaneShape, random: np.random.Generator, produced: dict[str, Longs], batch_of: Longs
+) -> tuple[Longs, Longs]:
+    """Rows of `produced` in the order in which they were appended, and which of them are second copies."""
+    batches = int(batch_of[-1]) + 1 if batch_of.size else 0
+    reached = random.random(batches) < 0.5
+    copied = random.random(batches) < shape.retry_share
+    outcome = produced["outcome"]
+    written = np.flatnonzero((outcome == OK) | ((outcome == INFO) & reached[batch_of]))
+    batch = batch_of[written]
+    again = written[copied[batch]]
+    rows = np.concatenate([written, again])
+    copy = np.concatenate([np.zeros(written.size, np.int64), np.ones(again.size, np.int64)])
+    order = np.lexsort((rows, copy, batch_of[rows]))
+    return rows[order], copy[order]
+
+
+def _number(
+    shape: LaneShape, produced: dict[str, Longs], rows: Longs, copies: Longs
+) -> tuple[dict[str, Longs], dict[str, Longs]]:
+    """Offsets by partition: the final log, and the acknowledged rows that were cut off with their old offsets."""
+    partition = produced["partition"][rows]
+    offset = np.empty(rows.size, np.int64)
+    is_lost = np.zeros(rows.size, bool)
+    for number in range(shape.partitions):
+        own = np.flatnonzero(partition == number)
+        offset[own] = np.arange(own.size)
+        if shape.lost_tail:
+            cut = own.size // 2
+            gone = own[cut : cut + shape.lost_tail]
+            is_lost[gone] = True
+            offset[own[cut + shape.lost_tail :]] -= shape.lost_tail
+    ok = produced["outcome"][rows] == OK
+    lost_rows = rows[is_lost & ok]
+    kept = ~is_lost
+    log = {
+        "row": rows[kept],
+        "copy": copies[kept],
+        "partition": partition[kept],
+        "offset": offset[kept],
+        "producer_id": produced["producer_id"][rows[kept]],
+        "seq": produced["seq"][rows[kept]],
+    }
+    lost = {
+        "row": lost_rows,
+        "partition": partition[is_lost & ok],
+        "offset": offset[is_lost & ok],
+        "seq": produced["seq"][lost_rows],
+    }
+    return log, lost
+
+
+def _acknowledge(shape: LaneShape, produced: dict[str, Longs], log: dict[str, Longs], lost: dict[str, Longs]) -> None:
+    """An ok is given the offset of its last copy, since the earlier one's answer got lost; acks=0 is given none."""
+    if shape.acks != "0":
+        ok = produced["outcome"][log["row"]] == OK
+        produced["offset"][log["row"][ok]] = log["offset"][ok]
+        produced["offset"][lost["row"]] = lost["offset"]
+    is_info = produced["outcome"] == INFO
+    produced["complete_ns"][is_info] = -1
+
+
+def _reused_offsets(log: dict[str, Longs], lost: dict[str, Longs]) -> int:
+    if not lost["row"].size:
+        return 0
+    width = np.int64(1) << 40
+    used = log["partition"] * width + log["offset"]
+    return int(np.isin(lost["partition"] * width + lost["offset"], used).sum())
+
+
+def _follow(shape: LaneShape, log: dict[str, Longs]) -> dict[str, Longs]:
+    """Every consumer reads the log in the order of appending; a restart goes on under a new name."""
+    size = log["offset"].size
+    order = np.arange(size)
+    parts = []
+    for consumer in range(shape.consumers):
+        life = order * (shape.restarts + 1) // max(size, 1)
+        parts.append(
+            {
+                "consumer": consumer * 1000 + life,
+                **{name: log[name] for name in ("partition", "offset", "producer_id", "seq")},
+                "poll_ns": order * 10_000 + 5_000_000 + consumer,
+            }
+        )
+    names = ("consumer", "partition", "offset", "producer_id", "seq", "poll_ns")
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+_TYPES = {
+    "producer_id": pa.int32(),
+    "partition": pa.int32(),
+    "lane": pa.string(),
+    "consumer": pa.string(),
+    "outcome": pa.string(),
+}
+_NULLABLE = {"produced": ("partition", "offset", "complete_ns")}
+
+
+def _arrow(table: str, lane: str, columns: Mapping[str, Longs], rows: slice) -> pa.Table:
+    arrays: dict[str, pa.Array] = {}
+    for name, values in columns.items():
+        if name == "row":
+            continue
+        part = values[rows]
+        if name == "outcome":
+            arrays[name] = pa.DictionaryArray.from_arrays(part.astype(np.int8), list(OUTCOMES)).cast(pa.string())
+        elif name == "consumer":
+            used, index = np.unique(part, return_inverse=True)
+            names = [f"{lane}/c{number}" for number in used]
+            arrays[name] = pa.DictionaryArray.from_arrays(index.astype(np.int32), names).cast(pa.string())
+        else:
+            missing = part < 0 if name in _NULLABLE.get(table, ()) else None
+            arrays[name] = pa.array(part, type=_TYPES.get(name, pa.int64()), mask=missing)
+    count = len(next(iter(arrays.values())))
+    lanes = pa.DictionaryArray.from_arrays(np.zeros(count, np.int8), [lane]).cast(pa.string())
+    return pa.table({"lane": lanes, **arrays})
+
+
+def write_run(
+    folder: Path, lanes: Sequence[LaneTables], *, rows_per_file: int = 1_000_000, final_log: bool = True
+) -> Path:
+    """Write the run directory: one file per lane and `rows_per_file` rows, as a recorder that flushes does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    entries = [_lane_entry(tables.shape) for tables in lanes]
+    (folder / "lanes.json").write_text(json.dumps({"format_version": 1, "lanes": entries}, indent=1))
+    (folder / "prediction.json").write_text(json.dumps(_prediction([tables.shape for tables in lanes]), indent=1))
+    tables_of: dict[str, list[Mapping[str, Longs]]] = {
+        "produced": [tables.produced for tables in lanes],
+        "consumed": [tables.consumed for tables in lanes],
+    }
+    if final_log:
+        tables_of["log"] = [tables.log for tables in lanes]
+    for table, parts in tables_of.items():
+        (folder / table).mkdir(exist_ok=True)
+        for lane, columns in zip(lanes, parts, strict=True):
+            size = next(iter(columns.values())).size
+            for index, first in enumerate(range(0, max(size, 1), rows_per_file)):
+                rows = _arrow(table, lane.shape.lane, columns, slice(first, first + rows_per_file))
+                path = folder / table / f"{lane.shape.lane}-{index:05d}.parquet"
+                pq.write_table(rows, path, compression="zstd", compression_level=1)
+    return folder
+
+
+def _lane_entry(shape: LaneShape) -> dict[str, Any]:
+    return {"lane": shape.lane, "partitions": shape.partitions, "acks": shape.acks}
+
+
+def _prediction(shapes: Sequence[LaneShape]) -> dict[str, Any]:
+    def status(shape: LaneShape, anomaly: Anomaly) -> str:
+        return (Status.PERMITTED if anomaly.value in shape.permitted else Status.FORBIDDEN).value
+
+    return {
+        "format_version": 1,
+        "lanes": {
+            shape.lane: {
+                "anomalies": {anomaly.value: {"status": status(shape, anomaly), "why": []} for anomaly in Anomaly}
+            }
+            for shape in shapes
+        },
+    }
