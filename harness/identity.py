@@ -53,7 +53,8 @@ class IdentityCodec:
         seq_bytes = seqs.view(np.uint8).reshape(count, _SEQ_BYTES)
         crc = np.full(count, int.from_bytes(self.encode(producer_id, 0)[:4], "big"), dtype=np.uint32)
         for position in range(_SEQ_BYTES):
-            crc ^= self._byte_effects[position][seq_bytes[:, position]]
+            if seq_bytes[0, position] or seq_bytes[-1, position] or count > 256 ** (_SEQ_BYTES - position - 1):
+                crc ^= self._byte_effects[position][seq_bytes[:, position]]
         values[:, :4] = crc.astype(">u4").view(np.uint8).reshape(count, 4)
         values[:, _SEQ_START:SIZE] = seq_bytes
         whole = values.tobytes()

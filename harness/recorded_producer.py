@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,42 +24,48 @@ from kafka_chaos.harness.outcome import Outcome, outcome_of_refusal, outcome_of_
 CHUNK = 65_536
 _BATCH = 256
 _UNKNOWN = -1
-_PENDING, _OK, _FAIL, _INFO = range(4)
-_OUTCOMES = pa.array([Outcome.INFO, Outcome.OK, Outcome.FAIL, Outcome.INFO], pa.string())
-_CODES = {Outcome.OK: _OK, Outcome.FAIL: _FAIL, Outcome.INFO: _INFO}
+_OUTCOMES = [Outcome.OK, Outcome.FAIL, Outcome.INFO]
+_OK, _INFO = _OUTCOMES.index(Outcome.OK), _OUTCOMES.index(Outcome.INFO)
 _SEQ_OF = struct.Struct(">q").unpack_from
 _SEQ_AT = 12
 
 
 class _Chunk:
-    """Rows of `CHUNK` consecutive seqs; `pending` counts those without an outcome."""
+    """Rows of `CHUNK` consecutive seqs; `done` counts those that have an outcome.
 
-    __slots__ = ("complete_ns", "errors", "first_seq", "invoke_ns", "offset", "outcome", "partition", "pending")
+    Columns are what can't be told from the seq. A row is acknowledged if it has a time of completion and does not
+    stand in `outcomes`.
+    """
+
+    __slots__ = ("complete_ns", "done", "errors", "first_seq", "invoke_ns", "offset", "outcomes")
 
     def __init__(self, first_seq: int) -> None:
         self.first_seq = first_seq
-        self.pending = 0
+        self.done = 0
         self.invoke_ns = array("q", bytes(8 * CHUNK))
         self.complete_ns = array("q", bytes(8 * CHUNK))
         self.offset = array("q", [_UNKNOWN]) * CHUNK
-        self.partition = array("i", [_UNKNOWN]) * CHUNK
-        self.outcome = array("b", bytes(CHUNK))
+        self.outcomes: dict[int, Outcome] = {}
         self.errors: dict[int, str] = {}
 
-    def table(self, lane: str, producer_id: int, rows: int) -> pa.Table:
+    def table(self, lane: str, producer_id: int, partitions: int, rows: int) -> pa.Table:
         """The first `rows` rows as a table of the history's schema."""
-        outcome = np.frombuffer(self.outcome, dtype=np.int8)[:rows]
-        error = pa.array([self.errors.get(row) for row in range(rows)] if self.errors else [None] * rows, pa.string())
+        seqs = np.arange(self.first_seq, self.first_seq + rows, dtype=np.int64)
+        complete_ns = np.frombuffer(self.complete_ns, dtype=np.int64)[:rows]
+        outcome = np.where(complete_ns != 0, _OK, _INFO).astype(np.int8)
+        for row, decided in self.outcomes.items():
+            outcome[row] = _OUTCOMES.index(decided)
+        offset = np.frombuffer(self.offset, dtype=np.int64)[:rows]
         columns = [
             pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), [lane]).cast(pa.string()),
             pa.array(np.full(rows, producer_id, np.int32)),
-            pa.array(np.arange(self.first_seq, self.first_seq + rows, dtype=np.int64)),
-            _known(self.partition, rows, np.int32),
-            _known(self.offset, rows, np.int64),
+            pa.array(seqs),
+            pa.array((seqs % partitions).astype(np.int32)),
+            pa.array(offset, mask=offset == _UNKNOWN),
             pa.array(np.frombuffer(self.invoke_ns, dtype=np.int64)[:rows]),
-            _known(self.complete_ns, rows, np.int64, unknown=0),
-            _OUTCOMES.take(pa.array(outcome)),
-            error,
+            pa.array(complete_ns, mask=complete_ns == 0),
+            pa.array(_OUTCOMES, pa.string()).take(pa.array(outcome)),
+            pa.array([self.errors.get(row) for row in range(rows)], pa.string()),
         ]
         return pa.Table.from_arrays(columns, schema=PRODUCED_SCHEMA)
 
@@ -96,14 +102,21 @@ class RecordedProducer:
         self._answered = _acks(configs) != "0"
         self._producer = Producer(dict(configs))
         self._chunks: dict[int, _Chunk] = {}
-        self._lock = threading.Lock()
         self.sent = 0
-        self.acknowledged = 0
         self.failed = 0
         self.uncertain = 0
-        self.last_acknowledged_ns = 0
-        self.longest_gap_ns = 0
-        self.gap_started_ns = 0
+        self._written = 0
+        self._delivered, self._longest_gap_ns = self._delivery_callback()
+
+    @property
+    def acknowledged(self) -> int:
+        """Records acknowledged so far."""
+        return self._written + sum(chunk.done for chunk in list(self._chunks.values())) - self.failed - self.uncertain
+
+    @property
+    def longest_gap_ns(self) -> int:
+        """The longest time between two acknowledgements so far, in nanoseconds."""
+        return self._longest_gap_ns()
 
     def send(self, count: int) -> int:
         """Produce up to `count` records; fewer when the client's queue is full. The number handed to the client."""
@@ -135,29 +148,27 @@ class RecordedProducer:
         self._producer.close()
         for number in sorted(self._chunks):
             chunk = self._chunks.pop(number)
-            self._write(number, chunk, min(CHUNK, self.sent - chunk.first_seq))
+            self._write(chunk, min(CHUNK, self.sent - chunk.first_seq))
         return left
 
     def _send_batch(self, count: int) -> int:
         first = self.sent
         values = self._codec.encode_many(self.producer_id, first, count)
         produce, topic, partitions, delivered = self._producer.produce, self.topic, self._partitions, self._delivered
+        now_ns = time.monotonic_ns
         seq = first
         chunk = self._chunk_of(seq)
         for value in values:
             row = seq % CHUNK
             if row == 0 and seq != first:
                 chunk = self._chunk_of(seq)
-            chunk.invoke_ns[row] = time.monotonic_ns()
-            # Counted before the call: the report may be served by no other call than poll, in this very thread.
-            chunk.pending += 1
+            chunk.invoke_ns[row] = now_ns()
             try:
                 produce(topic, value, None, seq % partitions, delivered)
             except BufferError:
-                chunk.pending -= 1
                 break
             except KafkaException as error:
-                self._settle(seq, outcome_of_refusal(), _UNKNOWN, _UNKNOWN, error.args[0].name())
+                self._settle(seq, outcome_of_refusal(), error.args[0].name())
             seq += 1
         self.sent = seq
         return seq - first
@@ -176,66 +187,54 @@ class RecordedProducer:
             self._chunks[number] = _Chunk(first)
         return self._chunks[number]
 
-    def _delivered(self, error: KafkaError | None, message: Any) -> None:
-        seq = _SEQ_OF(message.value(), _SEQ_AT)[0]
-        if error is None:
-            # The path of nearly every record: no call more than it needs.
-            chunk = self._chunks[seq // CHUNK]
-            row = seq % CHUNK
-            now = time.monotonic_ns()
-            chunk.complete_ns[row] = now
-            offset = message.offset()
-            if offset is not None and self._answered:
-                chunk.offset[row] = offset
-            chunk.partition[row] = message.partition()
-            chunk.outcome[row] = _OK
-            chunk.pending -= 1
-            self.acknowledged += 1
-            self._note_acknowledgement(now)
-            if not chunk.pending:
-                self._write_if_full(seq)
-        else:
-            outcome = outcome_of_report(error.code(), retries=self._retries)
-            self._settle(seq, outcome, message.partition(), _UNKNOWN, error.name())
-            self._write_if_full(seq)
+    def _delivery_callback(self) -> tuple[Callable[[KafkaError | None, Any], None], Callable[[], int]]:
+        """The function that is called for every record, and one that tells the longest gap between acknowledgements.
 
-    def _note_acknowledgement(self, now: int) -> None:
-        gap = now - self.last_acknowledged_ns
-        if gap > self.longest_gap_ns and self.last_acknowledged_ns:
-            self.longest_gap_ns = gap
-            self.gap_started_ns = self.last_acknowledged_ns
-        self.last_acknowledged_ns = now
+        All that the first touches is local to it: the load's speed hangs on these few lines.
+        """
+        chunks, answered, now_ns = self._chunks, self._answered, time.monotonic_ns
+        last = longest = 0
 
-    def _settle(self, seq: int, outcome: Outcome, partition: int | None, offset: int, error: str) -> None:
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            nonlocal last, longest
+            seq = _SEQ_OF(message.value(), _SEQ_AT)[0]
+            chunk = chunks[seq // CHUNK]
+            if error is not None:
+                self._settle(seq, outcome_of_report(error.code(), retries=self._retries), error.name())
+            else:
+                now = now_ns()
+                chunk.complete_ns[seq % CHUNK] = now
+                if answered:
+                    chunk.offset[seq % CHUNK] = message.offset()
+                chunk.done += 1
+                if now - last > longest:
+                    longest = now - last if last else 0
+                last = now
+            if chunk.done == CHUNK:
+                del chunks[seq // CHUNK]
+                self._write(chunk, CHUNK)
+
+        return delivered, lambda: longest
+
+    def _settle(self, seq: int, outcome: Outcome, error: str) -> None:
         chunk = self._chunks[seq // CHUNK]
         row = seq % CHUNK
         chunk.complete_ns[row] = time.monotonic_ns()
-        chunk.offset[row] = offset
-        chunk.partition[row] = partition if partition is not None else _UNKNOWN
-        chunk.outcome[row] = _CODES[outcome]
+        chunk.outcomes[row] = outcome
         chunk.errors[row] = error
-        chunk.pending -= 1
         if outcome is Outcome.FAIL:
             self.failed += 1
         else:
             self.uncertain += 1
+        # Last, since the count of acknowledged records is derived from it.
+        chunk.done += 1
 
-    def _write_if_full(self, seq: int) -> None:
-        number = seq // CHUNK
-        chunk = self._chunks[number]
-        if not chunk.pending and self.sent >= chunk.first_seq + CHUNK:
-            del self._chunks[number]
-            self._write(number, chunk, CHUNK)
-
-    def _write(self, number: int, chunk: _Chunk, rows: int) -> None:
+    def _write(self, chunk: _Chunk, rows: int) -> None:
+        self._written += chunk.done
         if rows > 0:
+            number = chunk.first_seq // CHUNK
             name = f"{_file_name(self.lane)}-{self.producer_id}-{number:06d}"
-            self._writer.write(name, chunk.table(self.lane, self.producer_id, rows))
-
-
-def _known(values: array[int], rows: int, dtype: Any, *, unknown: int = _UNKNOWN) -> pa.Array:
-    data = np.frombuffer(values, dtype=dtype)[:rows]
-    return pa.array(data, mask=data == unknown)
+            self._writer.write(name, chunk.table(self.lane, self.producer_id, self._partitions, rows))
 
 
 def _retries(configs: Mapping[str, object]) -> bool:
