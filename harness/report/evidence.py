@@ -1,0 +1,175 @@
+"""What a report is made from: the small files of a run directory, read once.
+
+Guarantee: `verdict.json` and `lanes.json` are there and usable, or `UsageFailure` names file and expectation;
+everything else may be missing or broken, and is then named in `missing` with what the report lacks for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from kafka_chaos.harness.errors import UsageFailure
+from kafka_chaos.reference_model.anomalies import Verdict
+
+_LACKS = {
+    "prediction.json": "the model's traces",
+    "experiment.yaml": "configuration, versions and seed",
+    "events.jsonl": "phases, faults, leader and ISR changes",
+}
+_TABLE_LACKS = {
+    "produced": "rates, latencies, outcomes and gaps",
+    "findings": "where in the log an anomaly stands",
+    "log": "the ends of the partitions",
+}
+EVENTS_READ = 200_000
+"""Lines of events.jsonl that are looked at; progress lines are not counted."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A run directory's small files. `lanes` are the entries of lanes.json by name, in their order; `judged` those
+    of verdict.json; `predicted` those of prediction.json; `tables` maps a table's name to its Parquet files.
+    """
+
+    path: Path
+    verdict: Verdict
+    judged: Mapping[str, Mapping[str, Any]]
+    lanes: Mapping[str, Mapping[str, Any]]
+    predicted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    experiment: Mapping[str, Any] = field(default_factory=dict)
+    experiment_text: str = ""
+    events: tuple[Mapping[str, Any], ...] = ()
+    tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+    @property
+    def recorded(self) -> Mapping[str, Any]:
+        """What the run added to the experiment: run_id, versions, started."""
+        recorded = self.experiment.get("recorded")
+        return recorded if isinstance(recorded, dict) else self.experiment
+
+    @property
+    def run_id(self) -> str:
+        """The run's id; without one, the directory's name."""
+        return str(self.recorded.get("run_id") or self.path.resolve().name)
+
+
+def read_evidence(run_dir: Path) -> Evidence:
+    """Read the small files of a run directory. Raises `UsageFailure` without a usable verdict.json and lanes.json."""
+    verdict, judged = _read_verdict(run_dir / "verdict.json")
+    lanes = _named_entries(_required(run_dir / "lanes.json"), run_dir / "lanes.json")
+    missing: list[str] = []
+    prediction = _optional_json(run_dir / "prediction.json", missing)
+    text = _optional_text(run_dir / "experiment.yaml", missing)
+    tables = {name: tuple(sorted((run_dir / name).glob("*.parquet"))) for name in _TABLE_LACKS}
+    missing += [f"{name}/: no {lack}" for name, lack in _TABLE_LACKS.items() if not tables[name]]
+    predicted = prediction.get("lanes") if isinstance(prediction, dict) else None
+    return Evidence(
+        path=run_dir,
+        verdict=verdict,
+        judged=judged,
+        lanes=lanes,
+        predicted=predicted if isinstance(predicted, dict) else {},
+        experiment=_parse_yaml(text, missing),
+        experiment_text=text,
+        events=tuple(_read_events(_optional_text(run_dir / "events.jsonl", missing).splitlines(), missing)),
+        tables=tables,
+        missing=tuple(missing),
+    )
+
+
+def _read_verdict(path: Path) -> tuple[Verdict, dict[str, Mapping[str, Any]]]:
+    document = _required(path)
+    try:
+        verdict = Verdict(str(document.get("verdict")))
+    except ValueError as error:
+        raise UsageFailure(f"{path}: verdict: {document.get('verdict')!r}, expected {', '.join(Verdict)}") from error
+    judged = _named_entries(document, path)
+    for name, entry in judged.items():
+        if entry.get("verdict") not in set(Verdict):
+            raise UsageFailure(
+                f"{path}: lane {name!r}: verdict: {entry.get('verdict')!r}, expected {', '.join(Verdict)}"
+            )
+    return verdict, judged
+
+
+def _required(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageFailure(
+            f"{path}: can't be read ({error.strerror}); a report needs it: verify the run first"
+        ) from error
+    except ValueError as error:
+        raise UsageFailure(f"{path}: not valid JSON ({error})") from error
+    if not isinstance(document, dict):
+        raise UsageFailure(f"{path}: expected an object")
+    return document
+
+
+def _named_entries(document: Mapping[str, Any], path: Path) -> dict[str, Mapping[str, Any]]:
+    entries = document.get("lanes")
+    if not isinstance(entries, list):
+        raise UsageFailure(f"{path}: lanes: expected a list")
+    named: dict[str, Mapping[str, Any]] = {}
+    for index, entry in enumerate(entries):
+        if not isinstance(entry, dict) or not isinstance(entry.get("lane"), str):
+            raise UsageFailure(f"{path}: lanes[{index}]: expected an object with the key lane")
+        named[entry["lane"]] = entry
+    return named
+
+
+def _optional_text(path: Path, missing: list[str]) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        missing.append(f"{path.name}: no {_LACKS[path.name]}")
+        return ""
+
+
+def _optional_json(path: Path, missing: list[str]) -> Any:
+    text = _optional_text(path, missing)
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        missing.append(f"{path.name} is not valid JSON: no {_LACKS[path.name]}")
+        return None
+
+
+def _parse_yaml(text: str, missing: list[str]) -> Mapping[str, Any]:
+    try:
+        document = YAML(typ="safe", pure=True).load(text) if text else {}
+    except (YAMLError, ValueError):
+        missing.append(f"experiment.yaml is not valid YAML: no {_LACKS['experiment.yaml']}")
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _read_events(lines: Iterable[str], missing: list[str]) -> list[Mapping[str, Any]]:
+    """The events in time order, without the progress counts; lines that a crash cut off are counted."""
+    events: list[Mapping[str, Any]] = []
+    broken = 0
+    for line in lines:
+        if '"type": "progress"' in line or not line.strip():
+            continue
+        if len(events) == EVENTS_READ:
+            missing.append(f"events.jsonl: only the first {EVENTS_READ:,} events are shown")
+            break
+        try:
+            event = json.loads(line)
+        except ValueError:
+            event = None
+        if isinstance(event, dict) and isinstance(event.get("ts_ns"), int) and isinstance(event.get("type"), str):
+            events.append(event)
+        else:
+            broken += 1
+    if broken:
+        missing.append(f"events.jsonl: {broken} lines are no events and are left out")
+    return sorted(events, key=lambda event: int(event["ts_ns"]))

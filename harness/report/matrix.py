@@ -1,0 +1,235 @@
+"""Predicted against observed: what each cell of the matrix says, and the run told in a few sentences.
+
+Guarantee: a cell is a deviation exactly where it gave cause to the lane's verdict: an anomaly that was found and
+had been predicted as permitted or required is a confirmation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_chaos.harness.report.evidence import Evidence
+from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
+
+STATES = {
+    "confirmed": "predicted and found: a confirmation",
+    "clean": "forbidden, and none found: as promised",
+    "possible": "permitted, but not seen in this run",
+    "violation": "forbidden, yet found: a violation",
+    "missing": "required, yet not found: a violation",
+    "doubtful": "can't be decided here, so the lane is unknown",
+    "not-judged": "not judged: evidence is missing",
+}
+"""What a cell's state means, in the words of the legend."""
+
+_MEANINGS = {
+    Anomaly.LOST_WRITE: "acknowledged, but not in the final log",
+    Anomaly.DUPLICATE: "one record at two or more offsets",
+    Anomaly.FALSE_FAILURE: "reported as failed, yet in the log or read",
+    Anomaly.PHANTOM: "in the log or read, but never produced",
+    Anomaly.INCONSISTENT_OFFSET: "two different records seen at one offset",
+    Anomaly.OFFSET_MISMATCH: "acknowledged at one offset, in the log only at others",
+    Anomaly.TRUNCATED_READ: "read by a consumer, but not in the final log",
+    Anomaly.REORDERED: "a producer's records out of order within a partition",
+    Anomaly.UNSEEN: "in the log, yet delivered to no consumer that read to the end",
+    Anomaly.NONMONOTONIC_POLL: "a consumer's offsets went backwards",
+    Anomaly.SKIPPED_POLL: "a consumer stepped over an offset that the log holds",
+    Anomaly.OFFSET_GAP: "a hole in the final log",
+    Anomaly.REPLICA_DIVERGENCE: "two replicas differ below the high watermark",
+    Anomaly.HIGH_WATERMARK_REGRESSION: "a high watermark went down within one leader epoch",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One lane and one anomaly. `count` is None where the anomaly was not judged, `note` says why."""
+
+    anomaly: Anomaly
+    predicted: str
+    count: int | None
+    state: str
+    note: str = ""
+
+    @property
+    def observed(self) -> str:
+        """The observation in a word or two."""
+        if self.count is None:
+            return "not judged"
+        return f"{self.count:,} found" if self.count else "none"
+
+    @property
+    def notable(self) -> bool:
+        """Whether the cell says more than that a forbidden anomaly did not show."""
+        return self.state not in {"clean", "not-judged"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A lane's line of the matrix."""
+
+    lane: str
+    verdict: Verdict
+    settings: str
+    cells: tuple[Cell, ...]
+    reasons: tuple[str, ...] = ()
+
+    def cell(self, anomaly: Anomaly) -> Cell:
+        """The cell of an anomaly."""
+        return self.cells[list(Anomaly).index(anomaly)]
+
+
+def label(anomaly: str) -> str:
+    """An anomaly's name as a reader sees it."""
+    return anomaly.replace("_", " ")
+
+
+def meaning(anomaly: Anomaly) -> str:
+    """What an anomaly means, in a few words."""
+    return _MEANINGS[anomaly]
+
+
+def rows(evidence: Evidence) -> list[Row]:
+    """The matrix, in the order of lanes.json; lanes that only the verdict knows come last."""
+    names = [*(lane for lane in evidence.lanes if lane in evidence.judged), *evidence.judged.keys() - evidence.lanes]
+    return [_row(evidence, name) for name in names]
+
+
+def settings(lane: Mapping[str, Any]) -> str:
+    """What distinguishes a lane's configuration, in one line."""
+    if not lane:
+        return "not in lanes.json"
+    told = [f"acks={lane.get('acks', '?')}", f"min ISR {lane.get('min_insync_replicas', '?')}"]
+    told.append(f"{lane.get('replication_factor', '?')} replicas")
+    if lane.get("idempotence"):
+        told.append("idempotent")
+    if lane.get("unclean_leader_election"):
+        told.append("unclean election")
+    if lane.get("partitions", 1) != 1:
+        told.append(f"{lane.get('partitions')} partitions")
+    if lane.get("cleanup_policy"):
+        told.append(f"cleanup {lane['cleanup_policy']}")
+    return " · ".join(told)
+
+
+def notable_anomalies(table: Sequence[Row]) -> list[Anomaly]:
+    """The columns in which some lane has something to see."""
+    return [anomaly for anomaly in Anomaly if any(row.cell(anomaly).notable for row in table)]
+
+
+def quiet_columns(table: Sequence[Row]) -> list[str]:
+    """A sentence for each kind of column in which no lane has anything to see."""
+    quiet = [anomaly for anomaly in Anomaly if anomaly not in notable_anomalies(table)]
+    unjudged = [anomaly for anomaly in quiet if any(row.cell(anomaly).state == "not-judged" for row in table)]
+    clean = [anomaly for anomaly in quiet if anomaly not in unjudged]
+    sentences = []
+    if clean:
+        names = join(label(anomaly) for anomaly in clean)
+        sentences.append(f"Forbidden in every lane, and none found: {names}.")
+    for anomaly in unjudged:
+        notes = {cell.note for cell in (row.cell(anomaly) for row in table) if cell.state == "not-judged"}
+        where = "" if all(row.cell(anomaly).state == "not-judged" for row in table) else " in some lanes"
+        sentences.append(f"Not judged{where}: {label(anomaly)} ({'; '.join(sorted(notes)[:3])}).")
+    return sentences
+
+
+def story(table: Sequence[Row], verdict: Verdict) -> str:
+    """The verdict in one sentence."""
+    bad = [row for row in table if row.verdict is Verdict.VIOLATION]
+    unclear = [row for row in table if row.verdict is Verdict.UNKNOWN]
+    match verdict:
+        case Verdict.CONFORMS:
+            return "Every lane showed what the model had predicted for its configuration, and nothing else."
+        case Verdict.VIOLATION:
+            return f"{count(len(bad), 'lane')} of {len(table)} broke the prediction for {_their(bad)} configuration."
+        case _:
+            return (
+                f"The evidence of {count(len(unclear), 'lane')} of {len(table)} does not suffice for a verdict; "
+                "no lane broke its prediction."
+            )
+
+
+def confirmations(table: Sequence[Row]) -> list[str]:
+    """For each anomaly that was found where it may occur: how many, and in how many lanes."""
+    sentences = []
+    for anomaly in Anomaly:
+        hits = [(row.lane, row.cell(anomaly)) for row in table if row.cell(anomaly).state == "confirmed"]
+        for status in (Status.REQUIRED, Status.PERMITTED):
+            found = [(lane, cell) for lane, cell in hits if cell.predicted == status]
+            if found:
+                total = sum(cell.count or 0 for _, cell in found)
+                lanes = join([lane for lane, _ in found[:4]] + ([f"{len(found) - 4} more"] if len(found) > 4 else []))
+                sentences.append(f"{label(anomaly).capitalize()}: {total:,} in {lanes}, {status} there.")
+    return sentences
+
+
+def kept_promises(table: Sequence[Row]) -> str:
+    """How many lanes had a loss forbidden and lost nothing."""
+    safe = [row for row in table if row.cell(Anomaly.LOST_WRITE).state == "clean"]
+    if not safe:
+        return ""
+    return f"No acknowledged record was lost in the {count(len(safe), 'lane')} where the configuration forbids it."
+
+
+def count(number: int, thing: str) -> str:
+    """`1 lane`, `2 lanes`."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def join(words: Any) -> str:
+    """`a, b and c`."""
+    *most, last = list(words) or [""]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _row(evidence: Evidence, name: str) -> Row:
+    entry = evidence.judged[name]
+    verdict = Verdict(entry["verdict"])
+    return Row(
+        lane=name,
+        verdict=verdict,
+        settings=settings(evidence.lanes.get(name, {})),
+        cells=tuple(_cell(evidence, name, entry, anomaly, verdict) for anomaly in Anomaly),
+        reasons=tuple(str(reason) for reason in _list(entry.get("reasons"))),
+    )
+
+
+def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: Anomaly, verdict: Verdict) -> Cell:
+    seen = _dict(_dict(entry.get("anomalies")).get(anomaly))
+    told = _dict(_dict(_dict(evidence.predicted.get(name)).get("anomalies")).get(anomaly))
+    predicted = str(seen.get("status") or _dict(entry.get("predicted")).get(anomaly) or told.get("status") or "unknown")
+    why_not = _dict(entry.get("not_judged")).get(anomaly)
+    if why_not is not None:
+        return Cell(anomaly, predicted, None, "not-judged", str(why_not))
+    found = int(seen.get("count") or 0)
+    return Cell(anomaly, predicted, found, _state(predicted, found, verdict, unread=_unread(evidence, anomaly)))
+
+
+def _state(predicted: str, found: int, verdict: Verdict, *, unread: bool) -> str:
+    """What `verification.judge` made of it: without a violation in the lane, a deviation was a doubt."""
+    in_doubt = verdict is not Verdict.VIOLATION
+    if found:
+        if predicted in {Status.PERMITTED, Status.REQUIRED}:
+            return "confirmed"
+        return "doubtful" if in_doubt or unread else "violation"
+    if predicted == Status.REQUIRED:
+        return "doubtful" if in_doubt else "missing"
+    return "possible" if predicted == Status.PERMITTED else "clean"
+
+
+def _unread(evidence: Evidence, anomaly: Anomaly) -> bool:
+    """Without a final log, an unseen record is one that nobody waited for: unknown, not a violation."""
+    return anomaly is Anomaly.UNSEEN and not evidence.tables.get("log")
+
+
+def _their(lanes: Sequence[Row]) -> str:
+    return "its" if len(lanes) == 1 else "their"
+
+
+def _dict(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()

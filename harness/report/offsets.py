@@ -1,0 +1,203 @@
+"""Where in the log the findings stand, and which leader epoch dropped or reused their offsets.
+
+Guarantee: a cause is told only if an election and a truncation in the events explain it; otherwise it is the
+verification's own, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from kafka_chaos.harness.report.happenings import Election, Happenings, Truncation
+from kafka_chaos.harness.report.matrix import join, label
+from kafka_chaos.harness.report.series import FindingRange, Series
+from kafka_chaos.harness.report.svg import Scale, element, even_ticks
+from kafka_chaos.reference_model.anomalies import Anomaly
+
+WIDTH = 1000
+LEFT, RIGHT = 150, 992
+_ROW = 18
+_DROPPED = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ)
+_REUSED = (Anomaly.INCONSISTENT_OFFSET,)
+EPOCHS_SHOWN = 200
+"""Most leader epochs drawn per partition."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A range of findings in words, for the table under the picture."""
+
+    anomaly: str
+    where: str
+    count: int
+    cause: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One partition of a lane, or one producer's sequence where records have no offsets.
+
+    `end` is the last offset of the final log, None where it is unknown; `total` counts all ranges, also those that
+    `lines` leaves out.
+    """
+
+    lane: str
+    title: str
+    picture: Markup
+    lines: Sequence[Line]
+    total: int
+
+
+def panels(series: Series, happenings: Happenings, *, lines: int, most: int) -> dict[str, list[Panel]]:
+    """Per lane the panels of its partitions with findings: at most `most` panels with `lines` ranges told each."""
+    groups: dict[tuple[str, int | None, int | None], list[FindingRange]] = {}
+    for found in series.ranges:
+        partition = None if found.by_sequence else found.partition
+        groups.setdefault((found.lane, partition, found.producer_id), []).append(found)
+    told: dict[str, list[Panel]] = {}
+    for number, ((lane, partition, producer), ranges) in enumerate(groups.items()):
+        if number >= most:
+            break
+        told.setdefault(lane, []).append(_panel(series, happenings, (lane, partition, producer), ranges, number, lines))
+    return told
+
+
+def cause(found: FindingRange, elections: Sequence[Election], truncations: Sequence[Truncation]) -> str:
+    """Why these offsets were dropped or used again, as far as the brokers' own logs tell."""
+    if found.by_sequence:
+        return found.cause or "records without offsets (acks=0 reports none): their place in the log is not known"
+    drop = max((cut for cut in truncations if cut.offset <= found.first), key=lambda cut: cut.offset, default=None)
+    begin = max(
+        (won for won in elections if won.leader_epoch > 0 and won.start_offset <= found.first),
+        key=lambda won: (won.start_offset, -won.leader_epoch),
+        default=None,
+    )
+    if found.anomaly in _DROPPED and drop is not None and begin is not None:
+        return (
+            f"Leader epoch {begin.leader_epoch} began at offset {begin.start_offset:,} on broker {begin.broker}; "
+            f"broker {drop.broker} then truncated its log to offset {drop.offset:,} and dropped what it alone held."
+        )
+    if found.anomaly in _REUSED and begin is not None and drop is not None:
+        return (
+            f"From offset {begin.start_offset:,} on, broker {begin.broker} gave the offsets again in leader epoch "
+            f"{begin.leader_epoch}; first case: {found.cause or 'not told'}."
+        )
+    return f"First case: {found.cause}." if found.cause else ""
+
+
+def _panel(
+    series: Series,
+    happenings: Happenings,
+    key: tuple[str, int | None, int | None],
+    ranges: Sequence[FindingRange],
+    number: int,
+    lines: int,
+) -> Panel:
+    lane, partition, producer = key
+    if producer is not None:
+        title = f"producer {producer}, by sequence number"
+    else:
+        title = f"partition {partition}, by offset" if partition is not None else "partition not known, by offset"
+    place = (lane, partition if partition is not None else -1)
+    elections = sorted(happenings.elections.get(place, ()), key=lambda won: won.leader_epoch)
+    truncations = happenings.truncations.get(place, ())
+    largest = sorted(ranges, key=lambda found: -found.count)[:lines]
+    shown = sorted(largest, key=lambda found: (found.anomaly, found.first))
+    return Panel(
+        lane=lane,
+        title=title,
+        picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get(place), number),
+        lines=[
+            Line(label(found.anomaly), where(found), found.count, cause(found, elections, truncations))
+            for found in shown
+        ],
+        total=len(ranges),
+    )
+
+
+def where(found: FindingRange) -> str:
+    """The range in words."""
+    kind = "seq" if found.by_sequence else "offset"
+    if found.first == found.last:
+        return f"{kind} {found.first:,}"
+    return f"{kind} {found.first:,} to {found.last:,}"
+
+
+def _draw(
+    name: str,
+    ranges: Sequence[FindingRange],
+    elections: Sequence[Election],
+    truncations: Sequence[Truncation],
+    end: int | None,
+    number: int,
+) -> Markup:
+    starts = [won.start_offset for won in elections]
+    high = max([end or 0, *starts, *(found.last for found in ranges)]) + 1
+    x = Scale(0, high, LEFT, RIGHT)
+    anomalies = [anomaly for anomaly in Anomaly if any(found.anomaly == anomaly for found in ranges)]
+    body: list[Markup] = []
+    y = 4.0
+    if elections:
+        body += _epochs(elections, end, x, y)
+        y += _ROW + 6
+    first = y
+    for anomaly in anomalies:
+        body.append(element("text", label(anomaly), x=LEFT - 8, y=y + 13, class_="row-name", text_anchor="end"))
+        body.append(element("rect", x=LEFT, y=y, width=RIGHT - LEFT, height=_ROW - 2, class_="track"))
+        for found in ranges:
+            if found.anomaly == anomaly:
+                body.append(_mark(found, x, y))
+        y += _ROW + 2
+    for cut in truncations:
+        body.append(element("path", d=f"M{x(cut.offset):.1f} {first - 4:.1f}V{y:.1f}", class_="cut"))
+    for tick in even_ticks(0, high):
+        body.append(element("path", d=f"M{x(tick):.1f} {y:.1f}v4", class_="axis"))
+        body.append(element("text", f"{tick:,}", x=x(tick), y=y + 16, class_="tick", text_anchor="middle"))
+    body.append(element("path", d=f"M{LEFT} {y:.1f}H{RIGHT}", class_="axis"))
+    title, description = f"offsets-{number}", f"offsets-{number}-description"
+    return element(
+        "svg",
+        element("title", name, id=title),
+        element("desc", _describe(ranges, elections, truncations), id=description),
+        *body,
+        viewBox=f"0 0 {WIDTH} {round(y + 22)}",
+        role="img",
+        aria_labelledby=f"{title} {description}",
+    )
+
+
+def _mark(found: FindingRange, x: Scale, y: float) -> Markup:
+    left, right = x(found.first), x(found.last + 1)
+    words = f"{label(found.anomaly)}: {found.count:,} at {where(found)}"
+    style = f"finding {'dropped' if found.anomaly in _DROPPED else 'doubled'}"
+    shape = {"x": left, "y": y, "width": max(2.0, right - left), "height": _ROW - 2}
+    return element("rect", element("title", words), **shape, class_=style)
+
+
+def _epochs(elections: Sequence[Election], end: int | None, x: Scale, y: float) -> list[Markup]:
+    drawn = [element("text", "leader epoch", x=LEFT - 8, y=y + 12, class_="row-name", text_anchor="end")]
+    last = x(end + 1) if end is not None else RIGHT
+    shown = elections[:EPOCHS_SHOWN]
+    for index, won in enumerate(shown):
+        left = x(won.start_offset)
+        right = x(shown[index + 1].start_offset) if index + 1 < len(shown) else last
+        words = f"leader epoch {won.leader_epoch}: broker {won.broker} from offset {won.start_offset:,}"
+        shape = {"x": left, "y": y, "width": max(1.0, right - left - 1), "height": _ROW}
+        drawn.append(element("rect", element("title", words), **shape, class_=f"state state-{index % 2}"))
+        inside = f"{won.leader_epoch} · broker {won.broker}"
+        if right - left > 6.6 * len(inside) + 8:
+            drawn.append(element("text", inside, x=left + 5, y=y + 13, class_="state-name"))
+        elif right - left > 14:
+            drawn.append(element("text", str(won.leader_epoch), x=left + 4, y=y + 13, class_="state-name"))
+    return drawn
+
+
+def _describe(ranges: Sequence[FindingRange], elections: Sequence[Election], truncations: Sequence[Truncation]) -> str:
+    told = [f"{label(found.anomaly)}: {found.count:,} at {where(found)}" for found in ranges[:10]]
+    epochs = [f"epoch {won.leader_epoch} of broker {won.broker} from {won.start_offset:,}" for won in elections[:10]]
+    cuts = [f"broker {cut.broker} truncated to {cut.offset:,}" for cut in truncations[:10]]
+    sentences = [*told, *([join(epochs)] if epochs else []), *([join(cuts)] if cuts else [])]
+    return "; ".join(sentences)

@@ -1,0 +1,384 @@
+"""The page: everything a report says, put into its template, within a size that any mail and browser takes.
+
+Guarantee: the page is one file below `LIMIT` that needs no other; where a run has more than fits, less detail is
+shown and the page says so; every text from the run is escaped.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from kafka_chaos.harness.report import matrix, offsets, timeline
+from kafka_chaos.harness.report.evidence import Evidence
+from kafka_chaos.harness.report.happenings import Change, Happenings, Phase
+from kafka_chaos.harness.report.series import SLOT_NS, ErrorCount, LaneSeries, Series
+from kafka_chaos.harness.report.svg import clock, duration
+from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
+
+LIMIT = 2_000_000
+"""Bytes that no report reaches."""
+_TEMPLATES = ("kafka_chaos.harness.report", "templates")
+
+
+@dataclass(frozen=True)
+class Detail:
+    """How much of a run is shown: most charts, partitions per chart, panels of offsets, told ranges, events, rows."""
+
+    charts: int
+    partitions: int
+    panels: int
+    lines: int
+    events: int
+    rows: int
+    text: int
+
+
+LEVELS = (
+    Detail(charts=40, partitions=3, panels=40, lines=8, events=60, rows=400, text=60_000),
+    Detail(charts=12, partitions=1, panels=12, lines=4, events=20, rows=200, text=20_000),
+    Detail(charts=4, partitions=1, panels=4, lines=2, events=5, rows=60, text=4_000),
+    Detail(charts=0, partitions=0, panels=0, lines=0, events=0, rows=30, text=0),
+)
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A lane's line of the summary; what was not judged or not recorded is said in words."""
+
+    row: matrix.Row
+    phase: str
+    produced: str
+    acknowledged: str
+    lost: str
+    duplicated: str
+    others: str
+    longest_gap: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A lane's picture over time with its events and errors in words."""
+
+    lane: str
+    phase: str
+    verdict: Verdict
+    settings: str
+    picture: Markup
+    events: Sequence[tuple[str, str]]
+    left_out: int
+    errors: Sequence[ErrorCount]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Why the model says what it says of an anomaly, and the lanes it says it of."""
+
+    anomaly: str
+    status: str
+    lanes: Sequence[str]
+    found: int
+    deviates: bool
+    steps: Sequence[str]
+
+
+def render(evidence: Evidence, happenings: Happenings, series: Series) -> str:
+    """The page at the most detail that stays below `LIMIT`."""
+    page = ""
+    for detail in LEVELS:
+        page = _render(evidence, happenings, series, detail)
+        if len(page.encode()) < LIMIT:
+            return page
+    raise AssertionError(f"a report without details takes {len(page):,} characters")
+
+
+def _render(evidence: Evidence, happenings: Happenings, series: Series, detail: Detail) -> str:
+    environment = Environment(
+        loader=PackageLoader(*_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["short"] = short
+    environment.filters["label"] = matrix.label
+    return environment.get_template("report.html.j2").render(_context(evidence, happenings, series, detail))
+
+
+def _context(evidence: Evidence, happenings: Happenings, series: Series, detail: Detail) -> dict[str, Any]:
+    everything = matrix.rows(evidence)
+    # What deviates is shown before what conforms, if not everything can be shown.
+    kept = {row.lane for row in sorted(everything, key=_severity)[: detail.rows]}
+    table = [row for row in everything if row.lane in kept]
+    phases = [
+        (phase, [row for row in table if happenings.phase_of(row.lane) == phase.name]) for phase in happenings.phases
+    ]
+    phases = [(phase, members) for phase, members in phases if members]
+    placed = {row.lane for _, members in phases for row in members}
+    strays = [row for row in table if row.lane not in placed]
+    if strays:
+        phases.append((Phase("other lanes", tuple(row.lane for row in strays)), strays))
+    names = {row.lane: phase.name for phase, members in phases for row in members}
+    charts = _charts(table, happenings, series, detail, names)
+    return {
+        "style": Markup(_static("report.css")),
+        "script": Markup(_static("report.js")),
+        "evidence": evidence,
+        "verdict": evidence.verdict,
+        "story": matrix.story(everything, evidence.verdict),
+        "confirmations": matrix.confirmations(everything),
+        "kept_promises": matrix.kept_promises(everything),
+        "reasons": [(row.lane, reason) for row in table for reason in row.reasons][:60],
+        "facts": _facts(evidence, happenings, everything),
+        "missing": evidence.missing,
+        "table": table,
+        "left_out": len(everything) - len(table),
+        "phases": phases,
+        "anomalies": list(Anomaly),
+        "meanings": {anomaly: matrix.meaning(anomaly) for anomaly in Anomaly},
+        "states": matrix.STATES,
+        "notable": matrix.notable_anomalies(everything),
+        "quiet_columns": matrix.quiet_columns(everything),
+        "summaries": {row.lane: _summary(row, evidence, series, names[row.lane]) for row in table},
+        "charts": charts,
+        "charts_left_out": len(table) - len(charts),
+        "faults": [(fault, _fault_times(fault, happenings)) for fault in happenings.faults[: detail.events]],
+        "faults_left_out": max(0, len(happenings.faults) - detail.events),
+        "broken_courses": happenings.broken_courses,
+        "notices": happenings.notices,
+        "panels": offsets.panels(series, happenings, lines=detail.lines, most=detail.panels),
+        "panel_count": len({(found.lane, found.partition, found.producer_id) for found in series.ranges}),
+        "panel_limit": detail.panels,
+        "has_findings": bool(series.ranges),
+        "traces": _traces(table, evidence)[: max(10, detail.rows // 4)],
+        "configurations": [
+            (name, matrix.settings(lane), lane) for name, lane in evidence.lanes.items() if name in kept
+        ],
+        "versions": _mapping(evidence.recorded.get("versions")),
+        "cluster": _mapping(evidence.experiment.get("cluster")),
+        "workloads": _workloads(evidence),
+        "experiment_text": evidence.experiment_text[: detail.text],
+        "experiment_cut": len(evidence.experiment_text) > detail.text,
+        "commands": _commands(evidence),
+        "kind_class": timeline.kind_class,
+    }
+
+
+def short(name: object) -> str:
+    """A name that fits a line; the rest of a longer one is cut off."""
+    text = str(name)
+    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+
+
+def _static(name: str) -> str:
+    return resources.files(_TEMPLATES[0]).joinpath(_TEMPLATES[1], name).read_text(encoding="utf-8")
+
+
+def _severity(row: matrix.Row) -> int:
+    return (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS).index(row.verdict)
+
+
+def _facts(evidence: Evidence, happenings: Happenings, table: Sequence[matrix.Row]) -> list[tuple[str, str]]:
+    proven = sum(fault.proven for fault in happenings.faults)
+    produced = sum(int(entry.get("produced") or 0) for entry in evidence.judged.values())
+    facts = [("lanes", f"{len(table):,}"), ("records produced", f"{produced:,}")]
+    if happenings.faults:
+        facts.append(("faults", f"{len(happenings.faults)}, {proven} proven"))
+    if happenings.seconds is not None:
+        facts.append(("took", clock(happenings.seconds)))
+    kafka = _mapping(evidence.recorded.get("versions")).get("kafka")
+    if kafka:
+        facts.append(("Kafka", str(kafka)))
+    started = _mapping(evidence.recorded.get("started")).get("wall_clock")
+    if started:
+        facts.append(("started", str(started)[:19].replace("T", " ") + " UTC"))
+    if "seed" in evidence.experiment:
+        facts.append(("seed", str(evidence.experiment["seed"])))
+    return facts
+
+
+def _summary(row: matrix.Row, evidence: Evidence, series: Series, phase: str) -> Summary:
+    entry = evidence.judged[row.lane]
+    over_time = series.lanes.get(row.lane)
+    return Summary(
+        row=row,
+        phase=phase,
+        produced=f"{int(entry.get('produced') or 0):,}",
+        acknowledged=f"{int(entry.get('acknowledged') or 0):,}",
+        lost=_counted(row, Anomaly.LOST_WRITE),
+        duplicated=_counted(row, Anomaly.DUPLICATE),
+        others=f"{over_time.total('fail'):,} / {over_time.total('info'):,}" if over_time else "not recorded",
+        longest_gap=_longest_gap(over_time),
+    )
+
+
+def _counted(row: matrix.Row, anomaly: Anomaly) -> str:
+    count = row.cell(anomaly).count
+    return "not judged" if count is None else f"{count:,}"
+
+
+def _longest_gap(series: LaneSeries | None) -> str:
+    if series is None or series.total("ok") < 2:
+        return "not recorded"
+    return duration(series.longest_gap_ns) if series.longest_gap_ns else f"below {duration(SLOT_NS)}"
+
+
+def _charts(
+    table: Sequence[matrix.Row], happenings: Happenings, series: Series, detail: Detail, names: Mapping[str, str]
+) -> list[Chart]:
+    phases = {phase.name: phase for phase in happenings.phases}
+    charts: list[Chart] = []
+    for row in table:
+        if len(charts) == detail.charts:
+            break
+        over_time = series.lanes.get(row.lane)
+        span = _span(phases.get(names[row.lane]), over_time)
+        if span is not None:
+            charts.append(_chart(row, span, happenings, over_time, detail, names[row.lane], len(charts)))
+    return charts
+
+
+def _chart(
+    row: matrix.Row,
+    span: tuple[int, int],
+    happenings: Happenings,
+    series: LaneSeries | None,
+    detail: Detail,
+    phase: str,
+    number: int,
+) -> Chart:
+    start, end = span
+    drawn = timeline.LaneTimeline(
+        lane=short(row.lane),
+        start_ns=start,
+        end_ns=end,
+        series=series,
+        faults=[
+            fault for fault in happenings.faults if fault.concerns(row.lane) and start <= fault.requested_ns <= end
+        ][: detail.events],
+        strips=_strips(row.lane, happenings, detail.partitions),
+    )
+    events = _events(row.lane, happenings, drawn)
+    return Chart(
+        lane=row.lane,
+        phase=phase,
+        verdict=row.verdict,
+        settings=row.settings,
+        picture=timeline.draw(drawn, number),
+        events=events[: detail.events],
+        left_out=max(0, len(events) - detail.events),
+        errors=series.errors if series else (),
+    )
+
+
+def _span(phase: Phase | None, series: LaneSeries | None) -> tuple[int, int] | None:
+    """From the phase's start (or the first record) to its end, the last acknowledgement included."""
+    edges = [edge for edge in (phase.start_ns, phase.end_ns) if edge is not None] if phase else []
+    if series is not None and series.buckets:
+        edges += [series.start_ns, series.start_ns + (series.buckets[-1].index + 1) * series.width_ns]
+    return (min(edges), max(edges)) if len(edges) >= 2 else None
+
+
+def _strips(lane: str, happenings: Happenings, partitions: int) -> list[timeline.Strip]:
+    strips = []
+    known = sorted(partition for name, partition in happenings.leaders.keys() | happenings.isrs.keys() if name == lane)
+    for partition in known[:partitions]:
+        suffix = f" {partition}" if len(known) > 1 else ""
+        strips.append(timeline.Strip(f"leader{suffix}", happenings.leaders.get((lane, partition), ())))
+        strips.append(timeline.Strip(f"ISR{suffix}", happenings.isrs.get((lane, partition), ())))
+    return [strip for strip in strips if strip.changes]
+
+
+def _events(lane: str, happenings: Happenings, drawn: timeline.LaneTimeline) -> list[tuple[str, str]]:
+    """Elections, truncations, and changes as clients saw them, in time order and in words."""
+    told: list[tuple[int, str]] = []
+
+    def changed(changes: Sequence[Change], what: str) -> None:
+        told.extend((change.ts_ns, f"{what} is {change.value}, as clients are told") for change in changes)
+
+    for (name, partition), changes in happenings.leaders.items():
+        if name == lane:
+            changed(changes, f"leader of partition {partition}")
+    for (name, partition), changes in happenings.isrs.items():
+        if name == lane:
+            changed(changes, f"ISR of partition {partition}")
+    for (name, partition), elections in happenings.elections.items():
+        if name == lane:
+            told += [
+                (won.ts_ns, f"broker {won.broker} leads partition {partition} in epoch {won.leader_epoch} "
+                            f"from offset {won.start_offset:,}")
+                for won in elections
+            ]  # fmt: skip
+    for (name, partition), truncations in happenings.truncations.items():
+        if name == lane:
+            told += [
+                (cut.ts_ns, f"broker {cut.broker} truncates partition {partition} to offset {cut.offset:,}")
+                for cut in truncations
+            ]
+    return [(f"{drawn.at(ts_ns):+.2f} s", text) for ts_ns, text in sorted(told)]
+
+
+def _fault_times(fault: Any, happenings: Happenings) -> tuple[str, str]:
+    """When a fault began, from the start of the phase around it, and how long it lasted."""
+    starts = [phase.start_ns for phase in happenings.phases if phase.start_ns is not None]
+    before = [start for start in starts if start <= fault.requested_ns]
+    begun = clock((fault.requested_ns - max(before)) / 1e9) if before else "not known"
+    lasted = duration(fault.healed_ns - fault.requested_ns) if fault.healed_ns is not None else "not healed"
+    return begun, lasted
+
+
+def _traces(table: Sequence[matrix.Row], evidence: Evidence) -> list[Trace]:
+    """The model's reasons for everything that was found or missed; lanes with the same reasons share them."""
+    groups: dict[tuple[str, str, bool, tuple[str, ...]], list[matrix.Row]] = {}
+    for row in table:
+        told = _mapping(_mapping(evidence.predicted.get(row.lane)).get("anomalies"))
+        for cell in row.cells:
+            why = _mapping(told.get(cell.anomaly)).get("why")
+            if cell.state in {"confirmed", "violation", "missing", "doubtful"} and isinstance(why, list):
+                deviates = cell.state != "confirmed"
+                key = (cell.anomaly.value, cell.predicted, deviates, tuple(str(step) for step in why[:60]))
+                groups.setdefault(key, []).append(row)
+    traces = [
+        Trace(
+            anomaly=matrix.label(anomaly),
+            status=status,
+            lanes=[row.lane for row in members],
+            found=sum(row.cell(Anomaly(anomaly)).count or 0 for row in members),
+            deviates=deviates,
+            steps=steps,
+        )
+        for (anomaly, status, deviates, steps), members in groups.items()
+    ]
+    return sorted(traces, key=lambda trace: (not trace.deviates, trace.status != Status.REQUIRED))
+
+
+def _workloads(evidence: Evidence) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    phases = evidence.experiment.get("phases")
+    if not isinstance(phases, list):
+        phases = [evidence.experiment] if "workload" in evidence.experiment else []
+    return [
+        (str(phase.get("phase", "run")), _mapping(phase.get("workload")), _mapping(phase.get("course")))
+        for phase in phases
+        if isinstance(phase, dict)
+    ]
+
+
+def _commands(evidence: Evidence) -> dict[str, str]:
+    """How to do it again, from the directory that the run was started in."""
+    resolved = evidence.path.resolve()
+    place = shlex.quote(f"{resolved.parent.name}/{resolved.name}")
+    seed = evidence.experiment.get("seed")
+    replay = f"kafka-chaos run {place}/experiment.yaml" + (f" --seed {seed}" if isinstance(seed, int) else "")
+    commands = {"verify": f"kafka-chaos verify {place}", "report": f"kafka-chaos report {place}"}
+    return {"replay": replay, **commands} if evidence.experiment else commands
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,40 @@
+"use strict";
+(() => {
+  const page = document.documentElement;
+  const form = document.querySelector(".filters");
+  const [phase, verdict, lane] = ["phase", "verdict", "lane"].map((name) => document.getElementById("filter-" + name));
+  const count = document.getElementById("filter-count");
+  const columns = document.getElementById("all-columns");
+  const matrix = document.querySelector(".matrix");
+
+  const shows = (element) =>
+    (!phase.value || element.dataset.phase === phase.value) &&
+    (!verdict.value || element.dataset.verdict === verdict.value) &&
+    element.dataset.lane.toLowerCase().includes(lane.value.trim().toLowerCase());
+
+  function apply() {
+    for (const element of document.querySelectorAll("[data-lane]")) element.hidden = !shows(element);
+    for (const group of document.querySelectorAll("[data-group]")) group.hidden = !group.querySelector("[data-lane]:not([hidden])");
+    const rows = [...matrix.querySelectorAll("tr[data-lane]")];
+    const shown = rows.filter((row) => !row.hidden).length;
+    count.value = shown === rows.length ? "" : `${shown} of ${rows.length} lanes`;
+  }
+
+  function showColumns() {
+    matrix.classList.toggle("all", columns.checked);
+    // A column that is not shown must not be counted in the span of the phases' headings.
+    const visible = [...matrix.tHead.rows[0].cells].filter((cell) => columns.checked || !cell.classList.contains("quiet"));
+    for (const heading of matrix.querySelectorAll(".group th")) heading.colSpan = visible.length;
+  }
+
+  page.classList.add("js");
+  form.hidden = false;
+  const nothingHidden = !matrix.querySelector("thead .quiet");
+  columns.closest("p").hidden = nothingHidden;
+  if (!matrix.querySelector("thead th:not(.quiet):nth-child(n+3)")) columns.checked = true;
+  for (const control of [phase, verdict, lane]) control.addEventListener("input", apply);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  columns.addEventListener("change", showColumns);
+  showColumns();
+  apply();
+})();
