@@ -7,14 +7,19 @@ option and what it takes; nothing is explored then.
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 import click
 
+from kafka_chaos.reference_model.core import CoreScope
 from kafka_chaos.reference_model.courses import parse_course
+from kafka_chaos.reference_model.explore import Exploration, explore
 from kafka_chaos.reference_model.lane import ACKS, FAULT_KINDS, Lane, LaneError
 from kafka_chaos.reference_model.predict import Prediction, predict
 from kafka_chaos.reference_model.prediction_cache import predict_cached
+from kafka_chaos.reference_model.protocols import PROTOCOLS
 
 
 class BadArgument(click.UsageError):
@@ -81,4 +86,59 @@ def render(prediction: Prediction) -> str:
         lines.append(f"{anomaly}: {answer.status}")
         lines.extend(f"    {sentence}" for sentence in answer.why)
     lines.append(f"{prediction.states} states, scope exhausted")
+    return "\n".join(lines)
+
+
+EXPLORE_FAULTS = ("kill", "power-loss")
+IN_EVERY_EXPLORATION = frozenset(FAULT_KINDS) - set(EXPLORE_FAULTS)
+
+
+@click.command("explore", cls=StrictCommand)
+@click.option("--protocol", type=click.Choice(tuple(PROTOCOLS)), default="kip320", show_default=True)
+@click.option("--brokers", type=click.IntRange(1, 5), default=3, show_default=True)
+@click.option("--records", type=click.IntRange(1, 7), default=2, show_default=True)
+@click.option("--leader-epochs", type=click.IntRange(1, 9), default=3, show_default=True)
+@click.option(
+    "--faults",
+    multiple=True,
+    metavar="KIND[,KIND…]",
+    help="kill and power-loss restart a broker, each entry at most once; the other kinds are in every exploration.",
+)
+@click.option("--unclean-leader-election", type=bool, default=False, show_default=True)
+@click.option("--max-states", type=click.IntRange(1), default=10_000_000, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def explore_command(protocol: str, faults: tuple[str, ...], max_states: int, as_json: bool, **bounds: Any) -> None:
+    """Explore every interleaving of a replication protocol in a scope, and tell each broken invariant's story."""
+    kinds = split_list(faults)
+    for kind in kinds:
+        if kind not in FAULT_KINDS:
+            raise refuse("--faults", f"{kind!r}: expected fault kinds out of {', '.join(FAULT_KINDS)}")
+    scope = CoreScope(faults=tuple(kind for kind in kinds if kind not in IN_EVERY_EXPLORATION), **bounds)
+    exploration = explore(PROTOCOLS[protocol], scope, max_states=max_states, progress=_progress())
+    click.echo(json.dumps(exploration.to_json(), indent=2) if as_json else render_exploration(exploration))
+
+
+def _progress() -> Callable[[int, float], None]:
+    """A progress line on standard error, at most twice a second."""
+    last = time.monotonic()
+
+    def show(states: int, seconds: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= 0.5:
+            last = now
+            click.echo(f"{states} states, {states / seconds:.0f} states/s", err=True)
+
+    return show
+
+
+def render_exploration(exploration: Exploration) -> str:
+    """The exploration for people: one paragraph per invariant, the broken ones first."""
+    lines = []
+    for name, (holds, trace) in sorted(exploration.invariants.items(), key=lambda item: item[1][0] is not False):
+        lines.append(f"{name}: {'holds' if holds else 'BROKEN' if holds is False else 'not known'}")
+        lines.extend(f"    {number}. {sentence}" for number, sentence in enumerate(trace, 1))
+    exhausted = "scope exhausted" if exploration.complete else "scope NOT exhausted"
+    rate = exploration.states / max(exploration.seconds, 1e-9)
+    lines.append(f"{exploration.protocol}: {exploration.states} states, {rate:.0f} states/s, {exhausted}")
     return "\n".join(lines)

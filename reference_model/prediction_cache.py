@@ -62,8 +62,8 @@ def cache_key(lane: Lane, course: Sequence[CourseStep] | None) -> str:
 @cache
 def _model_digest() -> str:
     digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(str(source.relative_to(Path(__file__).parent)).encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -9,7 +9,7 @@ from kafka_chaos.reference_model import CourseStep, Lane, Status, predict
 from kafka_chaos.reference_model import prediction_cache as cache_module
 from kafka_chaos.reference_model.anomalies import Anomaly
 
-LANE = Lane(lane="cached", acks="1", faults=("kill",))
+LANE = Lane(lane="cached", acks="0", faults=("kill",), replication_factor=2)
 
 
 def no_exploring(*_: object, **__: object) -> None:
@@ -43,10 +43,10 @@ def test_an_altered_answer_is_not_believed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        replace(LANE, acks="0"),
+        replace(LANE, acks="1"),
         replace(LANE, faults=("kill", "kill")),
         replace(LANE, min_insync_replicas=2),
-        replace(LANE, replication_factor=2),
+        replace(LANE, replication_factor=3),
         replace(LANE, unclean_leader_election=True),
         replace(LANE, max_in_flight=1),
         replace(LANE, acks="all", idempotence=True),

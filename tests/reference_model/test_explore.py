@@ -1,0 +1,133 @@
+"""Every variant's expected breach is found and every expected invariant held."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_chaos.reference_model.cli import explore_command
+from kafka_chaos.reference_model.core import CoreScope
+from kafka_chaos.reference_model.core_invariants import INVARIANTS, STEP_INVARIANTS
+from kafka_chaos.reference_model.explore import explore
+from kafka_chaos.reference_model.protocols import PROTOCOLS
+from kafka_chaos.reference_model.protocols.rules import (
+    EPOCH_SHIFT,
+    to_end_of_last_epoch,
+    to_high_watermark,
+    to_last_common_epoch,
+)
+
+SMALL = CoreScope(brokers=2, records=2, leader_epochs=3)
+FULL = CoreScope(brokers=3, records=2, leader_epochs=3)
+EVERY_INVARIANT = {*INVARIANTS, *STEP_INVARIANTS}
+
+BROKEN = {
+    "truncate-to-high-watermark": {"weak_isr", "strong_isr", "committed_records_kept", "followers_agree"},
+    "kip101": {"weak_isr", "strong_isr", "committed_records_kept", "followers_agree"},
+    "kip279": {"weak_isr", "strong_isr", "committed_records_kept", "followers_agree"},
+    "kip320": set(),
+    "kip101-fenced": {"weak_isr", "strong_isr", "followers_agree"},
+}
+
+
+def broken(protocol: str, scope: CoreScope) -> set[str]:
+    exploration = explore(PROTOCOLS[protocol], scope)
+    assert exploration.complete
+    assert set(exploration.invariants) == EVERY_INVARIANT
+    return {name for name, (holds, _) in exploration.invariants.items() if holds is False}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_three_brokers_two_records_three_epochs_in_full(protocol: str) -> None:
+    assert broken(protocol, FULL) == BROKEN[protocol]
+
+
+@pytest.mark.parametrize("protocol", [name for name, invariants in BROKEN.items() if invariants])
+def test_the_weaker_variants_break_strong_isr(protocol: str) -> None:
+    exploration = explore(PROTOCOLS[protocol], FULL, until=frozenset({"strong_isr"}))
+    holds, trace = exploration.invariants["strong_isr"]
+    assert holds is False
+    assert trace[-1].startswith("Now the ISR is")
+    assert any("learns that it follows broker" in sentence for sentence in trace)
+
+
+@pytest.mark.parametrize("scope", [SMALL, CoreScope(brokers=3, records=1, leader_epochs=3)])
+def test_kip320_holds_everything_where_the_search_is_exhausted(scope: CoreScope) -> None:
+    assert broken("kip320", scope) == set()
+
+
+def test_kip101_still_diverges_and_the_high_watermark_variant_loses_committed_records() -> None:
+    for protocol, invariant in (
+        ("kip101", "followers_agree"),
+        ("truncate-to-high-watermark", "committed_records_kept"),
+    ):
+        exploration = explore(PROTOCOLS[protocol], FULL, until=frozenset({invariant}))
+        assert exploration.invariants[invariant][0] is False
+
+
+def test_a_search_that_was_cut_short_claims_nothing() -> None:
+    exploration = explore(PROTOCOLS["kip320"], FULL, max_states=1000)
+    assert not exploration.complete
+    assert {holds for holds, _ in exploration.invariants.values()} == {None}
+
+
+@pytest.mark.parametrize("fault", ["kill", "power-loss"])
+def test_restarts_break_strong_isr_only_where_the_log_is_shortened(fault: str) -> None:
+    scope = replace(SMALL, records=1, faults=(fault,))
+    assert ("strong_isr" in broken("kip320", scope)) == (fault == "power-loss")
+
+
+def test_an_unclean_election_loses_what_was_committed() -> None:
+    assert "committed_records_kept" in broken("kip320", replace(SMALL, unclean_leader_election=True))
+
+
+def log(*epochs: int) -> tuple[int, ...]:
+    return tuple(epoch << EPOCH_SHIFT | number for number, epoch in enumerate(epochs))
+
+
+@pytest.mark.parametrize(
+    ("follower", "leader", "watermark", "kip101", "kip279"),
+    [
+        (log(0, 0), log(0, 0), 1, 2, 2),
+        (log(0, 0), log(0), 1, 1, 1),
+        (log(0, 0), log(0, 2), 1, 1, 1),
+        (log(), log(0), 0, 0, 0),
+        (log(0), log(), 0, 0, 0),
+        (log(1, 1), log(0, 2), 0, 1, 0),
+        (log(0, 1, 1), log(0, 0, 2), 0, 2, 1),
+        (log(0, 1), log(0, 0, 0), 0, 2, 1),
+    ],
+)
+def test_truncation_follows_the_epoch_exchange(
+    follower: tuple[int, ...], leader: tuple[int, ...], watermark: int, kip101: int, kip279: int
+) -> None:
+    assert to_high_watermark(follower, watermark, leader) == watermark
+    assert to_end_of_last_epoch(follower, watermark, leader) == kip101
+    assert to_last_common_epoch(follower, watermark, leader) == kip279
+
+
+def test_the_command_prints_the_breach_as_json() -> None:
+    arguments = ["--protocol", "kip101", "--brokers", "2", "--records", "2", "--leader-epochs", "2", "--json"]
+    result = CliRunner().invoke(explore_command, arguments)
+    assert result.exit_code == 0
+    answer = json.loads(result.stdout)
+    assert answer["complete"] is True
+    assert answer["invariants"]["leader_in_isr"] == {"holds": True, "trace": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--protocol", "raft"), "kip320"),
+        (("--brokers", "0"), "--brokers"),
+        (("--faults", "meteor"), "--faults"),
+    ],
+)
+def test_the_command_refuses_what_it_cannot_explore(arguments: tuple[str, ...], named: str) -> None:
+    result = CliRunner().invoke(explore_command, arguments)
+    assert result.exit_code == 64
+    assert named in result.output
