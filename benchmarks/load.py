@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Producer
+
 from kafka_chaos.harness.admin import ClusterAdmin
 from kafka_chaos.harness.cluster import Cluster, ClusterSpec
 from kafka_chaos.harness.history import HistoryWriter, Reservations
@@ -118,7 +119,8 @@ def main() -> None:
         for number in range(options.rounds):
             for name, contender in contenders.items():
                 rates[name].append(contender(cluster, name, options.records))
-            print(f"round {number + 1}: " + ", ".join(f"{name} {values[-1]:,.0f}/s" for name, values in rates.items()), flush=True)  # fmt: skip
+            told = ", ".join(f"{name} {values[-1]:,.0f}/s" for name, values in rates.items())
+            print(f"round {number + 1}: {told}", flush=True)
     report: dict[str, object] = {name: round(statistics.median(values)) for name, values in rates.items()}
     for other in ("bare", "producer_performance"):
         pairs = zip(rates["recorded"], rates[other], strict=True)

@@ -87,6 +87,15 @@ def run_command(experiment: Path, out: Path, seed: int | None, keep: bool, as_js
     sys.exit(_EXIT_CODES[result.verdict.verdict])
 
 
+@cli.command("report")
+@click.argument("run_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def report_command(run_dir: Path) -> None:
+    """Write report.html of a verified run directory anew."""
+    from kafka_chaos.harness.report import write_report
+
+    click.echo(write_report(run_dir))
+
+
 @cli.command("clean")
 @click.option("--kept", is_flag=True, help="Also remove clusters that were kept with --keep.")
 def clean_command(kept: bool) -> None:

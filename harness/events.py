@@ -168,15 +168,6 @@ class ClientNotice(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CourseBroken(Event):
-    """A course did not keep the conditions that its prediction rests on."""
-
-    phase: str
-    lanes: tuple[str, ...]
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunEnded(Event):
     """The verdict is there, or the run failed."""
 

@@ -66,6 +66,7 @@ class _Run:
         self.keep = keep
         self.started = time.monotonic()
         self.gaps: dict[str, float] = {}
+        self.predictions: dict[str, dict[str, Any]] = {}
         # Read together: what to add to a wall-clock time to get the monotonic clock that histories use.
         self.monotonic_at_epoch_ns = time.monotonic_ns() - time.time_ns()
         self.directory = RunDirectory(root, new_run_id(experiment.name))
@@ -112,10 +113,12 @@ class _Run:
             )
         )
         self.say("predicting what each lane may lose or duplicate")
-        self.directory.write_predictions({lane.lane: _predict(phase, lane) for phase, _, lane in lanes})
+        self.predictions = {lane.lane: _predict(phase, lane) for phase, _, lane in lanes}
+        self.directory.write_predictions(self.predictions)
 
     def break_and_verify(self) -> RunVerdict:
         """Everything that needs the cluster, and the verdict."""
+        from kafka_chaos.harness.report import write_report
         from kafka_chaos.verification import verify
 
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start") as starter:
@@ -130,7 +133,10 @@ class _Run:
                 assert spark is not None
                 self.collect(cluster, spark)
             self.say("verifying with Spark")
-            return verify(self.directory.path, spark=spark.result())
+            verdict = verify(self.directory.path, spark=spark.result())
+            self.say("writing the report")
+            write_report(self.directory.path, spark=spark.result())
+            return verdict
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
@@ -211,9 +217,22 @@ class _Run:
         course = phase.course
         assert course is not None
         lag_ms = self.experiment.cluster.broker_configs.get("replica.lag.time.max.ms", REPLICA_LAG_TIME_MAX * 1000)
+        lanes = tuple(lane.lane for lane in phase.lanes)
+        # The course as a whole has to prove itself too: its prediction holds only where its conditions were kept.
+        course_id = f"{phase.phase}/course"
+        self.events.emit(
+            happening.FaultRequested(
+                fault_id=course_id,
+                kind="course",
+                target=course.target,
+                resolved=(),
+                lanes=lanes,
+                parameters={"steps": list(course.steps)},
+            )
+        )
         broken = CourseRun(
             target=Target.parse(course.target),
-            topics=[lane.lane for lane in phase.lanes],
+            topics=lanes,
             acks={lane.lane: lane.acks for lane in phase.lanes},
             step_seconds=course.step_seconds,
             lag_time_max=float(str(lag_ms)) / 1000,
@@ -223,9 +242,18 @@ class _Run:
             say=self.say,
             cancelled=self.cancelled,
         ).run(phase.course_steps() or ())
-        if broken is not None:
-            lanes = tuple(lane.lane for lane in phase.lanes)
-            self.events.emit(happening.CourseBroken(phase=phase.phase, lanes=lanes, reason=broken))
+        if broken is None:
+            self.events.emit(happening.FaultProven(fault_id=course_id, evidence={"steps": list(course.steps)}))
+        else:
+            self.events.emit(happening.FaultNotProven(fault_id=course_id, reason=broken))
+            self.predict_without_course(phase)
+
+    def predict_without_course(self, phase: PhaseModel) -> None:
+        """Predict a phase's lanes anew for the same faults at any moment: its course was not kept."""
+        for lane in phase.lanes:
+            free = lane.model_lane(phase.model_faults())
+            self.predictions[lane.lane] = predict_cached(free).to_json()
+        self.directory.write_predictions(self.predictions)
 
     def settle(self, phase: PhaseModel, admin: ClusterAdmin, load: PhaseLoad) -> None:
         """End the load; every record gets an outcome, every replica catches up, every consumer reaches the end."""

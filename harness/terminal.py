@@ -65,8 +65,6 @@ class TerminalListener:
                 self._line(event, f"[magenta]{event.fault_id}[/magenta] healed")
             case happening.ControllerChanged() if event.before is not None:
                 self._line(event, f"controller: broker {event.before} → {event.controller}")
-            case happening.CourseBroken():
-                self._line(event, f"[red]the course of {event.phase} was broken:[/red] {escape(event.reason)}")
             case happening.LeaderChanged() if event.before is not None or event.leader is None:
                 after = "nobody" if event.leader is None else f"broker {event.leader}"
                 self._line(event, f"leader of {event.lane}-{event.partition}: {_broker(event.before)} → {after}")
