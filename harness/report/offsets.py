@@ -13,7 +13,8 @@ from markupsafe import Markup
 
 from kafka_chaos.harness.report.happenings import Election, Happenings, Truncation
 from kafka_chaos.harness.report.matrix import join, label
-from kafka_chaos.harness.report.series import FindingRange, Series
+from kafka_chaos.harness.report.ranges import FindingRange
+from kafka_chaos.harness.report.series import Series
 from kafka_chaos.harness.report.svg import Scale, element, even_ticks
 from kafka_chaos.reference_model.anomalies import Anomaly
 
@@ -55,6 +56,8 @@ def panels(series: Series, happenings: Happenings, *, lines: int, most: int) -> 
     """Per lane the panels of its partitions with findings: at most `most` panels with `lines` ranges told each."""
     groups: dict[tuple[str, int | None, int | None], list[FindingRange]] = {}
     for found in series.ranges:
+        if found.anomaly not in set(Anomaly):
+            continue
         partition = None if found.by_sequence else found.partition
         groups.setdefault((found.lane, partition, found.producer_id), []).append(found)
     told: dict[str, list[Panel]] = {}
@@ -68,7 +71,9 @@ def panels(series: Series, happenings: Happenings, *, lines: int, most: int) -> 
 def cause(found: FindingRange, elections: Sequence[Election], truncations: Sequence[Truncation]) -> str:
     """Why these offsets were dropped or used again, as far as the brokers' own logs tell."""
     if found.by_sequence:
-        return found.cause or "records without offsets (acks=0 reports none): their place in the log is not known"
+        cuts = join(f"broker {cut.broker} to offset {cut.offset:,}" for cut in truncations[:4])
+        known = f" In this lane's log, the truncations were: {cuts}." if truncations else ""
+        return (found.cause or "acks=0 reports no offsets: where these records stood is not known.") + known
     drop = max((cut for cut in truncations if cut.offset <= found.first), key=lambda cut: cut.offset, default=None)
     begin = max(
         (won for won in elections if won.leader_epoch > 0 and won.start_offset <= found.first),
@@ -104,18 +109,21 @@ def _panel(
     place = (lane, partition if partition is not None else -1)
     elections = sorted(happenings.elections.get(place, ()), key=lambda won: won.leader_epoch)
     truncations = happenings.truncations.get(place, ())
+    told = truncations if producer is None else _all_truncations(happenings, lane)
     largest = sorted(ranges, key=lambda found: -found.count)[:lines]
-    shown = sorted(largest, key=lambda found: (found.anomaly, found.first))
+    order = [anomaly.value for anomaly in Anomaly]
+    shown = sorted(largest, key=lambda found: (order.index(found.anomaly), found.first))
     return Panel(
         lane=lane,
         title=title,
         picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get(place), number),
-        lines=[
-            Line(label(found.anomaly), where(found), found.count, cause(found, elections, truncations))
-            for found in shown
-        ],
+        lines=[Line(label(found.anomaly), where(found), found.count, cause(found, elections, told)) for found in shown],
         total=len(ranges),
     )
+
+
+def _all_truncations(happenings: Happenings, lane: str) -> list[Truncation]:
+    return [cut for (name, _), cuts in happenings.truncations.items() if name == lane for cut in cuts]
 
 
 def where(found: FindingRange) -> str:

@@ -1,33 +1,34 @@
 """A run's tables condensed by Spark into what a page can show.
 
-Guarantee: what leaves Spark is bounded by the number of lanes and `Detail`, never by the number of records; counts
-are exact, p50 and p99 are Spark's `percentile_approx` (rank error below 0.1 %), the maximum is exact.
+Guarantee: what leaves Spark is bounded by the number of lanes and of partitions with findings, never by the number
+of records; counts, maxima and gaps are exact, p50 and p99 are within `LATENCY_STEP` of the true value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kafka_chaos.harness.report.ranges import FindingRange, find_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-BUCKETS = 240
+BUCKETS = 160
 """Most buckets of time per lane."""
-RANGES = 200
-"""Most ranges of offsets per lane and anomaly."""
 GAPS = 12
 """Most availability gaps per lane, the longest ones."""
 ERRORS = 8
 """Most different errors per lane."""
-SLOT_NS = 20_000_000
-"""Gaps between acknowledgements are exact from this length on."""
+SLOT_NS = 10_000_000
+"""Gaps between acknowledgements are exact from this length on; buckets are whole numbers of slots."""
 SHORTEST_GAP_NS = 500_000_000
 """A shorter pause is no availability gap."""
-_PERCENTILE_ACCURACY = 1000
-_STEPS = (1, 2, 5)
+LATENCY_STEP = 0.01
+"""Relative width of the steps that latencies are counted in."""
 
 
 @dataclass(frozen=True)
@@ -79,28 +80,6 @@ class LaneSeries:
 
 
 @dataclass(frozen=True)
-class FindingRange:
-    """`count` findings of one anomaly between two offsets, or, where records have none, two sequence numbers.
-
-    `partition` None: unknown. `producer_id` is set where `first` and `last` are sequence numbers.
-    """
-
-    lane: str
-    anomaly: str
-    partition: int | None
-    producer_id: int | None
-    first: int
-    last: int
-    count: int
-    cause: str | None = None
-
-    @property
-    def by_sequence(self) -> bool:
-        """Whether `first` and `last` are sequence numbers."""
-        return self.producer_id is not None
-
-
-@dataclass(frozen=True)
 class Series:
     """All that Spark tells the report. `ends` maps lane and partition to the last offset of the final log."""
 
@@ -131,17 +110,18 @@ def condense(
         if tables.get(name)
     }
     with tuned(spark, _rows(tables)):
-        ends = _ends(frames["log"]) if "log" in frames else {}
-        ranges = _ranges(frames["findings"]) if "findings" in frames else []
+        ranges = find_ranges(spark, frames["findings"]) if "findings" in frames else []
+        concerned = {found.lane for found in ranges}
+        ends = _ends(frames["log"], concerned) if "log" in frames and concerned else {}
         lanes = _over_time(spark, frames["produced"], spans, buckets) if "produced" in frames else {}
     return Series(lanes=lanes, ranges=ranges, ends=ends)
 
 
 def bucket_width(span_ns: int, buckets: int) -> int:
-    """The smallest round width (1, 2 or 5 times a power of ten, at least a millisecond) that needs no more buckets."""
-    power = 1_000_000
+    """The smallest round width (1, 2 or 5 times a power of ten, at least a slot) that needs no more buckets."""
+    power = SLOT_NS
     while True:
-        for step in _STEPS:
+        for step in (1, 2, 5):
             if step * power * buckets >= span_ns:
                 return step * power
         power *= 10
@@ -156,17 +136,18 @@ def _rows(tables: Mapping[str, Sequence[Path]]) -> int:
 def _over_time(
     spark: SparkSession, produced: DataFrame, spans: Mapping[str, Span], buckets: int
 ) -> dict[str, LaneSeries]:
-    from pyspark.sql import functions as F
-
-    done = F.coalesce("complete_ns", "invoke_ns")
-    seen = produced.groupBy("lane").agg(F.min("invoke_ns").alias("first"), F.max(done).alias("last")).collect()
-    frames = _frames({row.lane: (row.first, row.last) for row in seen}, spans, buckets)
-    if not frames:
-        return {}
-    placed = produced.join(F.broadcast(_frame_table(spark, frames)), "lane").withColumn("done", done)
-    counted = _buckets(placed)
-    gaps, longest = _gaps(produced)
-    errors = _errors(produced)
+    """Everything over time, from one pass over the records: what follows works on slots."""
+    slots = _slots(produced).persist()
+    try:
+        frames = _frames(slots, spans, buckets)
+        if not frames:
+            return {}
+        counted = _buckets(spark, slots, frames)
+        gaps, longest = _gaps(slots)
+    finally:
+        slots.unpersist()
+    unacknowledged = any(bucket.fail or bucket.info for found in counted.values() for bucket in found)
+    errors = _errors(produced) if unacknowledged else {}
     return {
         lane: LaneSeries(
             start_ns=start,
@@ -180,62 +161,82 @@ def _over_time(
     }
 
 
-def _frames(seen: Mapping[str, tuple[int, int]], spans: Mapping[str, Span], buckets: int) -> dict[str, tuple[int, int]]:
+def _slots(produced: DataFrame) -> DataFrame:
+    """SLOTS: per lane, outcome, slot of completion and step of latency, how many records, and their extremes."""
+    from pyspark.sql import functions as F
+
+    latency = F.when(F.col("outcome") == "ok", F.col("complete_ns") - F.col("invoke_ns"))
+    rows = produced.select(
+        "lane", "outcome", F.coalesce("complete_ns", "invoke_ns").alias("done"), "invoke_ns", latency.alias("latency")
+    )
+    steps = F.log(F.greatest("latency", F.lit(1))) / math.log1p(LATENCY_STEP)
+    step = F.when(F.col("latency").isNotNull(), F.round(steps).cast("int"))
+    return rows.groupBy("lane", "outcome", F.expr(f"done div {SLOT_NS}").alias("slot"), step.alias("step")).agg(
+        F.count("*").alias("records"),
+        F.min("done").alias("first"),
+        F.max("done").alias("last"),
+        F.min("invoke_ns").alias("invoked"),
+        F.max("latency").alias("longest"),
+    )
+
+
+def _frames(slots: DataFrame, spans: Mapping[str, Span], buckets: int) -> dict[str, tuple[int, int]]:
     """Start and bucket width per lane: lanes of one phase share both, so that their charts can be compared."""
+    from pyspark.sql import functions as F
+
+    seen = slots.groupBy("lane").agg(F.min("invoked").alias("first"), F.max("last").alias("last")).collect()
     groups: dict[str, list[int]] = {}
-    for lane, (first, last) in seen.items():
-        span = spans.get(lane)
+    for row in seen:
+        span = spans.get(row.lane)
         if span is not None:
-            known = [edge for edge in (span.start_ns, span.end_ns, first, last) if edge is not None]
+            known = [edge for edge in (span.start_ns, span.end_ns, row.first, row.last) if edge is not None]
             groups.setdefault(span.group, []).extend(known)
-    placed = {name: (min(edges), bucket_width(max(edges) - min(edges) + 1, buckets)) for name, edges in groups.items()}
-    return {lane: placed[spans[lane].group] for lane in seen if lane in spans}
+    placed = {}
+    for name, edges in groups.items():
+        start = min(edges) // SLOT_NS * SLOT_NS
+        placed[name] = (start, bucket_width(max(edges) - start + 1, buckets))
+    return {row.lane: placed[spans[row.lane].group] for row in seen if row.lane in spans}
 
 
-def _frame_table(spark: SparkSession, frames: Mapping[str, tuple[int, int]]) -> DataFrame:
+def _buckets(spark: SparkSession, slots: DataFrame, frames: Mapping[str, tuple[int, int]]) -> dict[str, list[Bucket]]:
+    from pyspark.sql import functions as F
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     from kafka_chaos.verification.history import local_frame
 
     fields = [StructField("lane", StringType()), StructField("start", LongType()), StructField("width", LongType())]
-    return local_frame(spark, StructType(fields), [(lane, *frame) for lane, frame in frames.items()])
-
-
-def _buckets(placed: DataFrame) -> dict[str, list[Bucket]]:
-    from pyspark.sql import functions as F
-
-    ok = F.col("outcome") == "ok"
-    latency = F.when(ok, F.col("complete_ns") - F.col("invoke_ns"))
-    rows = (
-        placed.withColumn("bucket", F.expr("(done - start) div width"))
-        .groupBy("lane", "bucket")
-        .agg(
-            F.count_if(ok).alias("ok"),
-            F.count_if(F.col("outcome") == "fail").alias("fail"),
-            F.count_if(F.col("outcome") == "info").alias("info"),
-            F.percentile_approx(latency, [0.5, 0.99], _PERCENTILE_ACCURACY).alias("percentiles"),
-            F.max(latency).alias("longest"),
-        )
+    frame = local_frame(spark, StructType(fields), [(lane, *frame) for lane, frame in frames.items()])
+    bucket = F.expr(f"(slot * {SLOT_NS} - start) div width").alias("bucket")
+    placed = slots.join(F.broadcast(frame), "lane").select("lane", bucket, "outcome", "records", "step", "longest")
+    rows = placed.groupBy("lane", "bucket").agg(
+        *[
+            F.sum(F.when(F.col("outcome") == name, F.col("records")).otherwise(0)).alias(name)
+            for name in ("ok", "fail", "info")
+        ],
+        F.percentile("step", [0.5, 0.99], F.col("records")).alias("steps"),
+        F.max("longest").alias("longest"),
     )
     lanes: dict[str, list[Bucket]] = {}
     for row in sorted(rows.collect(), key=lambda row: (row.lane, row.bucket)):
-        p50, p99 = row.percentiles or (None, None)
-        bucket = Bucket(int(row.bucket), row.ok, row.fail, row.info, p50, p99, row.longest)
-        lanes.setdefault(row.lane, []).append(bucket)
+        p50, p99 = (min(_latency(step), row.longest) for step in row.steps) if row.steps else (None, None)
+        found = Bucket(int(row.bucket), row.ok, row.fail, row.info, p50, p99, row.longest)
+        lanes.setdefault(row.lane, []).append(found)
     return lanes
 
 
-def _gaps(produced: DataFrame) -> tuple[dict[str, list[Gap]], dict[str, int]]:
+def _latency(step: float) -> int:
+    return round(math.exp(step * math.log1p(LATENCY_STEP)))
+
+
+def _gaps(slots: DataFrame) -> tuple[dict[str, list[Gap]], dict[str, int]]:
     """The longest availability gaps per lane in time order, and the longest gap of any length from `SLOT_NS` on."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    acknowledged = produced.where((F.col("outcome") == "ok") & F.col("complete_ns").isNotNull())
-    slots = acknowledged.groupBy("lane", F.expr(f"complete_ns div {SLOT_NS}").alias("slot")).agg(
-        F.min("complete_ns").alias("first"), F.max("complete_ns").alias("last")
-    )
+    acknowledged = slots.where(F.col("outcome") == "ok").groupBy("lane", "slot")
+    busy = acknowledged.agg(F.min("first").alias("first"), F.max("last").alias("last"))
     before = F.lag("last").over(Window.partitionBy("lane").orderBy("slot"))
-    gaps = slots.select("lane", before.alias("start"), F.col("first").alias("end"))
+    gaps = busy.select("lane", before.alias("start"), F.col("first").alias("end"))
     gaps = gaps.withColumn("length", F.col("end") - F.col("start")).where(F.col("length") >= SLOT_NS)
     rank = F.row_number().over(Window.partitionBy("lane").orderBy(F.desc("length"), "start"))
     kept = gaps.withColumn("rank", rank).where(F.col("rank") <= GAPS).collect()
@@ -261,44 +262,10 @@ def _errors(produced: DataFrame) -> dict[str, list[ErrorCount]]:
     return errors
 
 
-def _ends(log: DataFrame) -> dict[tuple[str, int], int]:
+def _ends(log: DataFrame, lanes: Collection[str]) -> dict[tuple[str, int], int]:
+    """The last offset of each partition, in the lanes that have findings."""
     from pyspark.sql import functions as F
 
-    rows = log.groupBy("lane", "partition").agg(F.max("offset").alias("end")).collect()
+    concerned = log.where(F.col("lane").isin(*lanes))
+    rows = concerned.groupBy("lane", "partition").agg(F.max("offset").alias("end")).collect()
     return {(row.lane, row.partition): row.end for row in rows}
-
-
-def _ranges(findings: DataFrame) -> list[FindingRange]:
-    """Findings joined into ranges wherever they lie closer than a `RANGES`th of their spread."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    unplaced = F.col("offset").isNull()
-    group = ("lane", "anomaly", "partition", "producer")
-    placed = findings.select(
-        "lane",
-        "anomaly",
-        "partition",
-        F.when(unplaced, F.col("producer_id")).alias("producer"),
-        F.coalesce("offset", "seq").alias("at"),
-        "cause",
-    ).where(F.col("at").isNotNull())
-    everything, ordered = Window.partitionBy(*group), Window.partitionBy(*group).orderBy("at")
-    spread = F.max("at").over(everything) - F.min("at").over(everything)
-    step = F.col("at") - F.lag("at").over(ordered)
-    apart = placed.withColumn("tolerance", F.greatest(F.lit(1.0), spread / RANGES)).withColumn("step", step)
-    opens = F.when(F.col("step") <= F.col("tolerance"), 0).otherwise(1)
-    numbered = apart.withColumn("range", F.sum(opens).over(ordered.rowsBetween(Window.unboundedPreceding, 0)))
-    ranges = numbered.groupBy(*group, "range").agg(
-        F.min("at").alias("first"),
-        F.max("at").alias("last"),
-        F.count("*").alias("count"),
-        F.min_by("cause", "at").alias("cause"),
-    )
-    rank = F.row_number().over(Window.partitionBy("lane", "anomaly").orderBy(F.desc("count"), "first"))
-    rows: list[Any] = ranges.withColumn("rank", rank).where(F.col("rank") <= RANGES).collect()
-    found = [
-        FindingRange(row.lane, row.anomaly, row.partition, row.producer, row.first, row.last, row["count"], row.cause)
-        for row in rows
-    ]
-    return sorted(found, key=lambda found: (found.lane, found.anomaly, found.partition or 0, found.first))

@@ -156,7 +156,7 @@ def _label_lines(timeline: LaneTimeline, x: Scale) -> tuple[list[Markup], int]:
 
 def _rates(timeline: LaneTimeline, series: LaneSeries, x: Scale, top: float) -> list[Markup]:
     per_second = 1e9 / series.width_ns
-    highest = round_up(max(bucket.ok for bucket in series.buckets) * per_second)
+    highest = _rate_ceiling(series) * per_second
     y = Scale(0, highest, top + _RATE, top)
     floor = top + _RATE
     drawn = _frame(top, _RATE, "acks/s", [(y(highest), compact(highest)), (y(highest / 2), compact(highest / 2))])
@@ -166,6 +166,7 @@ def _rates(timeline: LaneTimeline, series: LaneSeries, x: Scale, top: float) -> 
             left, right = _edges(timeline, series, bucket, x)
             points += [(left, y(bucket.ok * per_second)), (right, y(bucket.ok * per_second))]
         drawn.append(element("path", d=area(points, floor), class_="rate"))
+    drawn += _bursts(timeline, series, x, top, highest / per_second)
     for gap in series.gaps:
         start, end = x(timeline.at(gap.start_ns)), x(timeline.at(gap.end_ns))
         words = duration(gap.end_ns - gap.start_ns)
@@ -173,6 +174,32 @@ def _rates(timeline: LaneTimeline, series: LaneSeries, x: Scale, top: float) -> 
         if end - start > 6.2 * len(words):
             centre = (start + end) / 2
             drawn.append(element("text", words, x=centre, y=floor - 5, class_="gap-name", text_anchor="middle"))
+    return drawn
+
+
+def _rate_ceiling(series: LaneSeries) -> float:
+    """Where the axis of acknowledgements ends, in records per bucket: lone bursts do not flatten all the rest."""
+    amounts = sorted(bucket.ok for bucket in series.buckets if bucket.ok) or [1]
+    usual = amounts[int(0.9 * (len(amounts) - 1))]
+    per_second = 1e9 / series.width_ns
+    return round_up(min(amounts[-1], 2.5 * usual) * per_second) / per_second
+
+
+def _bursts(timeline: LaneTimeline, series: LaneSeries, x: Scale, top: float, ceiling: float) -> list[Markup]:
+    """The true height, in words, of what reaches beyond the axis; near ones share the highest one's."""
+    drawn: list[Markup] = []
+    beyond = sorted((bucket for bucket in series.buckets if bucket.ok > ceiling), key=lambda bucket: -bucket.ok)
+    taken: list[float] = []
+    for bucket in beyond[:40]:
+        left, right = _edges(timeline, series, bucket, x)
+        centre = (left + right) / 2
+        drawn.append(element("path", d=f"M{centre - 4:.1f} {top + 1:.1f}l4 -5l4 5z", class_="burst"))
+        if all(abs(centre - other) > 64 for other in taken):
+            taken.append(centre)
+            words = compact(bucket.ok * 1e9 / series.width_ns)
+            at_right = centre < RIGHT - 50
+            anchor, place = ("start", right + 4) if at_right else ("end", left - 4)
+            drawn.append(element("text", words, x=place, y=top + 10, class_="burst-name", text_anchor=anchor))
     return drawn
 
 
