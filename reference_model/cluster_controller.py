@@ -1,0 +1,243 @@
+"""What the controller does, and how a broker answers its LeaderAndIsr requests: one action, one function.
+
+Sources: Kafka's documentation, KIP-497 (ISR changes go through the controller), KIP-380 (a restarted broker gets
+nothing from before its registration), the LeaderAndIsr handling described in the seed documents.
+
+Left out: ZooKeeper itself (its writes are atomic and seen at once), UpdateMetadata and StopReplica, adding and
+removing replicas (a reassignment here changes the order of the same replicas).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.reference_model.cluster_brokers import Outcome, advanced, reachable_leader
+from kafka_chaos.reference_model.cluster_state import (
+    CONTROL,
+    FOLLOWER,
+    LEADER,
+    NOBODY,
+    OFFLINE,
+    ClusterConfig,
+    ClusterState,
+    LeaderAndIsr,
+    Partition,
+    Replica,
+)
+
+
+def decide(state: ClusterState, leader: int, isr: tuple[int, ...]) -> ClusterState:
+    """The controller writes a new leader and ISR in a new leader epoch, and tells every live broker."""
+    old = state.partition
+    partition = old._replace(
+        leader=leader,
+        leader_epoch=old.leader_epoch + 1,
+        partition_epoch=old.partition_epoch + 1,
+        isr=tuple(sorted(isr)),
+        controller_epoch=state.controller_epoch,
+    )
+    state = state._replace(partition=partition)
+    return tell(state, [replica.broker for replica in state.replicas if replica.registered])
+
+
+def tell(state: ClusterState, brokers: list[int]) -> ClusterState:
+    """The controller sends the partition's state to these brokers."""
+    requests = tuple(request_to(state, broker) for broker in brokers)
+    return state._replace(requests=state.requests + requests)
+
+
+def request_to(state: ClusterState, broker: int) -> LeaderAndIsr:
+    """The LeaderAndIsr that the controller would send to a broker now."""
+    partition = state.partition
+    return LeaderAndIsr(
+        broker,
+        state.controller,
+        state.controller_epoch,
+        partition.leader,
+        partition.leader_epoch,
+        partition.partition_epoch,
+        partition.isr,
+    )
+
+
+def broker_failed(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """A broker's session has ended: it is no longer registered, and leaves the ISR unless it is the last.
+
+    Without a controller the next one does this, when it takes over.
+    """
+    state = state.with_replica(state.replica(broker)._replace(registered=False))
+    if not state.controller:
+        return state
+    partition = state.partition
+    if partition.leader == broker:
+        return elect(state, config, excluded=broker)
+    if broker in partition.isr and len(partition.isr) > 1:
+        return decide(state, partition.leader, tuple(b for b in partition.isr if b != broker))
+    return state
+
+
+def elect(state: ClusterState, config: ClusterConfig, *, excluded: int = NOBODY) -> ClusterState:
+    """Choose a leader in assignment order: from the live ISR, else, where allowed, any live replica, else none."""
+    partition = state.partition
+    registered = {replica.broker for replica in state.replicas if replica.registered}
+    live = [broker for broker in partition.replicas if broker in registered and broker != excluded]
+    clean = [broker for broker in live if broker in partition.isr]
+    if clean:
+        return decide(state, clean[0], tuple(clean))
+    if live and config.unclean_leader_election:
+        return decide(state, live[0], (live[0],))
+    if partition.leader == NOBODY:
+        return state
+    rest = tuple(broker for broker in partition.isr if broker != excluded) or partition.isr
+    return decide(state, NOBODY, rest)
+
+
+def session_ends(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """The ZooKeeper session of a dead process runs out; urgent."""
+    for replica in state.replicas:
+        if not replica.up and replica.registered:
+            yield (
+                f"The session of broker {replica.broker} ends.",
+                session_ended(state, config, replica.broker),
+            )
+
+
+def session_ended(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """The state after a broker's session has ended, with a controller's succession if it was the controller."""
+    if state.controller == broker:
+        state = state._replace(controller=NOBODY)
+    return broker_failed(state, config, broker)
+
+
+def controller_takes_over(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A live broker becomes controller in a new controller epoch, and tells everyone; urgent."""
+    if state.controller:
+        return
+    for replica in state.replicas:
+        if replica.runs and replica.registered:
+            epoch = state.controller_epoch + 1
+            after = state._replace(controller=replica.broker, controller_epoch=epoch)
+            after = _catch_up(after, config)
+            yield f"Broker {replica.broker} becomes controller, controller epoch {epoch}.", after
+
+
+def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
+    """A new controller deals with whoever failed while there was none, then tells every live broker."""
+    before = state.partition
+    for replica in state.replicas:
+        if not replica.registered:
+            state = broker_failed(state, config, replica.broker)
+    if state.partition == before:
+        state = tell(state, [replica.broker for replica in state.replicas if replica.registered])
+    return state
+
+
+def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A broker receives the oldest LeaderAndIsr on its way to it; urgent unless it is cut off."""
+    for replica in state.replicas:
+        request = next((request for request in state.requests if request.to == replica.broker), None)
+        if request is None or not replica.runs:
+            continue
+        if state.is_cut(CONTROL, request.controller, replica.broker):
+            continue
+        at = state.requests.index(request)
+        rest = state._replace(requests=state.requests[:at] + state.requests[at + 1 :])
+        error, after = handle(replica, request)
+        what = f"LeaderAndIsr(leader {request.leader}, leader epoch {request.leader_epoch})"
+        sentence = f"Broker {replica.broker} answers {what} with {error}."
+        yield sentence, rest.with_replica(after)
+
+
+def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) -> tuple[str, Replica]:
+    """How a broker answers a LeaderAndIsr, and what becomes of its replica.
+
+    A sender without ClusterAction, a stale controller epoch, an offline log directory and a stale leader epoch
+    are refused; an epoch that it has already is taken without effect.
+    """
+    if not authorized:
+        return "CLUSTER_AUTHORIZATION_FAILED", replica
+    if request.controller_epoch < replica.controller_epoch:
+        return "STALE_CONTROLLER_EPOCH", replica
+    replica = replica._replace(controller_epoch=request.controller_epoch)
+    if replica.role == OFFLINE:
+        return "KAFKA_STORAGE_ERROR", replica
+    if request.leader_epoch < replica.leader_epoch:
+        return "STALE_CONTROLLER_EPOCH", replica
+    if request.leader_epoch == replica.leader_epoch and replica.role in (LEADER, FOLLOWER):
+        return "NONE", replica
+    shared = replica._replace(
+        leader=request.leader,
+        leader_epoch=request.leader_epoch,
+        partition_epoch=request.partition_epoch,
+        isr=request.isr,
+    )
+    if request.leader == replica.broker:
+        return "NONE", make_leader(shared)
+    return "NONE", make_follower(shared)
+
+
+def make_leader(replica: Replica) -> Replica:
+    """The broker leads: it notes the epoch's start offset, and knows nothing yet of its followers."""
+    epochs = replica.epochs
+    if not epochs or epochs[-1][0] < replica.leader_epoch:
+        epochs = (*(line for line in epochs if line[1] < replica.log_end), (replica.leader_epoch, replica.log_end))
+    led = replica._replace(role=LEADER, fetched=(), truncating=False, parked=False, epochs=epochs)
+    return advanced(led)
+
+
+def make_follower(replica: Replica) -> Replica:
+    """The broker follows, and has to truncate first, unless there is nobody to follow."""
+    led = replica.leader != NOBODY
+    return replica._replace(role=FOLLOWER, fetched=(), truncating=led, parked=False)
+
+
+def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """The leader of record admits a follower whose fetch has reached its high watermark and epoch; urgent."""
+    leader = leader_of_record(state)
+    if leader is None:
+        return
+    start = leader.epochs[-1][1] if leader.epochs else 0
+    for broker, end in leader.fetched:
+        follower = state.replica(broker)
+        caught_up = end >= max(leader.high_watermark, start) and follower.registered
+        if broker not in leader.isr and caught_up and reachable_leader(state, config, follower) is not None:
+            yield f"Broker {broker} joins the ISR.", _with_isr(state, leader, (*leader.isr, broker))
+
+
+def shrink_isr(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """The leader of record drops a follower that does not catch up; urgent where the lag time is short."""
+    if config.lag_is_short:
+        yield from drop_lagging(state, config)
+
+
+def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """Every way the leader of record can drop a follower that it has not seen at its log end."""
+    leader = leader_of_record(state)
+    if leader is None:
+        return
+    known = dict(leader.fetched)
+    for broker in leader.isr:
+        if broker == leader.broker:
+            continue
+        stuck = reachable_leader(state, config, state.replica(broker)) is None
+        if stuck and known.get(broker, -1) < leader.log_end:
+            rest = tuple(member for member in leader.isr if member != broker)
+            yield f"Broker {broker} leaves the ISR.", _with_isr(state, leader, rest)
+
+
+def leader_of_record(state: ClusterState) -> Replica | None:
+    """The broker that leads and is also ZooKeeper's leader, in the same epoch, with a controller to ask."""
+    partition = state.partition
+    if not partition.leader or not state.controller or not state.replica(state.controller).runs:
+        return None
+    leader = state.replica(partition.leader)
+    leads = leader.role == LEADER and leader.runs and leader.leader_epoch == partition.leader_epoch
+    return leader if leads else None
+
+
+def _with_isr(state: ClusterState, leader: Replica, isr: tuple[int, ...]) -> ClusterState:
+    partition: Partition = state.partition._replace(
+        isr=tuple(sorted(isr)), partition_epoch=state.partition.partition_epoch + 1
+    )
+    changed = leader._replace(isr=partition.isr, partition_epoch=partition.partition_epoch)
+    return state._replace(partition=partition).with_replica(advanced(changed))
