@@ -36,8 +36,8 @@ def main() -> None:
         shared.append(start_and_stop())
         # -Xshare:off behind the image's own options wins over them.
         with (
-            mock.patch.object(cluster_module, "BROKER_HEAP", "-Xshare:off"),
-            mock.patch.object(cluster_module, "ZOOKEEPER_HEAP", "-Xshare:off"),
+            mock.patch.object(cluster_module, "BROKER_OPTIONS", ("-Xshare:off",)),
+            mock.patch.object(cluster_module, "ZOOKEEPER_OPTIONS", ("-Xshare:off",)),
         ):
             unshared.append(start_and_stop())
         print(f"round {number + 1}: ready {shared[-1][0]:.2f} s, removed {shared[-1][1]:.2f} s; "

@@ -35,7 +35,7 @@ class ClusterAdmin:
         self._client = AdminClient(
             {
                 "bootstrap.servers": bootstrap_servers,
-                "socket.timeout.ms": 10_000,
+                "socket.timeout.ms": 30_000,
                 # Brokers are down on purpose: reconnect at once when they are back, and say nothing of it.
                 "reconnect.backoff.max.ms": 250,
                 "log_level": 0,
@@ -53,7 +53,7 @@ class ClusterAdmin:
             config={key: _text(value) for key, value in configs.items()},
         )
         try:
-            self._client.create_topics([new_topic], request_timeout=15)[topic].result()
+            self._client.create_topics([new_topic], request_timeout=30)[topic].result()
         except KafkaException as error:
             raise ClusterFailure(f"topic {topic} could not be created: {error.args[0].str()}") from error
 
@@ -74,11 +74,25 @@ class ClusterAdmin:
         metadata = self._metadata()
         return frozenset(metadata.brokers) if metadata is not None else frozenset()
 
-    def end_offsets(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
-        """Each partition's end for a consumer (high watermark, read uncommitted)."""
-        asked = {TopicPartition(topic, number): _LATEST for number in partitions}
-        answers = self._client.list_offsets(asked, request_timeout=15)
-        return {partition.partition: future.result().offset for partition, future in answers.items()}
+    def end_offsets(self, topic: str, partitions: Sequence[int], *, timeout: float = 30) -> dict[int, int]:
+        """Each partition's end for a consumer (high watermark, read uncommitted).
+
+        Asked again while leaders are moving: the client remembers a leader epoch from before.
+        """
+        refused = ""
+
+        def ask() -> dict[int, int] | None:
+            nonlocal refused
+            asked = {TopicPartition(topic, number): _LATEST for number in partitions}
+            answers = self._client.list_offsets(asked, request_timeout=10)
+            try:
+                return {partition.partition: future.result().offset for partition, future in answers.items()}
+            except KafkaException as error:
+                refused = error.args[0].str()
+                self._metadata(topic)
+                return None
+
+        return wait_until(ask, f"the end offsets of {topic}", timeout=timeout, seen=lambda: refused)
 
     def await_brokers(self, count: int, *, timeout: float = 30) -> None:
         """Wait until the broker that answers knows a controller and `count` brokers.

@@ -31,8 +31,12 @@ from kafka_chaos.harness.waiting import wait_until
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
-BROKER_HEAP = "-Xmx300m"
-ZOOKEEPER_HEAP = "-Xmx128m"
+BROKER_OPTIONS = ("-Xmx300m",)
+ZOOKEEPER_OPTIONS = (
+    "-Xmx128m",
+    # An election asks the dead server too, whose address has vanished: 5 s by default until it gives up, over and over.
+    "-Dzookeeper.cnxTimeout=500",
+)
 _ASK_FOR_EPHEMERAL_NODES = f"exec 3<>/dev/tcp/127.0.0.1/{properties.ZOOKEEPER_PORT} && echo dump >&3 && cat <&3"
 _REGISTRATION = re.compile(r"/brokers/ids/(\d+)$", re.MULTILINE)
 
@@ -190,7 +194,7 @@ class _NodeBuilder:
     def zookeeper(self, number: int, address: str) -> Node:
         name = properties.zookeeper_name(number)
         text = properties.zookeeper_properties(zookeepers=self.zookeeper_names)
-        container = self._container(name, "zookeeper", address, ZOOKEEPER_HEAP, text)
+        container = self._container(name, "zookeeper", address, ZOOKEEPER_OPTIONS, text)
         container.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
         started = "LEADER ELECTION TOOK" if self.spec.zookeepers > 1 else "PrepRequestProcessor"
         return Node(name, "zookeeper", number, address, None, started, container)
@@ -205,12 +209,12 @@ class _NodeBuilder:
             configs={**self.spec.broker_configs, **self.spec.configs_of.get(broker, {})},
         )
         # Partitions are rules inside the broker's own network namespace.
-        container = self._container(name, "broker", address, BROKER_HEAP, text, cap_add=["NET_ADMIN"])
+        container = self._container(name, "broker", address, BROKER_OPTIONS, text, cap_add=["NET_ADMIN"])
         container.ports[f"{properties.CLIENT_PORT}/tcp"] = ("127.0.0.1", host_port)  # type: ignore[assignment]
         return Node(name, "broker", broker, address, host_port, "started (KafkaServer)", container)
 
     def _container(
-        self, name: str, role: str, address: str, heap: str, text: str, **options: object
+        self, name: str, role: str, address: str, jvm_options: Sequence[str], text: str, **options: object
     ) -> DockerContainer:
         from docker.types import EndpointConfig
         from testcontainers.core.container import DockerContainer
@@ -218,7 +222,7 @@ class _NodeBuilder:
         api_version = docker_client().api._version
         endpoint = EndpointConfig(version=api_version, aliases=[name], ipv4_address=address)
         container = DockerContainer(self.image, name=f"kafka-chaos-{self.run_id}-{name}")
-        container.with_command(["/opt/kafka/bin/start-server", role, heap])
+        container.with_command(["/opt/kafka/bin/start-server", role, *jvm_options])
         container.with_copy_into_container(text.encode(), properties.PROPERTIES_FILE)
         container.with_kwargs(
             hostname=name,

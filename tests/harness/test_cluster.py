@@ -19,7 +19,9 @@ from kafka_chaos.harness.configs import known_keys
 from kafka_chaos.harness.engine import docker_client
 from kafka_chaos.harness.errors import ClusterFailure, UsageFailure
 from kafka_chaos.harness.labels import OWNER, RUN
+from kafka_chaos.harness.node import Node
 from kafka_chaos.harness.server_properties import BROKER_DATA
+from kafka_chaos.harness.waiting import wait_until
 from tests.harness.leftovers import left_of
 
 pytestmark = pytest.mark.cluster
@@ -87,14 +89,30 @@ def test_data_and_address_outlive_a_kill(cluster: Cluster, make_topic: Callable[
     consumer.close()
 
 
-def test_an_ensemble_of_three_survives_the_loss_of_one() -> None:
+def test_an_ensemble_of_three_survives_the_loss_of_its_leader() -> None:
     run_id = fresh_id("ensemble")
     with Cluster(ClusterSpec(brokers=1, zookeepers=3), run_id=run_id) as running:
-        running.zookeepers[1].kill()
+        modes = {number: mode_of(node) for number, node in running.zookeepers.items()}
+        assert sorted(modes.values()) == ["follower", "follower", "leader"]
+        leader = next(node for number, node in running.zookeepers.items() if modes[number] == "leader")
+        leader.kill()
+        others = [node for node in running.zookeepers.values() if node is not leader]
+        wait_until(
+            lambda: sorted(map(mode_of, others)) == ["follower", "leader"], "the others to elect a leader", timeout=30
+        )
+        wait_until(lambda: running.registered_brokers() == {1}, "the broker to be registered", timeout=30)
         admin = ClusterAdmin(running.bootstrap_servers)
         admin.create_topic("still-there", replica_assignment=[[1]], configs={})
         admin.await_full_isr(["still-there"])
+        running.start_again([leader])
+        wait_until(lambda: mode_of(leader) == "follower", "the third to follow again", timeout=30)
     assert left_of(run_id) == []
+
+
+def mode_of(zookeeper: Node) -> str:
+    """What a ZooKeeper server says it is; an empty text while it doesn't serve."""
+    _, answer = zookeeper.execute("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/2181 && echo srvr >&3 && cat <&3")
+    return next((line.split(": ")[1] for line in answer.splitlines() if line.startswith("Mode: ")), "")
 
 
 def test_a_broker_that_can_not_start_is_told_with_its_log_and_nothing_is_left() -> None:

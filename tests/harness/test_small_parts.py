@@ -1,0 +1,130 @@
+"""Labels, ports, waiting, configuration keys, run directories: the parts without a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.harness.configs import check_keys
+from kafka_chaos.harness.errors import UsageFailure, WaitTimeout
+from kafka_chaos.harness.events import EventBus, EventFile, FaultProven, Step
+from kafka_chaos.harness.labels import KEEP, OWNER, RUN, current_owner, owner_is_alive, run_labels
+from kafka_chaos.harness.ports import free_ports
+from kafka_chaos.harness.run_directory import LATEST, RunDirectory, new_run_id
+from kafka_chaos.harness.server_properties import broker_properties, zookeeper_properties
+from kafka_chaos.harness.waiting import wait_until
+
+
+def test_the_owner_of_a_living_process_is_alive_and_of_an_ended_one_is_not() -> None:
+    assert owner_is_alive(run_labels("a", keep=False))
+    program = "from kafka_chaos.harness.labels import current_owner; print(current_owner())"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+    assert not owner_is_alive({OWNER: ended})
+
+
+def test_a_process_id_that_is_used_again_is_another_owner() -> None:
+    machine, boot, pid, start = current_owner().split(":")
+    assert int(pid) == os.getpid()
+    assert not owner_is_alive({OWNER: f"{machine}:{boot}:{pid}:{int(start) - 1}"})
+
+
+def test_an_earlier_boot_of_this_machine_is_over_and_another_machine_is_not_judged() -> None:
+    machine, _, pid, start = current_owner().split(":")
+    assert not owner_is_alive({OWNER: f"{machine}:another-boot:{pid}:{start}"})
+    assert owner_is_alive({OWNER: f"elsewhere:another-boot:{pid}:{start}"})
+
+
+@pytest.mark.parametrize("labels", [{}, {OWNER: ""}, {OWNER: "1:2"}, {RUN: "x"}])
+def test_what_can_not_be_told_counts_as_alive(labels: dict[str, str]) -> None:
+    assert owner_is_alive(labels)
+
+
+def test_only_a_kept_run_is_labelled_so() -> None:
+    assert KEEP not in run_labels("a", keep=False)
+    assert run_labels("a", keep=True)[KEEP] == "true"
+
+
+def test_ports_are_free_different_and_outside_the_ephemeral_range() -> None:
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert all(port < first for port in ports)
+    for port in ports:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+
+
+def test_waiting_returns_what_the_condition_found() -> None:
+    answers = iter([None, 0, "", "found"])
+    assert wait_until(lambda: next(answers), "an answer", timeout=5, interval=0.001) == "found"
+
+
+def test_a_time_out_says_what_was_waited_for_and_seen() -> None:
+    with pytest.raises(WaitTimeout, match=r"waited 0\.\d s for the moon, in vain; seen last: clouds"):
+        wait_until(lambda: None, "the moon", timeout=0.05, interval=0.01, seen=lambda: "clouds")
+
+
+def test_cancelling_ends_a_wait_at_once() -> None:
+    cancelled = threading.Event()
+    cancelled.set()
+    start = time.monotonic()
+    with pytest.raises(WaitTimeout, match="stopped waiting for the moon"):
+        wait_until(lambda: None, "the moon", timeout=60, interval=10, cancelled=cancelled)
+    assert time.monotonic() - start < 1
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
+    check_keys("broker", {"replica.lag.time.max.ms": 1, "listener.name.client.ssl.keystore.type": "PEM"})
+    with pytest.raises(UsageFailure, match=r"topic configuration retention\.m: .* did you mean retention\.ms\?"):
+        check_keys("topic", {"retention.m": 1})
+
+
+def test_given_broker_configurations_go_over_the_defaults_but_not_over_the_harness_s_own() -> None:
+    text = broker_properties(
+        2, brokers=3, host_port=15_001, zookeepers=["zookeeper-1"],
+        configs={"zookeeper.session.timeout.ms": 9_000, "unclean.leader.election.enable": True},
+    )  # fmt: skip
+    lines = text.splitlines()
+    assert "zookeeper.session.timeout.ms=9000" in lines
+    assert "unclean.leader.election.enable=true" in lines
+    assert "broker.id=2" in lines
+    assert "advertised.listeners=CLIENT://127.0.0.1:15001,REPLICATION://broker-2:9092,CONTROL://broker-2:9091" in lines
+    assert len({line.split("=")[0] for line in lines}) == len(lines)
+
+
+def test_an_ensemble_names_its_servers_and_a_single_one_does_not() -> None:
+    assert "server." not in zookeeper_properties(zookeepers=["zookeeper-1"])
+    text = zookeeper_properties(zookeepers=["zookeeper-1", "zookeeper-2", "zookeeper-3"])
+    assert "server.3=zookeeper-3:2888:3888" in text
+
+
+def test_run_directories_are_apart_and_the_latest_is_pointed_to(tmp_path: Path) -> None:
+    first, second = (RunDirectory(tmp_path, new_run_id("My_Experiment.v2")) for _ in range(2))
+    assert first.path != second.path
+    assert "my-experiment-v2" in first.run_id
+    assert (tmp_path / LATEST).resolve() == second.path.resolve()
+    first.write_json("x.json", {"a": 1})
+    assert json.loads((first.path / "x.json").read_text()) == {"a": 1}
+    assert sorted(path.name for path in first.path.iterdir()) == ["logs", "x.json"]
+
+
+def test_events_reach_every_listener_and_the_file_as_they_happen(tmp_path: Path) -> None:
+    heard: list[str] = []
+    file = EventFile(tmp_path / "events.jsonl")
+    bus = EventBus(file, lambda event: heard.append(type(event).__name__))
+    bus.emit(Step(text="waiting"))
+    bus.emit(FaultProven(fault_id="kill-1", evidence={"broker-1": {"ExitCode": 137}}))
+    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    file.close()
+    assert heard == ["Step", "FaultProven"]
+    assert [line["type"] for line in lines] == ["step", "fault_proven"]
+    assert lines[0]["ts_ns"] <= lines[1]["ts_ns"]
+    assert lines[1]["evidence"] == {"broker-1": {"ExitCode": 137}}
