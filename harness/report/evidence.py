@@ -145,7 +145,7 @@ def _optional_json(path: Path, missing: list[str]) -> Any:
 
 def _parse_yaml(text: str, missing: list[str]) -> Mapping[str, Any]:
     try:
-        document = YAML(typ="safe", pure=True).load(text) if text else {}
+        document = YAML(typ="safe").load(text) if text else {}
     except (YAMLError, ValueError):
         missing.append(f"experiment.yaml is not valid YAML: no {_LACKS['experiment.yaml']}")
         return {}

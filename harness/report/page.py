@@ -16,9 +16,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_chaos.harness.report import matrix, offsets, timeline
+from kafka_chaos.harness.report.charts import Detail, draw_charts, short
 from kafka_chaos.harness.report.evidence import Evidence
-from kafka_chaos.harness.report.happenings import Change, Happenings, Phase
-from kafka_chaos.harness.report.series import SLOT_NS, ErrorCount, LaneSeries, Series
+from kafka_chaos.harness.report.happenings import Happenings, Phase
+from kafka_chaos.harness.report.series import SLOT_NS, LaneSeries, Series
 from kafka_chaos.harness.report.svg import clock, duration
 from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
 
@@ -27,26 +28,12 @@ LIMIT = 2_000_000
 _TEMPLATES = ("kafka_chaos.harness.report", "templates")
 
 
-@dataclass(frozen=True)
-class Detail:
-    """How much of a run is shown: most charts, partitions per chart, panels of offsets, told ranges, events, rows."""
-
-    charts: int
-    partitions: int
-    panels: int
-    lines: int
-    events: int
-    rows: int
-    text: int
-
-
 LEVELS = (
     Detail(charts=40, partitions=3, panels=40, lines=8, events=60, rows=400, text=60_000),
     Detail(charts=12, partitions=1, panels=12, lines=4, events=20, rows=200, text=20_000),
     Detail(charts=4, partitions=1, panels=4, lines=2, events=5, rows=60, text=4_000),
     Detail(charts=0, partitions=0, panels=0, lines=0, events=0, rows=30, text=0),
 )
-_LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
@@ -58,23 +45,11 @@ class Summary:
     produced: str
     acknowledged: str
     lost: str
+    lost_state: str
     duplicated: str
+    duplicated_state: str
     others: str
     longest_gap: str
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A lane's picture over time with its events and errors in words."""
-
-    lane: str
-    phase: str
-    verdict: Verdict
-    settings: str
-    picture: Markup
-    events: Sequence[tuple[str, str]]
-    left_out: int
-    errors: Sequence[ErrorCount]
 
 
 @dataclass(frozen=True)
@@ -126,7 +101,7 @@ def _context(evidence: Evidence, happenings: Happenings, series: Series, detail:
     if strays:
         phases.append((Phase("other lanes", tuple(row.lane for row in strays)), strays))
     names = {row.lane: phase.name for phase, members in phases for row in members}
-    charts = _charts(table, happenings, series, detail, names)
+    charts = draw_charts(table, happenings, series, detail, names)
     return {
         "style": Markup(_static("report.css")),
         "script": Markup(_static("report.js")),
@@ -171,12 +146,6 @@ def _context(evidence: Evidence, happenings: Happenings, series: Series, detail:
     }
 
 
-def short(name: object) -> str:
-    """A name that fits a line; the rest of a longer one is cut off."""
-    text = str(name)
-    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
-
-
 def _static(name: str) -> str:
     return resources.files(_TEMPLATES[0]).joinpath(_TEMPLATES[1], name).read_text(encoding="utf-8")
 
@@ -213,7 +182,9 @@ def _summary(row: matrix.Row, evidence: Evidence, series: Series, phase: str) ->
         produced=f"{int(entry.get('produced') or 0):,}",
         acknowledged=f"{int(entry.get('acknowledged') or 0):,}",
         lost=_counted(row, Anomaly.LOST_WRITE),
+        lost_state=row.cell(Anomaly.LOST_WRITE).state,
         duplicated=_counted(row, Anomaly.DUPLICATE),
+        duplicated_state=row.cell(Anomaly.DUPLICATE).state,
         others=f"{over_time.total('fail'):,} / {over_time.total('info'):,}" if over_time else "not recorded",
         longest_gap=_longest_gap(over_time),
     )
@@ -228,101 +199,6 @@ def _longest_gap(series: LaneSeries | None) -> str:
     if series is None or series.total("ok") < 2:
         return "not recorded"
     return duration(series.longest_gap_ns) if series.longest_gap_ns else f"below {duration(SLOT_NS)}"
-
-
-def _charts(
-    table: Sequence[matrix.Row], happenings: Happenings, series: Series, detail: Detail, names: Mapping[str, str]
-) -> list[Chart]:
-    phases = {phase.name: phase for phase in happenings.phases}
-    charts: list[Chart] = []
-    for row in table:
-        if len(charts) == detail.charts:
-            break
-        over_time = series.lanes.get(row.lane)
-        span = _span(phases.get(names[row.lane]), over_time)
-        if span is not None:
-            charts.append(_chart(row, span, happenings, over_time, detail, names[row.lane], len(charts)))
-    return charts
-
-
-def _chart(
-    row: matrix.Row,
-    span: tuple[int, int],
-    happenings: Happenings,
-    series: LaneSeries | None,
-    detail: Detail,
-    phase: str,
-    number: int,
-) -> Chart:
-    start, end = span
-    drawn = timeline.LaneTimeline(
-        lane=short(row.lane),
-        start_ns=start,
-        end_ns=end,
-        series=series,
-        faults=[
-            fault for fault in happenings.faults if fault.concerns(row.lane) and start <= fault.requested_ns <= end
-        ][: detail.events],
-        strips=_strips(row.lane, happenings, detail.partitions),
-    )
-    events = _events(row.lane, happenings, drawn)
-    return Chart(
-        lane=row.lane,
-        phase=phase,
-        verdict=row.verdict,
-        settings=row.settings,
-        picture=timeline.draw(drawn, number),
-        events=events[: detail.events],
-        left_out=max(0, len(events) - detail.events),
-        errors=series.errors if series else (),
-    )
-
-
-def _span(phase: Phase | None, series: LaneSeries | None) -> tuple[int, int] | None:
-    """From the phase's start (or the first record) to its end, the last acknowledgement included."""
-    edges = [edge for edge in (phase.start_ns, phase.end_ns) if edge is not None] if phase else []
-    if series is not None and series.buckets:
-        edges += [series.start_ns, series.start_ns + (series.buckets[-1].index + 1) * series.width_ns]
-    return (min(edges), max(edges)) if len(edges) >= 2 else None
-
-
-def _strips(lane: str, happenings: Happenings, partitions: int) -> list[timeline.Strip]:
-    strips = []
-    known = sorted(partition for name, partition in happenings.leaders.keys() | happenings.isrs.keys() if name == lane)
-    for partition in known[:partitions]:
-        suffix = f" {partition}" if len(known) > 1 else ""
-        strips.append(timeline.Strip(f"leader{suffix}", happenings.leaders.get((lane, partition), ())))
-        strips.append(timeline.Strip(f"ISR{suffix}", happenings.isrs.get((lane, partition), ())))
-    return [strip for strip in strips if strip.changes]
-
-
-def _events(lane: str, happenings: Happenings, drawn: timeline.LaneTimeline) -> list[tuple[str, str]]:
-    """Elections, truncations, and changes as clients saw them, in time order and in words."""
-    told: list[tuple[int, str]] = []
-
-    def changed(changes: Sequence[Change], what: str) -> None:
-        told.extend((change.ts_ns, f"{what} is {change.value}, as clients are told") for change in changes)
-
-    for (name, partition), changes in happenings.leaders.items():
-        if name == lane:
-            changed(changes, f"leader of partition {partition}")
-    for (name, partition), changes in happenings.isrs.items():
-        if name == lane:
-            changed(changes, f"ISR of partition {partition}")
-    for (name, partition), elections in happenings.elections.items():
-        if name == lane:
-            told += [
-                (won.ts_ns, f"broker {won.broker} leads partition {partition} in epoch {won.leader_epoch} "
-                            f"from offset {won.start_offset:,}")
-                for won in elections
-            ]  # fmt: skip
-    for (name, partition), truncations in happenings.truncations.items():
-        if name == lane:
-            told += [
-                (cut.ts_ns, f"broker {cut.broker} truncates partition {partition} to offset {cut.offset:,}")
-                for cut in truncations
-            ]
-    return [(f"{drawn.at(ts_ns):+.2f} s", text) for ts_ns, text in sorted(told)]
 
 
 def _fault_times(fault: Any, happenings: Happenings) -> tuple[str, str]:

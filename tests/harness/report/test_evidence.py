@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import report_runs as runs
+
+from kafka_chaos.harness.errors import UsageFailure
+from kafka_chaos.harness.report import write_report
+from kafka_chaos.harness.report.evidence import read_evidence
+from kafka_chaos.harness.report.happenings import WHOLE_RUN, tell
+
+
+def plain_run(path: Path, **more: object) -> Path:
+    return runs.write(path, [runs.lane("orders")], [runs.judged("orders")], **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("verdict.json", None, "verify the run first"),
+        ("lanes.json", None, "can't be read"),
+        ("verdict.json", "{", "not valid JSON"),
+        ("verdict.json", "[]", "expected an object"),
+        ("verdict.json", '{"verdict": "fine", "lanes": []}', "'fine', expected conforms, unknown, violation"),
+        ("verdict.json", '{"verdict": "conforms", "lanes": [{}]}', "lanes[0]"),
+        ("verdict.json", '{"verdict": "conforms", "lanes": [{"lane": "a", "verdict": 1}]}', "lane 'a': verdict: 1"),
+        ("lanes.json", '{"lanes": {}}', "lanes: expected a list"),
+    ],
+)
+def test_refuses_a_run_without_a_usable_verdict_and_writes_nothing(
+    tmp_path: Path, name: str, content: str | None, expected: str
+) -> None:
+    run = plain_run(tmp_path / "run")
+    (run / name).unlink() if content is None else (run / name).write_text(content)
+    with pytest.raises(UsageFailure) as refusal:
+        write_report(run)
+    assert str(run / name) in str(refusal.value)
+    assert expected in str(refusal.value)
+    assert not list(run.glob("*report*"))
+    assert not list(run.glob(".report*"))
+
+
+def test_names_everything_that_is_missing(tmp_path: Path) -> None:
+    missing = read_evidence(plain_run(tmp_path / "run")).missing
+    assert [line.split(":")[0] for line in missing] == [
+        "prediction.json",
+        "experiment.yaml",
+        "produced/",
+        "findings/",
+        "log/",
+        "events.jsonl",
+    ]
+
+
+def test_broken_small_files_are_named_and_passed_over(tmp_path: Path) -> None:
+    run = plain_run(tmp_path / "run", experiment="a: [", events=runs.story())
+    (run / "prediction.json").write_text("{")
+    with (run / "events.jsonl").open("a") as lines:
+        lines.write('{"ts_ns": 1, "type": "leader_ch\n{"ts_ns": "soon", "type": "step"}\n[]\n')
+    evidence = read_evidence(run)
+    assert evidence.experiment == {}
+    assert evidence.predicted == {}
+    assert any("experiment.yaml is not valid YAML" in line for line in evidence.missing)
+    assert any("prediction.json is not valid JSON" in line for line in evidence.missing)
+    assert any("3 lines are no events" in line for line in evidence.missing)
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_reads_what_the_run_recorded_of_itself(tmp_path: Path, nested: bool) -> None:
+    recorded = {"run_id": "r-1", "versions": {"kafka": "3.9.1"}}
+    written = {"recorded": recorded} if nested else recorded
+    evidence = read_evidence(plain_run(tmp_path / "run", experiment=json.dumps({"name": "x", **written})))
+    assert evidence.run_id == "r-1"
+    assert evidence.recorded["versions"] == {"kafka": "3.9.1"}
+
+
+def test_without_an_id_the_directory_names_the_run(tmp_path: Path) -> None:
+    assert read_evidence(plain_run(tmp_path / "run-7")).run_id == "run-7"
+
+
+def test_tells_phases_faults_leaders_and_truncations(tmp_path: Path) -> None:
+    told = tell(read_evidence(plain_run(tmp_path / "run", events=runs.story())))
+    (phase,) = told.phases
+    assert (phase.name, phase.lanes) == ("load", ("orders",))
+    assert (phase.start_ns, phase.end_ns) == (1 * runs.SECOND, 11 * runs.SECOND)
+    (fault,) = told.faults
+    assert (fault.kind, fault.resolved, fault.proven) == ("pause", ("broker-1",), True)
+    assert (fault.requested_ns, fault.healed_ns) == (3 * runs.SECOND, 8 * runs.SECOND)
+    assert fault.evidence == "broker-1 freezer FROZEN"
+    assert [change.value for change in told.leaders["orders", 0]] == ["1", "2"]
+    assert [change.value for change in told.isrs["orders", 0]] == ["1 2 3", "2 3"]
+    assert [won.start_offset for won in told.elections["orders", 0]] == [0, 40]
+    assert [cut.offset for cut in told.truncations["orders", 0]] == [40]
+    assert told.seconds == 11.5
+
+
+def test_a_fault_without_proof_or_healing_says_so(tmp_path: Path) -> None:
+    events = [
+        runs.event(1, "fault_requested", fault_id="f", kind="kill", target="random", resolved=[]),
+        runs.event(2, "fault_not_proven", fault_id="f", reason="still there"),
+        runs.event(3, "fault_healed", fault_id="somebody else's"),
+    ]
+    (fault,) = tell(read_evidence(plain_run(tmp_path / "run", events=events))).faults
+    assert (fault.proven, fault.healed_ns, fault.evidence) == (False, None, "still there")
+    assert fault.concerns("any lane")
+
+
+def test_odd_events_are_left_out(tmp_path: Path) -> None:
+    events = [
+        runs.event(1, "leader_changed", lane="orders", partition=0),
+        runs.event(1, "leader_elected", lane="orders", partition="x", broker=1, leader_epoch=1, start_offset=0),
+        runs.event(1, "log_truncated", lane="orders", partition=0, broker=None, offset=1),
+        runs.event(1, "phase_started", phase="load"),
+        runs.event(1, "never heard of"),
+    ]
+    told = tell(read_evidence(plain_run(tmp_path / "run", events=events)))
+    assert not told.leaders
+    assert not told.elections
+    assert not told.truncations
+    assert [phase.name for phase in told.phases] == [WHOLE_RUN]
+
+
+def test_lanes_that_no_phase_names_are_not_forgotten(tmp_path: Path) -> None:
+    lanes = [runs.lane("orders"), runs.lane("late")]
+    run = runs.write(tmp_path / "run", lanes, [runs.judged("orders"), runs.judged("late")], events=runs.story())
+    assert [(phase.name, phase.lanes) for phase in tell(read_evidence(run)).phases] == [
+        ("load", ("orders",)),
+        ("other lanes", ("late",)),
+    ]

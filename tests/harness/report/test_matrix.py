@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import report_runs as runs
+
+from kafka_chaos.harness.report import matrix
+from kafka_chaos.harness.report.evidence import Evidence, read_evidence
+from kafka_chaos.reference_model.anomalies import Anomaly, Verdict
+
+
+def one_lane(path: Path, **judged: object) -> Evidence:
+    return read_evidence(runs.write(path / "run", [runs.lane("a")], [runs.judged("a", **judged)]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("status", "count", "verdict", "state"),
+    [
+        ("forbidden", 0, "conforms", "clean"),
+        ("forbidden", 0, "violation", "clean"),
+        ("forbidden", 7, "violation", "violation"),
+        ("forbidden", 7, "unknown", "doubtful"),
+        ("permitted", 0, "conforms", "possible"),
+        ("permitted", 7, "conforms", "confirmed"),
+        ("permitted", 7, "violation", "confirmed"),
+        ("required", 7, "conforms", "confirmed"),
+        ("required", 0, "violation", "missing"),
+        ("required", 0, "unknown", "doubtful"),
+    ],
+)
+def test_a_cell_is_a_deviation_only_where_the_prediction_was_broken(
+    tmp_path: Path, status: str, count: int, verdict: str, state: str
+) -> None:
+    evidence = one_lane(
+        tmp_path, verdict=verdict, found={"lost_write": (count, status)}, predicted={"lost_write": status}
+    )
+    cell = matrix.rows(evidence)[0].cell(Anomaly.LOST_WRITE)
+    assert (cell.state, cell.predicted, cell.count) == (state, status, count)
+    assert state in matrix.STATES
+
+
+def test_what_was_not_judged_is_never_clean(tmp_path: Path) -> None:
+    cell = matrix.rows(one_lane(tmp_path, not_judged={"duplicate": "no log"}))[0].cell(Anomaly.DUPLICATE)
+    assert (cell.state, cell.count, cell.observed, cell.note) == ("not-judged", None, "not judged", "no log")
+
+
+def test_an_unseen_record_without_a_final_log_is_a_doubt(tmp_path: Path) -> None:
+    evidence = one_lane(tmp_path, verdict="violation", found={"unseen": (1, "forbidden"), "phantom": (1, "forbidden")})
+    (row,) = matrix.rows(evidence)
+    assert row.cell(Anomaly.UNSEEN).state == "doubtful"
+    assert row.cell(Anomaly.PHANTOM).state == "violation"
+
+
+def test_a_verdict_without_predictions_takes_them_from_the_prediction(tmp_path: Path) -> None:
+    judged = {"lane": "a", "verdict": "conforms"}
+    prediction = {"a": {"anomalies": {"reordered": {"status": "permitted", "why": []}}}}
+    run = runs.write(tmp_path / "run", [runs.lane("a")], [judged], prediction=prediction)
+    (row,) = matrix.rows(read_evidence(run))
+    assert row.cell(Anomaly.REORDERED).state == "possible"
+    assert row.cell(Anomaly.PHANTOM).predicted == "unknown"
+
+
+def test_only_columns_with_something_to_see_are_notable(tmp_path: Path) -> None:
+    found = {"lost_write": (3, "permitted")}
+    lanes = [runs.lane("a"), runs.lane("b")]
+    verdicts = [runs.judged("a", found=found), runs.judged("b", not_judged={"phantom": "nobody looked"})]
+    table = matrix.rows(read_evidence(runs.write(tmp_path / "run", lanes, verdicts)))
+    assert matrix.notable_anomalies(table) == [Anomaly.LOST_WRITE]
+    clean, unjudged = matrix.quiet_columns(table)
+    assert "duplicate" in clean
+    assert "phantom" not in clean
+    assert unjudged == "Not judged in some lanes: phantom (nobody looked)."
+
+
+def test_sentences_count_confirmations_and_kept_promises(tmp_path: Path) -> None:
+    lanes = [runs.lane(name) for name in "abc"]
+    verdicts = [
+        runs.judged("a", found={"lost_write": (1000, "permitted")}),
+        runs.judged("b", found={"lost_write": (500, "permitted")}),
+        runs.judged("c"),
+    ]
+    table = matrix.rows(read_evidence(runs.write(tmp_path / "run", lanes, verdicts)))
+    assert matrix.confirmations(table) == ["Lost write: 1,500 in a and b, permitted there."]
+    assert "in the 1 lane where" in matrix.kept_promises(table)
+    assert "nothing else" in matrix.story(table, Verdict.CONFORMS)
+
+
+def test_settings_tell_lanes_apart() -> None:
+    told = matrix.settings(runs.lane("a", acks="all", idempotence=True, unclean_leader_election=True, partitions=4))
+    assert told == "acks=all · min ISR 1 · 3 replicas · idempotent · unclean election · 4 partitions"
+    assert matrix.settings({}) == "not in lanes.json"

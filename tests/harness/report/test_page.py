@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import report_runs as runs
+
+from kafka_chaos.harness.report import write_report
+from kafka_chaos.harness.report.evidence import read_evidence
+from kafka_chaos.harness.report.happenings import tell
+from kafka_chaos.harness.report.page import LIMIT, render
+from kafka_chaos.harness.report.ranges import FindingRange
+from kafka_chaos.harness.report.series import Bucket, ErrorCount, Gap, LaneSeries, Series
+
+S = runs.SECOND
+_VOID = {"meta", "link", "input", "br"}
+
+
+class Page(HTMLParser):
+    """Checks that tags are closed in order, and collects rows, ids, references and text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.rows: list[list[str]] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in {"td", "th"} and self.rows:
+            self.rows[-1].append("")
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in {"style", "script"}:
+            return
+        self.text += data
+        if self.rows and self.rows[-1] and {"td", "th"} & set(self.open):
+            self.rows[-1][-1] += data
+
+    def row(self, start: str) -> list[str]:
+        cells = [[" ".join(cell.split()) for cell in row] for row in self.rows]
+        return next(row for row in cells if row and row[0].startswith(start))
+
+    def values(self, attribute: str) -> list[str]:
+        return [value for _, attributes in self.tags if (value := attributes.get(attribute))]
+
+
+def series_of(name: str, *, buckets: int = 50) -> Series:
+    filled = [Bucket(index, 100, 0, 0, 2_000_000, 9_000_000, 11_000_000) for index in range(buckets) if index % 10]
+    filled[3] = Bucket(filled[3].index, 10, 2, 5, 2_000_000, 9_000_000, 12_000_000)
+    lane = LaneSeries(
+        start_ns=1 * S,
+        width_ns=200_000_000,
+        buckets=tuple(filled),
+        gaps=(Gap(3 * S, 5 * S),),
+        longest_gap_ns=2 * S,
+        errors=(ErrorCount("info", "Local: Message timed out", 5),),
+    )
+    lost = FindingRange(name, "lost_write", 0, None, 40, 59, 20)
+    doubled = FindingRange(name, "duplicate", 0, None, 70, 70, 1, "first at partition 0, offset 65")
+    unplaced = FindingRange(name, "lost_write", None, 3, 7, 9, 3)
+    return Series(lanes={name: lane}, ranges=[lost, doubled, unplaced], ends={(name, 0): 99})
+
+
+def full_run(path: Path, name: str = "orders") -> Path:
+    why = ["Broker 1 acknowledges record 0.", "Broker 1 is killed."]
+    return runs.write(
+        path / "run",
+        [runs.lane(name), runs.lane("safe", acks="all")],
+        [
+            runs.judged(name, found={"lost_write": (20, "permitted"), "duplicate": (1, "permitted")}),
+            runs.judged("safe"),
+        ],
+        prediction={name: {"anomalies": {"lost_write": {"status": "permitted", "why": why}}}},
+        experiment=json.dumps({"name": "demo", "seed": 42, "recorded": {"versions": {"kafka": "3.9.1"}}}),
+        events=runs.story(name),
+    )
+
+
+def page_of(run: Path, series: Series | None = None) -> Page:
+    evidence = read_evidence(run)
+    return Page(render(evidence, tell(evidence), series or Series()))
+
+
+def test_shows_each_part_in_order(tmp_path: Path) -> None:
+    page = page_of(full_run(tmp_path), series_of("orders"))
+    parts = [
+        "Conforms",
+        "Lost write: 20 in orders, permitted there.",
+        "Predicted against observed",
+        "Lane by lane",
+        "seconds since its phase began",
+        "pause broker-1 · 5.0 s",
+        "Where in the log",
+        "Why the model says so",
+        "Broker 1 is killed.",
+        "Configuration and versions",
+        "kafka-chaos run",
+        "kafka-chaos verify",
+    ]
+    places = [page.text.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_the_matrix_sets_the_prediction_against_what_was_found(tmp_path: Path) -> None:
+    page = page_of(full_run(tmp_path))
+    headings, cells = page.row("Lane"), page.row("ordersacks=1")
+    assert cells[headings.index("lost write")] == "permitted● 20 found"
+    assert cells[headings.index("phantom")] == "forbidden✓ none"
+    assert cells[headings.index("Verdict")] == "✓ conforms"
+    assert page.row("safeacks=all")[headings.index("lost write")] == "forbidden✓ none"
+
+
+def test_lanes_are_summed_up(tmp_path: Path) -> None:
+    page = page_of(full_run(tmp_path), series_of("orders"))
+    summary = [row for row in page.rows if row and row[0] == "orders" and len(row) == 8]
+    assert [" ".join(cell.split()) for cell in summary[0]] == [
+        "orders", "100", "100", "2 / 5", "20", "1", "2.0 s", "✓ conforms",
+    ]  # fmt: skip
+    assert page.row("safe")[0].startswith("safe")
+
+
+def test_losses_are_traced_to_the_epoch_that_dropped_them(tmp_path: Path) -> None:
+    page = page_of(full_run(tmp_path), series_of("orders"))
+    lost = page.row("lost write")
+    assert lost[1:3] == ["offset 40 to 59", "20"]
+    assert lost[3] == (
+        "Leader epoch 1 began at offset 40 on broker 2; "
+        "broker 1 then truncated its log to offset 40 and dropped what it alone held."
+    )
+    assert page.row("duplicate")[1:] == ["offset 70", "1", "First case: first at partition 0, offset 65."]
+    assert "seq 7 to 9" in page.text
+    assert "acks=0 reports no offsets" in page.text
+
+
+def test_a_violation_stands_on_top_with_its_reasons(tmp_path: Path) -> None:
+    reason = "lost_write is forbidden and was found: 3"
+    verdicts = [runs.judged("a", verdict="violation", found={"lost_write": (3, "forbidden")}, reasons=[reason])]
+    prediction = {"a": {"anomalies": {"lost_write": {"status": "forbidden", "why": ["none of 59 states shows it"]}}}}
+    run = runs.write(tmp_path / "run", [runs.lane("a")], verdicts, verdict="violation", prediction=prediction)
+    page = page_of(run)
+    assert page.text.index("a lost write is forbidden and was found: 3") < page.text.index("Predicted against")
+    assert "1 lane of 1 broke the prediction for its configuration." in page.text
+    assert "none of 59 states shows it" in page.text
+
+
+def test_missing_parts_are_said_not_guessed(tmp_path: Path) -> None:
+    page = page_of(runs.write(tmp_path / "run", [runs.lane("a")], [runs.judged("a")]))
+    assert "What this run directory lacks (6)" in page.text
+    assert "events.jsonl: no phases, faults, leader and ISR changes" in page.text
+    assert page.row("a")[0].startswith("a")
+    assert "not recorded" in page.text
+    assert "There is no picture over time" in page.text
+    assert "kafka-chaos run" not in page.text
+
+
+HOSTILE = "</script></style><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7 * 7 }}&amp;"
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    lanes = [runs.lane(HOSTILE, acks=HOSTILE, cleanup_policy=HOSTILE)]
+    verdicts = [
+        runs.judged(HOSTILE, found={"lost_write": (1, HOSTILE)}, not_judged={"phantom": HOSTILE}, reasons=[HOSTILE])
+    ]
+    events = [
+        {key: HOSTILE if value in ("pause", "load", "due to leader epoch") else value for key, value in event.items()}
+        for event in runs.story(HOSTILE)
+    ]
+    experiment = json.dumps({"name": HOSTILE, "seed": HOSTILE, "versions": {HOSTILE: HOSTILE}, "run_id": HOSTILE})
+    prediction = {HOSTILE: {"anomalies": {"lost_write": {"status": HOSTILE, "why": [HOSTILE]}}}}
+    run = runs.write(tmp_path / "run", lanes, verdicts, prediction=prediction, experiment=experiment, events=events)
+    base = series_of(HOSTILE)
+    lane = base.lanes[HOSTILE]
+    errors = (ErrorCount(HOSTILE, HOSTILE, 1),)
+    ranges = [FindingRange(HOSTILE, "duplicate", 0, None, 1, 2, 2, HOSTILE)]
+    hostile = Series(
+        {HOSTILE: LaneSeries(lane.start_ns, lane.width_ns, lane.buckets, lane.gaps, lane.longest_gap_ns, errors)},
+        ranges,
+    )
+    page = page_of(run, hostile)
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert not [tag for tag, _ in page.tags if tag == "img"]
+    assert not page.values("onerror")
+    assert "{{ 7 * 7 }}" in page.text
+    assert "49" not in page.text.split("{{ 7 * 7 }}")[0][-5:]
+
+
+def test_loads_nothing_from_anywhere(tmp_path: Path) -> None:
+    evidence = read_evidence(full_run(tmp_path))
+    html = render(evidence, tell(evidence), series_of("orders"))
+    page = Page(html)
+    references = page.values("href") + page.values("src") + re.findall(r"url\(([^)]*)\)", html)
+    assert references
+    assert all(reference.startswith(("#", "data:,")) for reference in references)
+    assert "://" not in html
+    assert "@import" not in html
+
+
+def test_ids_are_unique_and_what_refers_to_them_finds_them(tmp_path: Path) -> None:
+    run = full_run(tmp_path)
+    page = page_of(run, series_of("orders"))
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    labels = {word for value in page.values("aria-labelledby") for word in value.split()}
+    links = {value[1:] for value in page.values("href") if value.startswith("#")}
+    assert labels | links <= set(ids)
+    pictures = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("role") == "img"]
+    assert len(pictures) == 3
+    assert all(picture["aria-labelledby"] for picture in pictures)
+
+
+def test_tables_have_captions_and_scoped_headings(tmp_path: Path) -> None:
+    page = page_of(full_run(tmp_path), series_of("orders"))
+    tags = [tag for tag, _ in page.tags]
+    assert tags.count("table") == tags.count("caption")
+    assert all(attributes.get("scope") for tag, attributes in page.tags if tag == "th")
+
+
+def test_commands_are_safe_to_paste(tmp_path: Path) -> None:
+    run = full_run(tmp_path / "my runs; rm -rf")
+    assert "kafka-chaos run 'my runs; rm -rf/run'/experiment.yaml --seed 42" in page_of(run).text
+
+
+def huge(lanes: int, partitions: int, ranges: int, name_length: int) -> tuple[list[str], Series]:
+    names = [f"{index:05}".ljust(name_length, "x") for index in range(lanes)]
+    buckets = tuple(Bucket(index, 10**6, 7, 8, 10**6 + index, 10**7 + index, 10**8 + index) for index in range(160))
+    gaps = tuple(Gap(index * S, index * S + S // 2) for index in range(12))
+    found = [
+        FindingRange(name, anomaly, partition, None, start * 1000, start * 1000 + 7, 8, "x" * 200)
+        for name in names
+        for partition in range(partitions)
+        for anomaly in ("lost_write", "duplicate")
+        for start in range(ranges)
+    ]
+    series = LaneSeries(0, S // 10, buckets, gaps, S, tuple(ErrorCount("info", "e" * 300, 1) for _ in range(8)))
+    return names, Series(dict.fromkeys(names, series), found, {})
+
+
+@pytest.mark.parametrize(
+    ("lanes", "partitions", "ranges", "name_length"),
+    [(12, 1, 200, 20), (60, 4, 50, 249), (700, 1, 2, 249), (3, 300, 20, 30)],
+)
+def test_stays_below_its_limit_for_any_run(
+    tmp_path: Path, lanes: int, partitions: int, ranges: int, name_length: int
+) -> None:
+    names, series = huge(lanes, partitions, ranges, name_length)
+    reasons = ["lost_write is forbidden and was found: 16"] * 3
+    verdicts = [
+        runs.judged(name, verdict="violation", found={"lost_write": (16, "forbidden")}, reasons=reasons)
+        for name in names
+    ]
+    why = [f"step {step} of a long story" for step in range(60)]
+    prediction = {name: {"anomalies": {"lost_write": {"status": "forbidden", "why": [name, *why]}}} for name in names}
+    events: list[dict[str, object]] = [runs.event(0, "phase_started", phase="load", lanes=names)]
+    for name in names:
+        changes = 4000 // lanes
+        events += _restless(name, changes, partitions)
+    run = runs.write(
+        tmp_path / "run", [runs.lane(name) for name in names], verdicts, verdict="violation",
+        prediction=prediction, experiment="name: big\n" + "#" * 300_000, events=events,
+    )  # fmt: skip
+    evidence = read_evidence(run)
+    start = time.monotonic()
+    html = render(evidence, tell(evidence), series)
+    assert len(html.encode()) < LIMIT
+    assert time.monotonic() - start < 20
+    page = Page(html)
+    assert page.row(names[0][:60])
+    if lanes > 400:
+        assert "lanes with the gravest verdicts are shown" in page.text
+
+
+def _restless(name: str, changes: int, partitions: int) -> Sequence[dict[str, object]]:
+    return [
+        runs.event(index / 10, "leader_changed", lane=name, partition=index % partitions, leader=index % 3 + 1)
+        for index in range(changes)
+    ] + [
+        runs.event(index / 10, "leader_elected", lane=name, partition=index % partitions, broker=1, leader_epoch=index,
+                   start_offset=index * 10)
+        for index in range(changes)
+    ]  # fmt: skip
+
+
+def test_a_run_without_tables_needs_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("kafka_chaos.verification.spark_session", refuse)
+    run = full_run(tmp_path)
+    assert write_report(run) == run / "report.html"
+    assert "Conforms" in Page((run / "report.html").read_text()).text
+    assert not list(run.glob(".*part"))
