@@ -1,0 +1,98 @@
+"""How fast the reference model is: states per second and totals, of the core, the cluster and the lane.
+
+    python benchmarks/model_explore.py [core] [cluster] [predict]
+
+Figures to hold, on one core: the core at 20,000 states/s, the cluster at 5,000, the core's scope of 3 brokers,
+2 records and 3 leader epochs exhausted for four variants in 10 minutes together, any lane of the acks matrix
+predicted in 5 s. Exits with 1 if one is missed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+
+from kafka_chaos.reference_model import Lane, predict
+from kafka_chaos.reference_model.cluster_model import step
+from kafka_chaos.reference_model.cluster_search import search_cluster
+from kafka_chaos.reference_model.cluster_state import ClusterConfig
+from kafka_chaos.reference_model.core import CoreScope
+from kafka_chaos.reference_model.explore import explore
+from kafka_chaos.reference_model.protocols import PROTOCOLS
+
+FAULT_SETS = (
+    ("kill",),
+    ("stop",),
+    ("pause",),
+    ("partition",),
+    ("session-expiry",),
+    ("power-loss",),
+    ("pause", "kill"),
+    ("pause", "kill", "kill"),
+)
+
+
+def measure_core() -> bool:
+    seconds = 0.0
+    slowest = float("inf")
+    for name in ("truncate-to-high-watermark", "kip101", "kip279", "kip320"):
+        found = explore(PROTOCOLS[name], CoreScope(brokers=3, records=2, leader_epochs=3))
+        rate = found.states / found.seconds
+        print(f"core {name}: {found.states} states, {found.transitions} transitions, ", end="")
+        print(f"{found.seconds:.1f} s, {rate:.0f} states/s, complete {found.complete}", flush=True)
+        seconds += found.seconds
+        slowest = min(slowest, rate)
+    print(f"core, four variants: {seconds:.1f} s, slowest {slowest:.0f} states/s")
+    return seconds <= 600 and slowest >= 20_000
+
+
+def measure_cluster() -> bool:
+    load = [step("produce", record=f"m{number}") for number in range(2)]
+    environment = [
+        [step("kill", broker=1), step("start", broker=1)],
+        [
+            step("cut", channel="replication", source=3, target=2),
+            step("expire_lag"),
+            step("heal", channel="replication", source=3, target=2),
+        ],
+    ]
+    found = search_cluster(ClusterConfig(controller=2), [load, *environment], max_states=100_000)
+    rate = found.states / found.seconds
+    print(f"cluster: {found.states} states, {found.seconds:.1f} s, {rate:.0f} states/s")
+    return rate >= 5_000
+
+
+def measure_predict() -> bool:
+    slowest = 0.0
+    matrix = itertools.product(
+        (("0", False), ("1", False), ("all", False), ("all", True)), (1, 2, 3), (False, True), (1, 5)
+    )
+    for (acks, idempotence), minimum, unclean, in_flight in matrix:
+        for faults in FAULT_SETS:
+            lane = Lane(
+                lane="measured",
+                acks=acks,
+                idempotence=idempotence,
+                min_insync_replicas=minimum,
+                unclean_leader_election=unclean,
+                max_in_flight=in_flight,
+                faults=faults,
+            )
+            started = time.process_time()
+            states = predict(lane).states
+            seconds = time.process_time() - started
+            slowest = max(slowest, seconds)
+            if seconds > 2:
+                print(f"predict {acks} {idempotence} {minimum} {unclean} {in_flight} {faults}: ", end="")
+                print(f"{states} states, {seconds:.1f} s", flush=True)
+    print(f"predict, slowest lane of the matrix: {slowest:.1f} s of processor time")
+    return slowest < 5
+
+
+MEASUREMENTS = {"core": measure_core, "cluster": measure_cluster, "predict": measure_predict}
+
+if __name__ == "__main__":
+    chosen = sys.argv[1:] or list(MEASUREMENTS)
+    results = [MEASUREMENTS[name]() for name in chosen]
+    sys.exit(0 if all(results) else 1)

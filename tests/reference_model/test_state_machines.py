@@ -1,0 +1,180 @@
+"""Hypothesis drives the models themselves: random schedules, and what must hold whatever they are."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kafka_chaos.reference_model.cluster_model import ClusterModel, step
+from kafka_chaos.reference_model.cluster_observation import observe_state
+from kafka_chaos.reference_model.cluster_search import CLUSTER_INVARIANTS
+from kafka_chaos.reference_model.cluster_state import ClusterConfig, ClusterState
+from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.reference_model.lane_anomalies import ending, shown
+from kafka_chaos.reference_model.lane_free import free_ending, free_steps
+from kafka_chaos.reference_model.lane_state import canonical, initial_state, leader_index
+from kafka_chaos.reference_model.lane_steps import steps
+from kafka_chaos.reference_model.predict import predict
+
+BROKERS = (1, 2, 3)
+brokers = st.sampled_from(BROKERS)
+
+
+class ClusterMachine(RuleBasedStateMachine):
+    """Clean elections, idempotent producers, acks=all: whatever happens, nothing acknowledged goes."""
+
+    @initialize(minimum=st.integers(1, 2), short_lag=st.booleans())
+    def set_up(self, minimum: int, short_lag: bool) -> None:
+        self.sent = 0
+        self.model = ClusterModel(ClusterConfig(controller=2, min_insync_replicas=minimum, lag_is_short=short_lag))
+
+    @property
+    def state(self) -> ClusterState:
+        (state,) = self.model.states
+        return state
+
+    def take(self, name: str, **arguments: object) -> None:
+        """Take a step and keep one of the states it may settle in, as an observation would."""
+        self.model.apply(step(name, **arguments))
+        seen = min(self.model.states, key=repr)
+        assert self.model.narrow(observe_state(seen)).conforms
+        self.model.states = frozenset({seen})
+
+    @rule()
+    @precondition(lambda self: self.sent < 5)
+    def produce(self) -> None:
+        self.take("produce", record=f"m{self.sent}", idempotent=True)
+        self.sent += 1
+
+    @rule(broker=brokers)
+    def kill_or_start(self, broker: int) -> None:
+        replica = self.state.replica(broker)
+        if not replica.up:
+            self.take("start", broker=broker)
+        elif replica.runs:
+            self.take("kill", broker=broker)
+
+    @rule(broker=brokers)
+    def stop(self, broker: int) -> None:
+        if self.state.replica(broker).runs:
+            self.take("stop", broker=broker)
+
+    @rule(broker=brokers)
+    def pause_or_thaw(self, broker: int) -> None:
+        replica = self.state.replica(broker)
+        if replica.up and replica.frozen:
+            self.take("thaw", broker=broker)
+        elif replica.up:
+            self.take("pause", broker=broker)
+
+    @rule(broker=brokers)
+    def expire_session(self, broker: int) -> None:
+        replica = self.state.replica(broker)
+        if replica.up and replica.registered:
+            self.take("expire_session", broker=broker)
+
+    @rule(channel=st.sampled_from(["replication", "control"]), sender=brokers, receiver=brokers)
+    def cut_or_heal(self, channel: str, sender: int, receiver: int) -> None:
+        if sender != receiver:
+            is_cut = self.state.is_cut(channel, sender, receiver)
+            self.take("heal" if is_cut else "cut", channel=channel, source=sender, target=receiver)
+
+    @rule()
+    def expire_lag(self) -> None:
+        self.take("expire_lag")
+
+    @rule(order=st.permutations(BROKERS))
+    def move_leader(self, order: list[int]) -> None:
+        self.take("reassign", replicas=tuple(order))
+        self.take("elect_preferred")
+
+    @invariant()
+    def invariants_hold(self) -> None:
+        if hasattr(self, "model"):
+            for name, holds in CLUSTER_INVARIANTS.items():
+                assert holds(self.state, self.model.config), name
+
+    @invariant()
+    def replicas_are_sound(self) -> None:
+        if hasattr(self, "model"):
+            for replica in self.state.replicas:
+                offsets = [entry.offset for entry in replica.log]
+                assert offsets == list(range(replica.log_start, replica.log_end))
+                assert replica.checkpointed_high_watermark >= 0
+                assert replica.high_watermark <= replica.log_end
+                assert [e for e, _ in replica.epochs] == sorted({e for e, _ in replica.epochs})
+
+
+class LaneMachine(RuleBasedStateMachine):
+    """A random walk through a lane stays within what was predicted, and within the outer bound."""
+
+    @initialize(
+        acks=st.sampled_from(["0", "1", "all"]),
+        unclean=st.booleans(),
+        in_flight=st.sampled_from([1, 5]),
+        fault=st.sampled_from(["kill", "stop", "pause", "partition", "power-loss", "session-expiry"]),
+    )
+    def set_up(self, acks: str, unclean: bool, in_flight: int, fault: str) -> None:
+        self.lane = Lane(
+            lane="walked",
+            acks=acks,
+            unclean_leader_election=unclean,
+            max_in_flight=in_flight,
+            faults=(fault,),
+            replication_factor=2,
+        )
+        self.permitted = {
+            anomaly for anomaly, answer in predict(self.lane).anomalies.items() if answer.status != "forbidden"
+        }
+        self.state = canonical(initial_state(self.lane), self.lane)
+
+    @rule(choice=st.integers(0, 10_000))
+    def step(self, choice: int) -> None:
+        reached = list(steps(self.state, self.lane, None))
+        if reached:
+            self.state = canonical(reached[choice % len(reached)][1], self.lane)
+
+    @invariant()
+    def nothing_unpredicted_is_shown(self) -> None:
+        if hasattr(self, "state"):
+            assert shown(ending(self.state)) <= self.permitted
+
+    @invariant()
+    def at_most_one_leader_serves(self) -> None:
+        if hasattr(self, "state"):
+            assert sum(index >= 0 for index in [leader_index(self.state.replicas)]) <= 1
+            in_isr = [replica for replica in self.state.replicas if replica.in_isr]
+            assert in_isr
+
+
+def test_the_outer_bound_shows_all_that_the_lane_shows() -> None:
+    for acks in ("0", "1", "all"):
+        for fault in ("kill", "pause", "power-loss"):
+            for unclean in (False, True):
+                lane = Lane(
+                    lane="bounded",
+                    acks=acks,
+                    faults=(fault,),
+                    replication_factor=2,
+                    unclean_leader_election=unclean,
+                )
+                seen = [canonical(initial_state(lane), lane)]
+                reached = set(seen)
+                bound = set(shown(free_ending(seen[0], lane)))
+                for state in seen:
+                    for raw in free_steps(state, lane):
+                        after = canonical(raw, lane)
+                        if after not in reached:
+                            reached.add(after)
+                            seen.append(after)
+                            bound |= shown(free_ending(after, lane))
+                prediction = predict(lane)
+                assert {a for a, p in prediction.anomalies.items() if p.status != "forbidden"} <= bound
+
+
+FEW = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TestCluster = ClusterMachine.TestCase
+TestCluster.settings = FEW
+TestLane = LaneMachine.TestCase
+TestLane.settings = settings(FEW, stateful_step_count=20)
