@@ -1,0 +1,168 @@
+"""The report in a real browser: Debian's Chromium, driven by Playwright, never a downloaded one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from test_page import full_run, series_of
+
+from kafka_chaos.harness.report.evidence import read_evidence
+from kafka_chaos.harness.report.happenings import tell
+from kafka_chaos.harness.report.page import render
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is missing: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A full report of two lanes of different phases; the second one is a violation."""
+    run = full_run(tmp_path_factory.mktemp("report"))
+    verdict = run / "verdict.json"
+    text = verdict.read_text()
+    place = text.index('"lane": "safe", "verdict": "conforms"')
+    verdict.write_text(text[:place] + text[place:].replace('"conforms"', '"violation"', 1))
+    evidence = read_evidence(run)
+    file = run / "report.html"
+    file.write_text(render(evidence, tell(evidence), series_of("orders")))
+    return file
+
+
+@pytest.fixture
+def page(browser: Browser, report: Path) -> Iterator[Page]:
+    yield from opened(browser, report)
+
+
+def opened(browser: Browser, report: Path, **settings: object) -> Iterator[Page]:
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})  # type: ignore[arg-type]
+    page = context.new_page()
+    troubles: list[str] = []
+    page.on("console", lambda message: troubles.append(message.text))
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("request", lambda request: troubles.append(request.url))
+    page.goto(report.as_uri())
+    yield page
+    context.close()
+    assert [trouble for trouble in troubles if not trouble.startswith("data:")] == [report.as_uri()]
+
+
+def shown(page: Page) -> list[str]:
+    rows = page.locator(".matrix tr[data-lane]").all()
+    return [row.get_attribute("data-lane") or "" for row in rows if row.is_visible()]
+
+
+def test_filters_by_phase_verdict_and_lane(page: Page) -> None:
+    assert shown(page) == ["orders", "safe"]
+    page.locator("#filter-phase").select_option("load")
+    assert shown(page) == ["orders"]
+    assert page.locator("#filter-count").inner_text() == "1 of 2 lanes"
+    page.locator("#filter-phase").select_option("")
+    page.locator("#filter-verdict").select_option("violation")
+    assert shown(page) == ["safe"]
+    assert page.locator("figure.timeline").first.is_hidden()
+    page.locator("#filter-verdict").select_option("")
+    page.locator("#filter-lane").fill("ORD")
+    assert shown(page) == ["orders"]
+    assert page.locator("figure.timeline").first.is_visible()
+    page.locator("#filter-lane").fill("no such lane")
+    assert shown(page) == []
+    assert page.locator("#filter-count").inner_text() == "0 of 2 lanes"
+
+
+def test_all_anomalies_can_be_shown(page: Page) -> None:
+    headings = page.locator(".matrix thead th:visible")
+    assert headings.all_inner_texts() == ["Lane", "Verdict", "lost write", "duplicate"]
+    page.get_by_label("Show all 14 anomalies").check()
+    assert headings.count() == 16
+
+
+def test_works_without_script(browser: Browser, report: Path) -> None:
+    for page in opened(browser, report, java_script_enabled=False):
+        assert shown(page) == ["orders", "safe"]
+        assert page.locator(".matrix thead th:visible").count() == 16
+        assert page.locator(".filters").is_hidden()
+
+
+def test_can_be_used_by_keyboard(page: Page) -> None:
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#matrix"
+    seen = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+        outlined = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outlined != "none" or page.evaluate("document.activeElement === document.body")
+    assert "all-columns" in seen
+    assert "SUMMARY" in seen
+
+
+def test_pictures_have_names_for_screen_readers(page: Page) -> None:
+    picture = page.get_by_role("img", name="orders over time")
+    assert picture.count() == 1
+    description = page.locator("#timeline-0-description").text_content() or ""
+    assert "pause of broker-1 from 2 s to 7 s" in description
+    assert "no acknowledgement for 2.0 s" in description
+    assert page.get_by_role("table", name="Counts per lane").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_ground(browser: Browser, report: Path, scheme: str) -> None:
+    for page in opened(browser, report, color_scheme=scheme):
+        ratios = page.evaluate(_CONTRASTS)
+        assert len(ratios) > 40
+        assert not [(text, ratio) for text, ratio in ratios if ratio < 4.5]
+
+
+def test_fits_a_narrow_screen(browser: Browser, report: Path) -> None:
+    for page in opened(browser, report, viewport={"width": 360, "height": 800}):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+_CONTRASTS = """() => {
+  const parse = (color) => (color.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((part) => part / 255)
+    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
+  const ground = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = parse(getComputedStyle(at).backgroundColor);
+      if (color.length === 3 || color[3] === 1) return color;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!own || !element.checkVisibility() || element.closest(".symbol, option, select, .unseen")) continue;
+    const style = getComputedStyle(element);
+    const [ink, paper] = [parse(element.closest("svg") ? style.fill : style.color), ground(element)];
+    const [a, b] = [light(ink), light(paper)];
+    found.push([element.textContent.trim().slice(0, 40), (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)]);
+  }
+  return found;
+}"""

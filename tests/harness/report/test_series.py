@@ -1,0 +1,218 @@
+"""What Spark condenses, against plain Python over the same records."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.harness.report.ranges import RANGES, FindingRange
+from kafka_chaos.harness.report.series import (
+    BUCKETS,
+    ERRORS,
+    GAPS,
+    LATENCY_STEP,
+    SLOT_NS,
+    Gap,
+    LaneSeries,
+    Series,
+    Span,
+    bucket_width,
+    condense,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+MS = 1_000_000
+START = 7_000_000 * MS
+
+PRODUCED = pa.schema(
+    [
+        ("lane", pa.string()),
+        ("producer_id", pa.int32()),
+        ("seq", pa.int64()),
+        ("invoke_ns", pa.int64()),
+        ("complete_ns", pa.int64()),
+        ("outcome", pa.string()),
+        ("error", pa.string()),
+    ]
+)
+FINDINGS = pa.schema(
+    [
+        ("lane", pa.string()),
+        ("anomaly", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("producer_id", pa.int32()),
+        ("seq", pa.int64()),
+        ("cause", pa.string()),
+    ]
+)
+
+
+def table(folder: Path, name: str, schema: pa.Schema, rows: list[dict[str, Any]]) -> dict[str, list[Path]]:
+    (folder / name).mkdir()
+    file = folder / name / "part.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), file)
+    return {name: [file]}
+
+
+def record(lane: str, seq: int, invoke_ms: float, latency_ms: float | None, **more: Any) -> dict[str, Any]:
+    invoke = START + round(invoke_ms * MS)
+    complete = None if latency_ms is None else invoke + round(latency_ms * MS)
+    return {
+        "lane": lane, "producer_id": 0, "seq": seq, "invoke_ns": invoke, "complete_ns": complete,
+        "outcome": "ok", "error": None, **more,
+    }  # fmt: skip
+
+
+def random_load(lane: str, count: int, seed: int) -> list[dict[str, Any]]:
+    dice = random.Random(seed)
+    rows = []
+    for seq in range(count):
+        outcome = dice.choices(["ok", "fail", "info"], [20, 1, 1])[0]
+        latency = dice.lognormvariate(1, 1.5)
+        error = None if outcome == "ok" else f"error {dice.randrange(20)}"
+        lost = outcome == "info" and dice.random() < 0.3
+        rows.append(record(lane, seq, dice.uniform(0, 9000), None if lost else latency, outcome=outcome, error=error))
+    return rows
+
+
+def spans(*lanes: str, seconds: float = 10) -> dict[str, Span]:
+    return dict.fromkeys(lanes, Span(START, START + round(seconds * 1000) * MS, "load"))
+
+
+def bucket_of(row: dict[str, Any], series: LaneSeries) -> int:
+    done = row["complete_ns"] or row["invoke_ns"]
+    return int((done // SLOT_NS * SLOT_NS - series.start_ns) // series.width_ns)
+
+
+def test_counts_are_exact_and_percentiles_close(tmp_path: Path, spark: SparkSession) -> None:
+    rows = random_load("a", 3000, 1) + random_load("b", 500, 2)
+    found = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a", "b"))
+    assert set(found.lanes) == {"a", "b"}
+    for lane, series in found.lanes.items():
+        assert len(series.buckets) <= BUCKETS + 1
+        mine = [row for row in rows if row["lane"] == lane]
+        for bucket in series.buckets:
+            inside = [row for row in mine if bucket_of(row, series) == bucket.index]
+            for outcome in ("ok", "fail", "info"):
+                assert getattr(bucket, outcome) == sum(row["outcome"] == outcome for row in inside)
+            latencies = sorted(row["complete_ns"] - row["invoke_ns"] for row in inside if row["outcome"] == "ok")
+            assert bucket.max_ns == (latencies[-1] if latencies else None)
+            if latencies:
+                _check_percentile(bucket.p50_ns, latencies, 0.5)
+                _check_percentile(bucket.p99_ns, latencies, 0.99)
+        assert sum(series.total(outcome) for outcome in ("ok", "fail", "info")) == len(mine)
+
+
+def _check_percentile(value: int | None, latencies: list[int], share: float) -> None:
+    rank = share * (len(latencies) - 1)
+    low, high = latencies[int(rank)], latencies[min(len(latencies) - 1, int(rank) + 1)]
+    assert value is not None
+    assert low * (1 - LATENCY_STEP) <= value <= high * (1 + LATENCY_STEP)
+
+
+def test_lanes_of_a_phase_share_their_axis_and_records_outside_it_are_kept(tmp_path: Path, spark: SparkSession) -> None:
+    rows = [record("a", 0, -50, 1), record("a", 1, 10, 1), record("b", 0, 11_000, 1)]
+    found = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a", "b"))
+    a, b = found.lanes["a"], found.lanes["b"]
+    assert (a.start_ns, a.width_ns) == (b.start_ns, b.width_ns)
+    assert a.start_ns <= START - 50 * MS
+    assert a.total("ok") == 2
+    assert b.total("ok") == 1
+
+
+def test_finds_the_gaps_between_acknowledgements_exactly(tmp_path: Path, spark: SparkSession) -> None:
+    acknowledged = [0, 5, 700, 1800, 1805, 2400.25]
+    rows = [record("a", seq, ms, 0) for seq, ms in enumerate(acknowledged)]
+    rows.append(record("a", 99, 1000, 1, outcome="info"))
+    rows.append(record("quick", 0, 0, 0))
+    rows.append(record("quick", 1, 3, 0))
+    found = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a", "quick"))
+    edges = [(5, 700), (700, 1800), (1805, 2400.25)]
+    assert list(found.lanes["a"].gaps) == [Gap(START + a * MS, START + round(b * MS)) for a, b in edges]
+    assert found.lanes["a"].longest_gap_ns == 1100 * MS
+    assert found.lanes["quick"].longest_gap_ns is None
+    assert found.lanes["quick"].gaps == ()
+
+
+def test_errors_are_counted_and_the_most_frequent_kept(tmp_path: Path, spark: SparkSession) -> None:
+    rows = [record("a", seq, seq, 1, outcome="info", error=f"e{seq % 20 if seq % 2 else 0}") for seq in range(200)]
+    rows += [record("a", 500, 1, 1)]
+    errors = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a")).lanes["a"].errors
+    assert len(errors) == ERRORS
+    assert (errors[0].outcome, errors[0].error, errors[0].count) == ("info", "e0", 100)
+    assert all(error.count == 10 for error in errors[1:])
+
+
+def test_many_gaps_and_records_leave_a_bounded_result(tmp_path: Path, spark: SparkSession) -> None:
+    rows = [record("a", seq, 600 * seq, 1) for seq in range(5000)]
+    series = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a")).lanes["a"]
+    assert len(series.buckets) <= BUCKETS
+    assert len(series.gaps) == GAPS
+    assert series.total("ok") == 5000
+
+
+@pytest.mark.parametrize("span", [1, SLOT_NS * BUCKETS, SLOT_NS * BUCKETS + 1, 10**9, 10**13])
+def test_bucket_widths_are_round_and_few(span: int) -> None:
+    width = bucket_width(span, BUCKETS)
+    assert width * BUCKETS >= span
+    assert width % SLOT_NS == 0
+    assert str(width).rstrip("0") in {"1", "2", "5"}
+
+
+def finding(at: int | None, anomaly: str = "lost_write", **more: Any) -> dict[str, Any]:
+    return {
+        "lane": "a", "anomaly": anomaly, "partition": 0, "offset": at, "producer_id": 0, "seq": 5, "cause": None,
+        **more,
+    }  # fmt: skip
+
+
+def ranges(spark: SparkSession, folder: Path, rows: list[dict[str, Any]]) -> list[FindingRange]:
+    return list(condense(spark, table(folder, "findings", FINDINGS, rows), {}).ranges)
+
+
+def test_findings_are_joined_into_ranges(tmp_path: Path, spark: SparkSession) -> None:
+    rows = [finding(at) for at in (*range(100, 200), *range(5000, 5010))]
+    rows += [finding(300, "duplicate", cause="first at 7"), finding(300, "duplicate", partition=1)]
+    rows += [finding(None, partition=None, producer_id=3, seq=seq) for seq in (11, 12, 13)]
+    assert ranges(spark, tmp_path, rows) == [
+        FindingRange("a", "duplicate", 0, None, 300, 300, 1, "first at 7"),
+        FindingRange("a", "duplicate", 1, None, 300, 300, 1),
+        FindingRange("a", "lost_write", None, 3, 11, 13, 3),
+        FindingRange("a", "lost_write", 0, None, 100, 199, 100),
+        FindingRange("a", "lost_write", 0, None, 5000, 5009, 10),
+    ]
+
+
+def test_scattered_findings_are_counted_in_few_ranges(tmp_path: Path, spark: SparkSession) -> None:
+    dice = random.Random(3)
+    offsets = dice.sample(range(10_000_000), 4000)
+    found = ranges(spark, tmp_path, [finding(at) for at in offsets])
+    assert sum(part.count for part in found) == 4000
+    assert len(found) <= RANGES + 1
+    assert (found[0].first, found[-1].last) == (min(offsets), max(offsets))
+    assert all(before.last < after.first for before, after in itertools.pairwise(found))
+
+
+def test_the_log_tells_the_ends_of_partitions_with_findings(tmp_path: Path, spark: SparkSession) -> None:
+    log = pa.schema([("lane", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
+                     ("producer_id", pa.int32()), ("seq", pa.int64())])  # fmt: skip
+    stored = [
+        {"lane": lane, "partition": 0, "offset": at, "producer_id": 0, "seq": at} for lane in "ab" for at in range(9)
+    ]
+    tables = {**table(tmp_path, "log", log, stored), **table(tmp_path, "findings", FINDINGS, [finding(3)])}
+    assert condense(spark, tables, {}).ends == {("a", 0): 8}
+
+
+def test_nothing_in_nothing_out(tmp_path: Path, spark: SparkSession) -> None:
+    tables = {**table(tmp_path, "produced", PRODUCED, []), **table(tmp_path, "findings", FINDINGS, [])}
+    assert condense(spark, tables, spans("a")) == Series(lanes={}, ranges=[], ends={})
