@@ -1,0 +1,64 @@
+"""What each acks setting is worth, on real brokers: a zombie leader, and a leader cut off and killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.harness.experiment_file import load_experiment
+from kafka_chaos.harness.runner import RunResult, run_experiment
+from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
+from tests.harness.leftovers import left_of
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+EXPERIMENT = Path(__file__).with_name("acks_matrix.yaml")
+UNACKNOWLEDGED = ("acks0", "acks1", "cut-acks0", "cut-acks1")
+REPLICATED = ("all", "idempotent", "cut-all", "cut-idempotent")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+    return run_experiment(load_experiment(EXPERIMENT), root=tmp_path_factory.mktemp("runs"))
+
+
+def test_every_lane_conforms_to_its_prediction(run: RunResult) -> None:
+    reasons = [f"{lane.lane}: {reason}" for lane in run.verdict.lanes for reason in lane.reasons]
+    assert run.verdict.verdict is Verdict.CONFORMS, reasons
+    assert {lane.verdict for lane in run.verdict.lanes} == {Verdict.CONFORMS}
+    assert left_of(run.path.name) == []
+
+
+@pytest.mark.parametrize("name", UNACKNOWLEDGED)
+def test_without_waiting_for_followers_records_are_lost_and_that_was_predicted(run: RunResult, name: str) -> None:
+    lane = run.verdict.lane(name)
+    expected = Status.REQUIRED if name.startswith("cut-") else Status.PERMITTED
+    assert lane.predicted[Anomaly.LOST_WRITE] is expected
+    assert (lane.count(Anomaly.LOST_WRITE) or 0) > 100
+
+
+@pytest.mark.parametrize("name", REPLICATED)
+def test_with_acks_all_and_two_in_sync_replicas_nothing_is_lost(run: RunResult, name: str) -> None:
+    lane = run.verdict.lane(name)
+    assert lane.predicted[Anomaly.LOST_WRITE] is Status.FORBIDDEN
+    assert lane.count(Anomaly.LOST_WRITE) == 0
+    assert lane.acknowledged > 1_000
+
+
+@pytest.mark.parametrize("name", ["idempotent", "cut-idempotent"])
+def test_an_idempotent_producer_leaves_no_duplicates(run: RunResult, name: str) -> None:
+    lane = run.verdict.lane(name)
+    assert lane.predicted[Anomaly.DUPLICATE] is Status.FORBIDDEN
+    assert lane.count(Anomaly.DUPLICATE) == 0
+
+
+def test_the_longest_gap_without_acknowledgement_spans_the_fault(run: RunResult) -> None:
+    assert run.gaps["idempotent"] > 2
+    assert run.gaps["cut-idempotent"] > 2
+
+
+def test_the_lost_records_are_traced_to_the_truncation_that_dropped_them(run: RunResult) -> None:
+    events = (run.path / "events.jsonl").read_text()
+    assert '"type": "log_truncated"' in events
+    assert "due to leader epoch and offset" in events
