@@ -180,9 +180,9 @@ def _rates(timeline: LaneTimeline, series: LaneSeries, x: Scale, top: float) -> 
 def _rate_ceiling(series: LaneSeries) -> float:
     """Where the axis of acknowledgements ends, in records per bucket: lone bursts do not flatten all the rest."""
     amounts = sorted(bucket.ok for bucket in series.buckets if bucket.ok) or [1]
-    usual = amounts[int(0.9 * (len(amounts) - 1))]
+    usual = amounts[len(amounts) // 2]
     per_second = 1e9 / series.width_ns
-    return round_up(min(amounts[-1], 2.5 * usual) * per_second) / per_second
+    return round_up(min(amounts[-1], 4 * usual) * per_second) / per_second
 
 
 def _bursts(timeline: LaneTimeline, series: LaneSeries, x: Scale, top: float, ceiling: float) -> list[Markup]:
