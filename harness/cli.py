@@ -65,7 +65,7 @@ def run_command(experiment: Path, out: Path, seed: int | None, keep: bool, as_js
 
     loaded = load_experiment(experiment, overrides={} if seed is None else {"seed": seed})
     if as_json or quiet:
-        result = run_experiment(loaded, root=out, listeners=[_print_json] if as_json else [], keep=keep)
+        result = run_experiment(loaded, root=out, listeners=[_print_json if as_json else _print_kept], keep=keep)
         if as_json:
             click.echo(json.dumps({"run_dir": str(result.path), **result.verdict.to_json()}))
     else:
@@ -167,6 +167,14 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def _end(message: str, code: int) -> None:
     click.echo(f"kafka-chaos: {message}", err=True)
     sys.exit(code)
+
+
+def _print_kept(event: Any) -> None:
+    from kafka_chaos.harness.events import ClusterKept
+    from kafka_chaos.harness.terminal import advice_on_kept
+
+    if isinstance(event, ClusterKept):
+        _say("\n".join(["the cluster was left standing", *advice_on_kept(event)]))
 
 
 def _print_json(event: Any) -> None:

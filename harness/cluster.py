@@ -72,7 +72,10 @@ class ClusterSpec:
 
 
 class Cluster:
-    """A running cluster as a context manager; `keep` leaves it standing when the block ends with an error."""
+    """A running cluster as a context manager.
+
+    `keep` leaves it standing when the block ends with an error; an interrupt removes it all the same.
+    """
 
     def __init__(self, spec: ClusterSpec, *, run_id: str, keep: bool = False) -> None:
         self.spec = spec
@@ -93,7 +96,7 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self.keep and error is not None:
+        if self.keep and isinstance(error, Exception):
             self.kept = True
             return
         remove_run(docker_client(), self.run_id)

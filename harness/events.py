@@ -53,6 +53,15 @@ class ClusterReady(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClusterKept(Event):
+    """The run failed and its cluster was left standing, as `--keep` asked."""
+
+    run_id: str
+    containers: tuple[str, ...]
+    bootstrap_servers: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class PhaseStarted(Event):
     """The load of a phase begins."""
 

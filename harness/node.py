@@ -40,6 +40,11 @@ class Node:
         """The Docker container behind this node."""
         return self.testcontainer.get_wrapped_container()
 
+    @property
+    def container_name(self) -> str:
+        """The container's name on the Docker engine."""
+        return str(self.container.name)
+
     def exists(self) -> bool:
         """Whether the container was created."""
         return self.testcontainer._container is not None

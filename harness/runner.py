@@ -144,20 +144,35 @@ class _Run:
         spec = self.experiment.cluster.spec()
         self.say(f"starting {spec.zookeepers} ZooKeeper and {spec.brokers} brokers of Kafka {spec.kafka_version}")
         start = time.monotonic()
-        with Cluster(spec, run_id=self.directory.run_id, keep=self.keep) as cluster:
-            self.events.emit(
-                happening.ClusterReady(seconds=time.monotonic() - start, bootstrap_servers=cluster.bootstrap_servers)
-            )
-            try:
-                yield cluster
-            finally:
-                collect_logs(cluster, self.directory.path / "logs")
-                emit_broker_events(
-                    self.directory.path / "logs",
-                    lanes=[lane.lane for _, lane, _ in self.experiment.lanes()],
-                    monotonic_at_epoch_ns=self.monotonic_at_epoch_ns,
-                    events=self.events,
+        running = Cluster(spec, run_id=self.directory.run_id, keep=self.keep)
+        try:
+            with running as cluster:
+                seconds = time.monotonic() - start
+                self.events.emit(happening.ClusterReady(seconds=seconds, bootstrap_servers=cluster.bootstrap_servers))
+                try:
+                    yield cluster
+                finally:
+                    self.collect_logs(cluster)
+        finally:
+            if running.kept:
+                self.events.emit(
+                    happening.ClusterKept(
+                        run_id=running.run_id,
+                        containers=tuple(node.container_name for node in running.nodes if node.exists()),
+                        bootstrap_servers=running.bootstrap_servers,
+                    )
                 )
+
+    def collect_logs(self, cluster: Cluster) -> None:
+        """Keep the containers' logs, and emit what the brokers' tell."""
+        folder = self.directory.path / "logs"
+        collect_logs(cluster, folder)
+        emit_broker_events(
+            folder,
+            lanes=[lane.lane for _, lane, _ in self.experiment.lanes()],
+            monotonic_at_epoch_ns=self.monotonic_at_epoch_ns,
+            events=self.events,
+        )
 
     @contextmanager
     def phase(self, cluster: Cluster, admin: ClusterAdmin, phase: PhaseModel) -> Iterator[None]:

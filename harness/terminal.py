@@ -54,6 +54,10 @@ class TerminalListener:
                 self._line(event, f"run [bold]{event.run_id}[/bold]: {len(event.lanes)} lanes")
             case happening.ClusterReady():
                 self._line(event, f"cluster ready after {event.seconds:.1f} s")
+            case happening.ClusterKept():
+                self._line(event, "[yellow]the run failed; its cluster was left standing[/yellow]")
+                for line in advice_on_kept(event):
+                    self._console.print(f"          {escape(line)}", highlight=False)
             case happening.FaultRequested():
                 hit = ", ".join(event.resolved) or "nobody"
                 self._line(event, f"[magenta]{event.kind}[/magenta] {escape(event.target)} = {hit}")
@@ -83,6 +87,17 @@ class TerminalListener:
         rate = max(0.0, (acknowledged - before) / elapsed) if self._counts and elapsed > 0 else 0.0
         self._counts, self._counted_at = event.counts, event.ts_ns
         self._status.update(f"{sent:,} sent, {acknowledged:,} acknowledged, {rate:,.0f}/s")
+
+
+def advice_on_kept(event: happening.ClusterKept) -> list[str]:
+    """How to look into a cluster that was kept, and how to remove it."""
+    return [
+        f"containers: {', '.join(event.containers)}",
+        f"a broker's log: docker logs {event.containers[-1]}",
+        f"a shell beside its data (/var/lib/kafka): docker exec -it {event.containers[-1]} bash",
+        f"as a client: bootstrap.servers={event.bootstrap_servers}",
+        "remove it: kafka-chaos clean --kept",
+    ]
 
 
 def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Table:
