@@ -7,12 +7,14 @@ demo: setup
 	$(BIN)/kafka-chaos run experiments/demo.yaml
 
 test: setup
+	@docker/set-up browser
 	$(BIN)/python -m pytest -m "not slow"
 
 test-unit: .venv/.installed
 	$(BIN)/python -m pytest -m "not slow and not cluster and not spark"
 
 test-all: setup
+	@docker/set-up browser
 	$(BIN)/python -m pytest
 
 lint: .venv/.installed
