@@ -58,6 +58,10 @@ class TerminalListener:
                 self._line(event, "[yellow]the run failed; its cluster was left standing[/yellow]")
                 for line in advice_on_kept(event):
                     self._console.print(f"          {escape(line)}", highlight=False)
+            case happening.FaultRequested(kind="course"):
+                self._line(event, f"[magenta]course[/magenta] at {escape(event.target)}: the steps below, in lock step")
+            case happening.FaultProven() if event.fault_id.endswith("/course"):
+                self._line(event, f"[magenta]{event.fault_id}[/magenta] kept its conditions")
             case happening.FaultRequested():
                 hit = ", ".join(event.resolved) or "nobody"
                 self._line(event, f"[magenta]{event.kind}[/magenta] {escape(event.target)} = {hit}")
