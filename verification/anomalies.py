@@ -73,11 +73,13 @@ def false_failure(records: DataFrame) -> DataFrame:
     return _cases(failed, Anomaly.FALSE_FAILURE, place)
 
 
-def phantom(sightings: DataFrame, undecodable: DataFrame) -> DataFrame:
-    """In the log or read, but never produced, or undecodable. Counted in (partition, offset)."""
-    unknown = sightings.where(F.col("outcome").isNull()).select(*POSITION, "producer_id", "seq")
-    nobody = undecodable.select(*POSITION, F.lit(-1).alias("producer_id"), F.lit(-1).cast("bigint").alias("seq"))
-    held = unknown.union(nobody).groupBy(*POSITION).agg(F.max(F.struct("producer_id", "seq")).alias("who"))
+def phantom(sightings: DataFrame) -> DataFrame:
+    """In the log or read, but never produced, or undecodable. Counted in (partition, offset).
+
+    Where several are at one position, the row names the highest identity.
+    """
+    unknown = sightings.where(F.col("outcome").isNull())
+    held = unknown.groupBy(*POSITION).agg(F.max(F.struct("producer_id", "seq")).alias("who"))
     return _cases(held.select(*POSITION, "who.*"), Anomaly.PHANTOM)
 
 

@@ -37,12 +37,10 @@ def verify(
     predictions = {lane.lane: _prediction(run, lane) for lane in run.lanes}
     session = spark or spark_session()
     from kafka_chaos.verification import evidence, findings, output
-    from kafka_chaos.verification.scope import surveyed
+    from kafka_chaos.verification.scope import survey_of
 
-    with (
-        evidence.tuned(session, sum(run.rows.values())),
-        surveyed(session, run, evidence.read(session, run), screened=screened) as survey,
-    ):
+    with evidence.tuned(session, sum(run.rows.values())):
+        survey = survey_of(session, run, evidence.read(session, run), screened=screened)
         facts = survey.facts
         skipped = {lane.lane: not_judged(run, lane, facts.get(lane.lane, LaneFacts())) for lane in run.lanes}
         with findings.find(session, run, survey, skipped) as cases:

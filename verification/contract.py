@@ -115,7 +115,7 @@ def _check_names(path: Path, table: str, found: list[str]) -> None:
     missing = [column for column in TABLES[table] if column.name not in found]
     for column in missing:
         if not column.nullable:
-            close = difflib.get_close_matches(column.name, unknown, n=1)
+            close = difflib.get_close_matches(column.name, unknown, n=1, cutoff=0.5)
             hint = f"; is {close[0]!r} meant for it?" if close else ""
             raise RunDirectoryError(
                 path, f"missing, expected {column.type} in every file of {table}/{hint}", column=column.name

@@ -47,21 +47,23 @@ class Frames:
     reports: DataFrame | None
 
 
+_FIXED = {
+    # Sums of hashes are meant to wrap around.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
+    # Sizes are known beforehand; planning each stage anew costs more than it gains.
+    "spark.sql.adaptive.enabled": "false",
+}
+_BY_SIZE = ("spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+
+
 @contextmanager
 def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
-    """The session's settings as this history of `rows` rows needs them, for as long as the block runs."""
-    parallel = spark.sparkContext.defaultParallelism
-    wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
-    partitions = 1 if rows < SMALL else parallel * max(1, -(-wanted // parallel))
-    settings = {
-        "spark.sql.shuffle.partitions": str(partitions),
-        # Sums of hashes are meant to wrap around.
-        "spark.sql.ansi.enabled": "false",
-        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
-    }
-    before = {key: spark.conf.get(key, None) for key in settings}
-    for key, value in settings.items():
+    """The session's settings as a history of `rows` rows needs them, for as long as the block runs."""
+    before = {key: spark.conf.get(key, None) for key in (*_FIXED, *_BY_SIZE)}
+    for key, value in _FIXED.items():
         spark.conf.set(key, value)
+    tune(spark, rows)
     try:
         yield
     finally:
@@ -70,6 +72,18 @@ def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, old)
+
+
+def tune(spark: SparkSession, rows: int) -> None:
+    """Set what depends on the number of rows at hand, for the jobs that follow."""
+    parallel = spark.sparkContext.defaultParallelism
+    wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
+    small = rows < SMALL
+    partitions = 1 if small else parallel * max(1, -(-wanted // parallel))
+    # A little data is interpreted in less time than its code is compiled.
+    values = (str(partitions), "false" if small else "true", "NO_CODEGEN" if small else "FALLBACK")
+    for key, value in zip(_BY_SIZE, values, strict=True):
+        spark.conf.set(key, value)
 
 
 def read(spark: SparkSession, run: RunDirectory) -> Frames:

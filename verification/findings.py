@@ -49,19 +49,18 @@ class Cases:
 
     def observations(self) -> dict[tuple[str, Anomaly], Observation]:
         """Count and first examples per lane and anomaly; what was not found is absent."""
-        order = Window.partitionBy("lane", "anomaly").orderBy("partition", "offset", "producer_id", "seq")
-        counts = self.rows.groupBy("lane", "anomaly").agg(F.sum("units").alias("count")).collect()
-        if not counts:
-            return {}
-        ranked = self.rows.withColumn("rank", F.row_number().over(order)).where(F.col("rank") <= EXAMPLES)
-        examples: dict[tuple[str, str], list[dict[str, int | None]]] = {}
-        for row in ranked.orderBy("lane", "anomaly", "rank").collect():
+        kind = Window.partitionBy("lane", "anomaly")
+        order = kind.orderBy("partition", "offset", "producer_id", "seq")
+        rank = F.row_number().over(order).alias("rank")
+        first = self.rows.select("*", rank, F.sum("units").over(kind).alias("count")).where(F.col("rank") <= EXAMPLES)
+        counts: dict[tuple[str, Anomaly], int] = {}
+        examples: dict[tuple[str, Anomaly], list[dict[str, int | None]]] = {}
+        for row in sorted(first.collect(), key=lambda row: row.rank):
+            key = (row.lane, Anomaly(row.anomaly))
+            counts[key] = row["count"]
             example = {name: row[name] for name in ("partition", "offset", "producer_id", "seq")}
-            examples.setdefault((row.lane, row.anomaly), []).append(example)
-        return {
-            (row.lane, Anomaly(row.anomaly)): Observation(row["count"], tuple(examples[row.lane, row.anomaly]))
-            for row in counts
-        }
+            examples.setdefault(key, []).append(example)
+        return {key: Observation(count, tuple(examples[key])) for key, count in counts.items()}
 
 
 @contextmanager
@@ -91,7 +90,7 @@ def _all_cases(
         Anomaly.LOST_WRITE: lambda: anomalies.lost_write(scope.records, final_log=final_log),
         Anomaly.DUPLICATE: lambda: anomalies.duplicate(scope.records),
         Anomaly.FALSE_FAILURE: lambda: anomalies.false_failure(scope.records),
-        Anomaly.PHANTOM: lambda: anomalies.phantom(scope.seen, scope.undecodable),
+        Anomaly.PHANTOM: lambda: anomalies.phantom(scope.seen),
         Anomaly.INCONSISTENT_OFFSET: lambda: anomalies.inconsistent_offset(scope.shown),
         Anomaly.REORDERED: lambda: anomalies.reordered(scope.stored),
         Anomaly.UNSEEN: lambda: anomalies.unseen(scope.records, final_log=final_log),

@@ -50,7 +50,7 @@ def outcome_code() -> Column:
 def sightings(produced: DataFrame, consumed: DataFrame, log: DataFrame | None, ends: DataFrame) -> DataFrame:
     """PRODUCED, CONSUMED, LOG and ENDS to SIGHTINGS: one exchange, by identity.
 
-    Undecodable rows are left out: they are phantoms (see `undecodable`) and nothing else.
+    What can't be decoded, (−1, −1), counts as never produced.
     """
     shown = [_produced_rows(produced), _rows(consumed, read=True, in_log=log is None)]
     if log is not None:
@@ -66,9 +66,11 @@ def sightings(produced: DataFrame, consumed: DataFrame, log: DataFrame | None, e
         .groupBy(*IDENTITY, "partition", "offset")
         .agg(
             F.max("outcome").alias("outcome"),
+            F.sum("copies").alias("copies"),
             *(F.max(flag).alias(flag) for flag in ("acknowledged", "claimed", "read", "in_log")),
         )
-        .withColumn("outcome", F.max("outcome").over(identity))
+        .withColumn("outcome", F.when(is_decodable(), F.max("outcome").over(identity)))
+        .withColumn("copies", F.sum("copies").over(identity))
         .withColumn("surfaced", F.max(F.col("read") | F.col("in_log")).over(identity))
     )
     known = F.broadcast(ends.select("lane", "partition", "read_end", "end_reached"))
@@ -88,6 +90,7 @@ def _produced_rows(produced: DataFrame) -> DataFrame:
         F.when(placed, F.col("partition")).alias("partition"),
         F.when(placed, F.col("offset")).alias("offset"),
         code.alias("outcome"),
+        F.lit(1).alias("copies"),
         (placed & (code == OK)).alias("acknowledged"),
         (placed & (code == INFO)).alias("claimed"),
         F.lit(False).alias("read"),
@@ -96,11 +99,12 @@ def _produced_rows(produced: DataFrame) -> DataFrame:
 
 
 def _rows(table: DataFrame, *, read: bool, in_log: bool) -> DataFrame:
-    return table.where(is_decodable()).select(
+    return table.select(
         *IDENTITY,
         "partition",
         "offset",
         F.lit(None).cast("int").alias("outcome"),
+        F.lit(0).alias("copies"),
         F.lit(False).alias("acknowledged"),
         F.lit(False).alias("claimed"),
         F.lit(read).alias("read"),
@@ -129,14 +133,6 @@ def records(seen: DataFrame) -> DataFrame:
     )
 
 
-def undecodable(consumed: DataFrame, log: DataFrame | None) -> DataFrame:
-    """The positions at which the log or a read holds a record whose identity could not be decoded."""
-    rows = consumed.where(~is_decodable()).select(*POSITION)
-    if log is not None:
-        rows = rows.union(log.where(~is_decodable()).select(*POSITION))
-    return rows.distinct()
-
-
 def phantoms(seen: DataFrame) -> DataFrame:
     """The identities in SIGHTINGS that were never produced."""
     return seen.where(F.col("outcome").isNull()).select(*IDENTITY).distinct()
@@ -144,7 +140,7 @@ def phantoms(seen: DataFrame) -> DataFrame:
 
 def genuine(table: DataFrame, unknown: DataFrame) -> DataFrame:
     """The rows of CONSUMED or LOG whose record was produced: a phantom is a case of nothing else."""
-    return table.where(is_decodable()).join(unknown, list(IDENTITY), "left_anti")
+    return table.join(unknown, list(IDENTITY), "left_anti")
 
 
 def places_in_log(seen: DataFrame) -> DataFrame:

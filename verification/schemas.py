@@ -46,6 +46,7 @@ SIGHTINGS = StructType(
         StructField("partition", IntegerType()),
         StructField("offset", LongType()),
         StructField("outcome", IntegerType()),
+        StructField("copies", LongType()),
         StructField("acknowledged", BooleanType()),
         StructField("claimed", BooleanType()),
         StructField("read", BooleanType()),
@@ -58,6 +59,7 @@ SIGHTINGS = StructType(
 """One row per identity and position: who showed this record there.
 
 `outcome`: of the identity, a code of `OUTCOME_CODES`; null when it was never produced (a phantom).
+`copies`: how many rows of produced/ the identity has: more than one is bad input.
 `acknowledged`: an `ok` names the position; `claimed`: an `info` names it; `read`: some consumer read it there.
 `in_log`: the final log holds it there; without a final log: it was acknowledged or read there.
 `surfaced`: the identity was read or is in the log anywhere.

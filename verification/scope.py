@@ -6,8 +6,7 @@ in any other the screen comes first, and only what it suspects is looked at row 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,8 +23,6 @@ from kafka_chaos.verification.screen import BLOCK
 MOST_BROADCAST = 2_000_000
 """With more suspect blocks than this, picking their rows costs more than looking at all."""
 
-Keep = Callable[[DataFrame], DataFrame]
-
 _LANES = StructType([StructField("lane", StringType())])
 
 
@@ -35,7 +32,6 @@ class Scope:
 
     seen: DataFrame
     records: DataFrame
-    undecodable: DataFrame
     shown: DataFrame
     stored: DataFrame
     held: DataFrame
@@ -53,40 +49,34 @@ class Survey:
     scope: Scope
 
 
-@contextmanager
-def surveyed(
-    spark: SparkSession, run: RunDirectory, frames: Frames, *, screened: bool | None = None
-) -> Iterator[Survey]:
-    """The survey of a run, for as long as the block runs.
+def survey_of(spark: SparkSession, run: RunDirectory, frames: Frames, *, screened: bool | None = None) -> Survey:
+    """The survey of a run: all of it, or behind a screen.
 
     `screened`: whether to screen first; default, by size. Raises `RunDirectoryError` for stray values.
     """
     if screened is None:
         screened = sum(run.rows.values()) >= evidence.SMALL
-    with ExitStack() as held:
-
-        def keep(frame: DataFrame) -> DataFrame:
-            kept = frame.persist()
-            held.callback(kept.unpersist)
-            return kept
-
-        if screened and frames.log is not None:
-            yield _screened(spark, run, frames, frames.log, keep)
-        else:
-            yield _whole(spark, run, frames, keep)
+    if screened and frames.log is not None:
+        return _screened(spark, run, frames, frames.log)
+    return _whole(spark, run, frames)
 
 
-def _whole(spark: SparkSession, run: RunDirectory, frames: Frames, keep: Keep) -> Survey:
+def keep(frame: DataFrame) -> DataFrame:
+    """`frame`, computed now. Unlike persist(), what builds on it is planned without the plan that led to it."""
+    return frame.localCheckpoint(eager=True)
+
+
+def _whole(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:
     """Everything is looked at row by row."""
     facts = evidence.gather_facts(run, frames)
-    evidence.require_unique_identities(run, frames)
     ends = evidence.ends(spark, facts, final_log=run.has_log)
     seen = keep(history.sightings(frames.produced, frames.consumed, frames.log, ends))
+    if seen.where(F.col("copies") > 1).limit(1).collect():
+        evidence.require_unique_identities(run, frames)
     stored = history.places_in_log(seen)
     scope = Scope(
         seen=seen,
         records=keep(history.records(seen)),
-        undecodable=history.undecodable(frames.consumed, frames.log),
         shown=history.places_shown(seen),
         stored=stored,
         held=stored,
@@ -97,7 +87,7 @@ def _whole(spark: SparkSession, run: RunDirectory, frames: Frames, keep: Keep) -
     return Survey(frames, facts, scope)
 
 
-def _screened(spark: SparkSession, run: RunDirectory, frames: Frames, log: DataFrame, keep: Keep) -> Survey:
+def _screened(spark: SparkSession, run: RunDirectory, frames: Frames, log: DataFrame) -> Survey:
     """The screen first; then the rows of suspect identities, and of suspect offsets, each as whole blocks."""
     identities = keep(screen.suspect_identities(frames.produced, frames.consumed, log))
     runs = keep(screen.log_runs(log))
@@ -110,37 +100,42 @@ def _screened(spark: SparkSession, run: RunDirectory, frames: Frames, log: DataF
     if suspects[1]:
         evidence.require_unique_identities(run, frames)
     ends = evidence.ends(spark, facts, final_log=True)
-    keys = identities.select("key")
+    suspect_blocks = screen.suspect_log_blocks(order, runs).union(screen.suspect_read_blocks(reads))
+    blocks = keep(suspect_blocks.select(*BLOCK, screen.block_key().alias("near")).distinct())
+    many = max(suspects[0], blocks.count()) > MOST_BROADCAST
+    keys = identities.select("key", F.lit(True).alias("suspect"))
 
-    def of_suspects(table: DataFrame) -> DataFrame:
-        if suspects[0] > MOST_BROADCAST:
-            return table
+    def picked(table: DataFrame) -> DataFrame:
+        """The rows of suspect identities (`suspect`) or of suspect blocks (`near`), found in one pass."""
         keyed = table.withColumn("key", screen.identity_key())
-        return keyed.join(F.broadcast(keys), "key", "left_semi").drop("key")
+        if many:
+            return keyed.withColumn("suspect", F.lit(True)).withColumn("near", F.lit(True))
+        keyed = keyed.withColumn("lane_key", screen.lane_key()).withColumn("block", screen.offset_block())
+        keyed = keyed.withColumn("near_key", screen.block_key())
+        near = F.broadcast(blocks.select(F.col("near").alias("near_key"), F.lit(True).alias("near")))
+        joined = keyed.join(F.broadcast(keys), "key", "left").join(near, "near_key", "left")
+        return joined.where(F.col("suspect").isNotNull() | F.col("near").isNotNull()).drop("lane_key", "block")
 
-    consumed, stored_rows = of_suspects(frames.consumed), of_suspects(log)
-    seen = keep(history.sightings(of_suspects(frames.produced), consumed, stored_rows, ends))
-    loose = history.places_shown(seen.where(~F.col("in_log"))).select(
-        screen.lane_key().alias("lane_key"), "partition", screen.offset_block().alias("block")
-    )
-    suspect_blocks = screen.suspect_log_blocks(order, runs).union(screen.suspect_read_blocks(reads)).union(loose)
-    blocks = keep(suspect_blocks.select(*BLOCK).distinct())
-    many = blocks.count() > MOST_BROADCAST
-
-    def of_blocks(table: DataFrame) -> DataFrame:
-        keyed = table.withColumn("lane_key", screen.lane_key()).withColumn("block", screen.offset_block())
-        chosen = blocks if many else F.broadcast(blocks)
-        return keyed.join(chosen, list(BLOCK), "left_semi").drop("lane_key", "block")
-
-    unknown = history.phantoms(seen)
-    near_log, near_reads = keep(of_blocks(log)), keep(of_blocks(frames.consumed))
+    sent = frames.produced
+    if not many:
+        sent = sent.withColumn("key", screen.identity_key()).join(F.broadcast(keys), "key", "left_semi")
+    some_log, some_reads = keep(picked(log)), keep(picked(frames.consumed))
+    seen = keep(history.sightings(sent, some_reads.where("suspect"), some_log.where("suspect"), ends))
+    loose = keep(history.places_shown(seen.where(~F.col("in_log"))).select(*POSITION).distinct())
+    near_log, near_reads = some_log.where("near"), some_reads.where("near")
+    unknown = keep(history.phantoms(seen))
     near_stored = history.genuine(near_log, unknown).select(*POSITION, "producer_id", "seq")
+    shown = history.places_shown(seen).union(near_stored)
+    if not many and not loose.isEmpty():
+        # Only a place outside the log can be a second one for what the log holds there.
+        holders = keep(log.join(F.broadcast(loose), list(POSITION), "left_semi"))
+        shown = shown.union(history.genuine(holders, unknown).select(*POSITION, "producer_id", "seq"))
+    evidence.tune(spark, some_log.count() + some_reads.count())
     clean_runs = runs.join(F.broadcast(blocks), list(BLOCK), "left_anti").join(F.broadcast(lanes), "lane_key")
     scope = Scope(
         seen=seen,
         records=keep(history.records(seen)),
-        undecodable=history.undecodable(consumed, stored_rows),
-        shown=history.places_shown(seen).union(near_stored),
+        shown=shown,
         stored=history.places_in_log(seen).union(near_stored),
         held=near_stored,
         polls=history.genuine(near_reads, unknown),

@@ -78,7 +78,8 @@ def spark_session(
 def _local_settings(master: str) -> dict[str, str]:
     if not master.startswith("local"):
         return {}
-    options = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    log = Path(__file__).with_name("log4j2.properties").as_uri()
+    options = f"-Dlog4j2.configurationFile={log} -XX:+UseParallelGC"
     return {
         "spark.driver.memory": DEFAULT_DRIVER_MEMORY,
         "spark.driver.host": "127.0.0.1",
