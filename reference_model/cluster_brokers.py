@@ -164,6 +164,16 @@ def checkpoint_high_watermark(state: ClusterState, config: ClusterConfig) -> Ite
                 yield sentence, state.with_replica(written)
 
 
+def checkpoint_meanwhile(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """What a checkpoint may say once the cluster has settled: any high watermark on the way to the present one."""
+    for replica in state.replicas:
+        written = replica.checkpointed_high_watermark
+        if replica.runs and replica.role in (LEADER, FOLLOWER) and written != replica.high_watermark:
+            following = written + 1 if written < replica.high_watermark else replica.high_watermark
+            after = state.with_replica(replica._replace(checkpointed_high_watermark=following))
+            yield f"Broker {replica.broker} checkpoints a high watermark of {following}.", after
+
+
 def send(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
     """A producer sends, or sends again, its first unanswered record to a broker that leads; urgent.
 

@@ -15,7 +15,7 @@ from typing import Any
 from kafka_chaos.reference_model.cluster_brokers import (
     Outcome,
     answer,
-    checkpoint_high_watermark,
+    checkpoint_meanwhile,
     end_parked_fetch,
     fetch,
     send,
@@ -46,7 +46,7 @@ URGENT: tuple[Internal, ...] = (
     send,
     answer,
 )
-OPTIONAL: tuple[Internal, ...] = (end_parked_fetch, checkpoint_high_watermark)
+OPTIONAL: tuple[Internal, ...] = (end_parked_fetch,)
 MAX_STATES = 200_000
 
 
@@ -100,10 +100,13 @@ class ClusterModel:
     def settle(self, states: Iterable[ClusterState]) -> frozenset[ClusterState]:
         """Every settled state that internal actions lead to, with the shortest story to each in `stories`.
 
-        Raises `ScopeNotExhausted` beyond `MAX_STATES` states.
+        Raises `ScopeNotExhausted` beyond `MAX_STATES` states. Checkpoints are added at the end, since nothing
+        that happens between two steps depends on them.
         """
         self.stories = dict.fromkeys(states, ())
-        frontier = list(self.stories)
+        return frozenset(self._closure(self._run_until_settled(list(self.stories))))
+
+    def _run_until_settled(self, frontier: list[ClusterState]) -> list[ClusterState]:
         settled = []
         while frontier:
             reached = []
@@ -120,7 +123,22 @@ class ClusterModel:
             if len(self.stories) > MAX_STATES:
                 raise ScopeNotExhausted(f"more than {MAX_STATES} states between two steps")
             frontier = reached
-        return frozenset(settled)
+        return settled
+
+    def _closure(self, settled: list[ClusterState]) -> set[ClusterState]:
+        """The settled states with every checkpoint that may have been written on the way."""
+        closure = set(settled)
+        frontier = settled
+        while frontier:
+            reached = []
+            for state in frontier:
+                for _, after in checkpoint_meanwhile(state, self.config):
+                    if after not in closure:
+                        closure.add(after)
+                        self.stories.setdefault(after, self.stories[state])
+                        reached.append(after)
+            frontier = reached
+        return closure
 
     def _internal(self, state: ClusterState) -> Iterator[tuple[str | None, ClusterState]]:
         """Each internal action's outcome; without a sentence if it is optional."""

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from kafka_chaos.reference_model.cluster_brokers import checkpoint_high_watermark, end_parked_fetch
 from kafka_chaos.reference_model.cluster_environment import ACTIONS, ActionError
-from kafka_chaos.reference_model.cluster_model import OPTIONAL, URGENT, Internal, Step
+from kafka_chaos.reference_model.cluster_model import URGENT, Internal, Step
 from kafka_chaos.reference_model.cluster_state import LEADER, ClusterConfig, ClusterState, Replica
 from kafka_chaos.reference_model.search import Search, breadth_first
 
+OPTIONAL: tuple[Internal, ...] = (end_parked_fetch, checkpoint_high_watermark)
 Progress = tuple[ClusterState, tuple[int, ...]]
 """A state, and how many actions of each group have been taken."""
 ClusterInvariant = Callable[[ClusterState, ClusterConfig], bool]

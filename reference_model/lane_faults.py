@@ -28,6 +28,7 @@ from kafka_chaos.reference_model.lane_state import (
     Replica,
     follow_leader,
     replace_at,
+    with_replicas,
 )
 
 Fault = Callable[[LaneState, Lane, int], Iterator[Step]]
@@ -115,9 +116,9 @@ def fail_broker(state: LaneState, lane: Lane, broker: int, kept: int) -> LaneSta
     in_isr = leave_isr(state.replicas, broker)
     role = DOWN if lane.unclean_leader_election else FOLLOWER
     failed = Replica(role, in_isr, replica.log[:kept], replica.pending, 0, 0, 0, SHORT)
-    return observe(state._replace(replicas=follow_leader(replace_at(state.replicas, broker, failed))))
+    return observe(with_replicas(state, follow_leader(replace_at(state.replicas, broker, failed))))
 
 
 def _with_role(state: LaneState, broker: int, role: int) -> LaneState:
     replica = state.replicas[broker]._replace(role=role)
-    return state._replace(replicas=replace_at(state.replicas, broker, replica))
+    return with_replicas(state, replace_at(state.replicas, broker, replica))

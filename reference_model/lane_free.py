@@ -12,8 +12,9 @@ acknowledgements in its upper bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
+from kafka_chaos.reference_model.anomalies import Anomaly
 from kafka_chaos.reference_model.lane import Lane
 from kafka_chaos.reference_model.lane_anomalies import Ending, diverged, pairs
 from kafka_chaos.reference_model.lane_faults import strike
@@ -44,6 +45,7 @@ from kafka_chaos.reference_model.lane_state import (
     attempts,
     entry,
     entry_record,
+    high_watermark,
     leader_index,
     read_bit,
     replace_at,
@@ -55,8 +57,24 @@ ACKNOWLEDGED = 16
 READ = (1 << ACKNOWLEDGED) - 1
 
 
+def kept_observations(lane: Lane, open_questions: Set[Anomaly]) -> int:
+    """The bits of `LaneState.reads` that an answer to one of the questions may depend on."""
+    keep = 0
+    told_apart = lane.acks == "1" or lane.min_insync_replicas > 1
+    if open_questions & {Anomaly.LOST_WRITE, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET}:
+        keep |= ~READ if told_apart else READ
+    if open_questions & {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}:
+        keep |= READ
+    return keep
+
+
 def free_steps(state: LaneState, lane: Lane) -> Iterator[LaneState]:
     """Every next state; not yet `canonical`."""
+    for after in _next_states(state, lane):
+        yield _acknowledge(after, lane)
+
+
+def _next_states(state: LaneState, lane: Lane) -> Iterator[LaneState]:
     yield from _append_anything(state, lane)
     for step in _of_the_brokers(state, lane):
         yield step[1]
@@ -65,12 +83,31 @@ def free_steps(state: LaneState, lane: Lane) -> Iterator[LaneState]:
         yield struck if frozen is None else depose(struck, lane, frozen)
 
 
+def _acknowledge(state: LaneState, lane: Lane) -> LaneState:
+    """Note what a leader with enough replicas in sync may acknowledge by now.
+
+    With a minimum of one that is all that consumers may read, and needs no note of its own.
+    """
+    if lane.acks != "all" or lane.min_insync_replicas == 1:
+        return state
+    leader = leader_index(state.replicas)
+    if leader < 0 or too_few_in_sync(state, lane, state.replicas[leader]):
+        return state
+    reads = state.reads
+    log = state.replicas[leader].log
+    for offset in range(high_watermark(state.replicas)):
+        reads |= read_bit(entry_record(log[offset]), offset) << ACKNOWLEDGED
+    return state if reads == state.reads else state._replace(reads=reads)
+
+
 def _of_the_brokers(state: LaneState, lane: Lane) -> Iterator[Step]:
-    yield from fetch(state)
-    yield from shrink_isr(state)
-    yield from expand_isr(state)
-    yield from elect(state, lane)
-    yield from learn(state)
+    if leader_index(state.replicas) >= 0:
+        yield from fetch(state)
+        yield from shrink_isr(state)
+        yield from expand_isr(state)
+        yield from learn(state)
+    else:
+        yield from elect(state, lane)
     yield from restart(state)
 
 
@@ -125,7 +162,7 @@ def free_ending(state: LaneState, lane: Lane) -> Ending | None:
     read = pairs(state.reads & READ)
     if lane.acks == "0":
         acknowledged = [(index, NOWHERE) for index in range(len(state.records))]
-    elif lane.acks == "1":
+    elif lane.acks == "1" or lane.min_insync_replicas > 1:
         acknowledged = pairs(state.reads >> ACKNOWLEDGED)
     else:
         acknowledged = read

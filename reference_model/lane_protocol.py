@@ -41,6 +41,7 @@ from kafka_chaos.reference_model.lane_state import (
     read_bit,
     replace_at,
     replace_record,
+    with_replicas,
 )
 
 
@@ -132,7 +133,7 @@ def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
                     if awaited
                     else replica._replace(abandoned=replica.abandoned & ~bit)
                 )
-                read = state._replace(replicas=replace_at(state.replicas, broker, emptied))
+                read = with_replicas(state, replace_at(state.replicas, broker, emptied))
                 for action, after in _deliver(read, lane, broker, index, awaited=awaited, again=True):
                     yield action._replace(from_socket=True), after
         if replica.abandoned & OUTDATED:
@@ -147,7 +148,7 @@ def append_outdated(state: LaneState, broker: int) -> Iterator[Step]:
     held = [value & 3 for value in replica.log]
     if 0 in held and 1 not in held and 3 not in held:
         log = (*replica.log, entry(1, replica.leader_epoch, 0))
-        state = state._replace(replicas=replace_at(state.replicas, broker, replica._replace(log=log)))
+        state = with_replicas(state, replace_at(state.replicas, broker, replica._replace(log=log)))
         yield Action("append", broker, 1, str(len(log) - 1), from_socket=True), observe(state)
     else:
         yield Action("out_of_order_sequence", broker, 1, from_socket=True), state

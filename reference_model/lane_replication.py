@@ -30,6 +30,8 @@ from kafka_chaos.reference_model.lane_state import (
     leader_index,
     replace_at,
     truncated,
+    with_log,
+    with_replicas,
 )
 
 
@@ -41,10 +43,10 @@ def fetch(state: LaneState) -> Iterator[Step]:
     leader_log = state.replicas[leader].log
     for broker, replica in enumerate(state.replicas):
         if replica.role == FOLLOWER and len(replica.log) < len(leader_log):
-            fetched = replica._replace(log=leader_log[: len(replica.log) + 1])
+            fetched = with_log(replica, leader_log[: len(replica.log) + 1])
             yield (
                 Action("fetch", broker, -1, str(len(replica.log))),
-                observe(state._replace(replicas=replace_at(state.replicas, broker, fetched))),
+                observe(with_replicas(state, replace_at(state.replicas, broker, fetched))),
             )
 
 
@@ -57,7 +59,7 @@ def shrink_isr(state: LaneState) -> Iterator[Step]:
         lags = len(replica.log) < len(state.replicas[leader].log)
         if replica.role == FOLLOWER and replica.in_isr and lags:
             replicas = replace_at(state.replicas, broker, replica._replace(in_isr=False))
-            yield Action("shrink_isr", broker), observe(state._replace(replicas=replicas))
+            yield Action("shrink_isr", broker), observe(with_replicas(state, replicas))
 
 
 def expand_isr(state: LaneState) -> Iterator[Step]:
@@ -71,7 +73,7 @@ def expand_isr(state: LaneState) -> Iterator[Step]:
     for broker, replica in enumerate(state.replicas):
         if replica.role == FOLLOWER and not replica.in_isr and len(replica.log) >= needed:
             replicas = replace_at(state.replicas, broker, replica._replace(in_isr=True))
-            yield Action("expand_isr", broker), observe(state._replace(replicas=replicas))
+            yield Action("expand_isr", broker), observe(with_replicas(state, replicas))
 
 
 def elect(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -135,7 +137,7 @@ def thaw(state: LaneState) -> Iterator[Step]:
     for broker, replica in enumerate(state.replicas):
         if replica.role == FROZEN_LEADER:
             replicas = follow_leader(replace_at(state.replicas, broker, replica._replace(role=LEADER)))
-            yield Action("thaw", broker), observe(state._replace(replicas=replicas))
+            yield Action("thaw", broker), observe(with_replicas(state, replicas))
 
 
 def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -153,7 +155,7 @@ def depose(state: LaneState, lane: Lane, broker: int) -> LaneState:
     size = isr_size(state.replicas)
     believed = SOLE if size == 1 else ENOUGH if size >= lane.min_insync_replicas else SHORT
     deposed = state.replicas[broker]._replace(role=ZOMBIE, in_isr=size == 1, believed_isr=believed)
-    return observe(state._replace(replicas=replace_at(state.replicas, broker, deposed)))
+    return observe(with_replicas(state, replace_at(state.replicas, broker, deposed)))
 
 
 def leave_isr(replicas: tuple[Replica, ...], broker: int) -> bool:

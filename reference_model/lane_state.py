@@ -181,6 +181,16 @@ def isr_size(replicas: tuple[Replica, ...]) -> int:
     return sum(replica.in_isr for replica in replicas)
 
 
+def with_replicas(state: LaneState, replicas: tuple[Replica, ...]) -> LaneState:
+    """The state with other replicas (as `_replace`, in a third of its time)."""
+    return LaneState(replicas, *state[1:])
+
+
+def with_log(replica: Replica, log: tuple[int, ...]) -> Replica:
+    """The replica with another log."""
+    return Replica(replica[0], replica[1], log, *replica[3:])
+
+
 def replace_at(replicas: tuple[Replica, ...], index: int, replica: Replica) -> tuple[Replica, ...]:
     """The replicas with one of them exchanged."""
     return (*replicas[:index], replica, *replicas[index + 1 :])

@@ -17,8 +17,8 @@ from typing import Any
 from kafka_chaos.reference_model.anomalies import Anomaly, Status
 from kafka_chaos.reference_model.courses import Course, CourseStep
 from kafka_chaos.reference_model.lane import Lane, LaneError
-from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER, OBSERVED, ending, is_resolved, shown
-from kafka_chaos.reference_model.lane_free import free_ending, free_steps
+from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER, ending, is_resolved, shown
+from kafka_chaos.reference_model.lane_free import free_ending, free_steps, kept_observations
 from kafka_chaos.reference_model.lane_state import (
     RECORDS,
     LaneState,
@@ -133,18 +133,21 @@ def _add_stories(lane: Lane, wanted: Set[Anomaly], stories: dict[Anomaly, tuple[
 def _outer_bound(lane: Lane, open_questions: Set[Anomaly]) -> tuple[set[Anomaly], int]:
     """Those of the open questions that the lane's outer bound can show, and the number of states reached.
 
-    Where no open question looks at acknowledgements and reads, states that differ only there count as one.
+    States that differ only in observations that no open question looks at count as one.
     """
     bound: set[Anomaly] = set()
-    keep_reads = bool(open_questions & OBSERVED)
+    keep = kept_observations(lane, open_questions)
 
     def visit(state: LaneState) -> bool:
-        bound.update(open_questions & shown(free_ending(state, lane)))
+        bound.update(shown(free_ending(state, lane), open_questions - bound))
         return bound == open_questions
 
     def successors(state: LaneState) -> list[LaneState]:
         reached = (canonical(after, lane) for after in free_steps(state, lane))
-        return list(reached) if keep_reads else [after._replace(reads=0) for after in reached]
+        return [
+            after if after.reads == after.reads & keep else after._replace(reads=after.reads & keep)
+            for after in reached
+        ]
 
     initial = canonical(initial_state(lane), lane)
     search = breadth_first(initial, successors, visit, max_states=MAX_STATES)
@@ -159,7 +162,7 @@ def _witnesses(lane: Lane, wanted: Set[Anomaly]) -> tuple[dict[Anomaly, LaneStat
     missing = set(wanted)
 
     def visit(state: LaneState) -> bool:
-        for anomaly in missing & shown(ending(state)):
+        for anomaly in shown(ending(state), missing):
             first[anomaly] = state
             missing.remove(anomaly)
         return not missing
