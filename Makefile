@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all lint setup clean stop-engine
+.PHONY: demo test test-unit test-all bench-verify lint setup clean stop-engine
 
 BIN := .venv/bin
 
@@ -16,6 +16,10 @@ test-unit: .venv/.installed
 test-all: setup
 	@docker/set-up browser
 	$(BIN)/python -m pytest
+
+# Verification of 10 million records beside DuckDB on the same files; the last line is the ratio as JSON.
+bench-verify: setup
+	$(BIN)/python benchmarks/verify_bench.py
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

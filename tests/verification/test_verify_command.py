@@ -1,0 +1,107 @@
+"""`kafka-chaos verify`: exit codes, what is printed, what is left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from run_dirs import Rows, prediction
+
+from kafka_chaos.verification.cli import verify_command
+
+
+def rows_of(count: int) -> Rows:
+    rows = Rows()
+    for seq in range(count):
+        rows.all(seq, seq)
+    return rows
+
+
+def test_importing_the_command_does_not_import_spark() -> None:
+    code = "import sys, kafka_chaos.verification.cli; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_bad_input_exits_64_and_names_the_file(tmp_path: Path) -> None:
+    run_dir = rows_of(3).write(tmp_path / "run")
+    (run_dir / "lanes.json").write_text("{")
+    result = CliRunner().invoke(verify_command, [str(run_dir)])
+    assert result.exit_code == 64
+    assert "lanes.json: not valid JSON" in result.output
+    assert not (run_dir / "verdict.json").exists()
+
+
+@pytest.mark.spark
+def test_several_directories_and_the_worst_exit_code(tmp_path: Path, spark: Any) -> None:
+    conforming = rows_of(20).write(tmp_path / "conforming")
+    lossy = rows_of(20)
+    lossy.send(20, 20).send(21, None, "info").store(20, 21).read(20, 21)
+    violating = lossy.write(tmp_path / "violating")
+    lossy.prediction = prediction(["a"], lost_write="permitted", inconsistent_offset="permitted")
+    permitted = lossy.write(tmp_path / "permitted")
+    unread = rows_of(20)
+    unread.consumed.pop()
+    unknown = unread.write(tmp_path / "unknown")
+
+    def exit_code(*folders: Path) -> int:
+        return CliRunner().invoke(verify_command, ["--quiet", *map(str, folders)]).exit_code
+
+    assert exit_code(conforming, permitted) == 0
+    assert exit_code(conforming, unknown) == 2
+    assert exit_code(unknown, violating, conforming) == 1
+
+    result = CliRunner().invoke(verify_command, ["--json", str(violating)])
+    answer = json.loads(result.stdout)
+    written = json.loads((violating / "verdict.json").read_text())
+    assert answer == {"run_dir": str(violating), **written}
+    assert written["lanes"][0]["anomalies"]["lost_write"] == {
+        "count": 1,
+        "status": "forbidden",
+        "examples": [{"partition": 0, "offset": 20, "producer_id": 0, "seq": 20}],
+    }
+    findings = pq.read_table(violating / "findings").to_pylist()
+    assert {row["anomaly"] for row in findings} == {"lost_write", "inconsistent_offset"}
+    assert sorted(path.name for path in violating.iterdir() if path.name.startswith(".")) == []
+
+
+@pytest.mark.spark
+def test_the_table_tells_what_was_found_and_why(tmp_path: Path, spark: Any) -> None:
+    lossy = rows_of(20)
+    lossy.send(20, 20)
+    result = CliRunner().invoke(verify_command, [str(lossy.write(tmp_path / "run"))])
+    assert result.exit_code == 1
+    assert "lost_write 1 (forbidden)" in result.output
+    assert "a: lost_write is forbidden and was found: 1" in result.output
+
+
+@pytest.mark.spark
+def test_a_loss_is_traced_to_the_leader_epoch_that_took_its_offset(tmp_path: Path, spark: Any) -> None:
+    rows = rows_of(20)
+    rows.send(20, 20).send(21, 21)
+    rows.send(22, 20).store(20, 22).read(20, 22)
+    entry = {"high_watermark": 21, "log_end_offset": 21, "recovery_point": 0, "leader_epochs": [[0, 0], [3, 20]]}
+    rows.checkpoints = {"brokers": {"1": {"a/0": entry}}}
+    run_dir = rows.write(tmp_path / "run")
+    CliRunner().invoke(verify_command, ["--quiet", str(run_dir)])
+    lost = [row for row in pq.read_table(run_dir / "findings").to_pylist() if row["anomaly"] == "lost_write"]
+    assert sorted(row["cause"] for row in lost) == [
+        "offset 20 is of leader epoch 3, which began at 20",
+        "offset 21 is of leader epoch 3, which began at 20",
+    ]
+
+
+@pytest.mark.spark
+def test_a_lower_high_watermark_within_an_epoch_is_found(tmp_path: Path, spark: Any) -> None:
+    rows = rows_of(3)
+    for epoch, mark in ((0, 5), (0, 7), (0, 6), (1, 3), (1, 4)):
+        rows.event("high_watermark", lane="a", partition=0, broker=1, leader_epoch=epoch, high_watermark=mark)
+    run_dir = rows.write(tmp_path / "run")
+    assert CliRunner().invoke(verify_command, ["--quiet", str(run_dir)]).exit_code == 1
+    found = json.loads((run_dir / "verdict.json").read_text())["lanes"][0]["anomalies"]
+    assert found["high_watermark_regression"]["count"] == 1
