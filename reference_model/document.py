@@ -42,9 +42,7 @@ LANES: dict[str, Lane] = {
     "acks=all, min ISR 2": Lane(lane="a2", acks="all", min_insync_replicas=2),
     "acks=all, min ISR 2, idempotent": Lane(lane="ai", min_insync_replicas=2, idempotence=True),
     "acks=all, min ISR 2, unclean election": Lane(lane="au", min_insync_replicas=2, unclean_leader_election=True),
-    "acks=all, min ISR 2, idempotent, unclean election": Lane(
-        lane="aiu", min_insync_replicas=2, idempotence=True, unclean_leader_election=True
-    ),
+    "acks=all, idempotent, unclean election": Lane(lane="aiu", idempotence=True, unclean_leader_election=True),
 }
 
 FAULT_SETS: tuple[tuple[str, ...], ...] = (
@@ -70,9 +68,10 @@ STORIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("acks=1", "lost_write", ("pause",)),
     ("acks=1", "offset_mismatch", ("pause",)),
     ("acks=all, min ISR 2", "duplicate", ()),
+    ("acks=all, min ISR 2", "reordered", ()),
     ("acks=all, min ISR 2", "lost_write", ("power-loss",)),
     ("acks=all, min ISR 2, unclean election", "truncated_read", ("kill",)),
-    ("acks=all, min ISR 2, idempotent, unclean election", "duplicate", ("kill", "kill")),
+    ("acks=all, idempotent, unclean election", "duplicate", ("kill", "kill")),
 )
 
 MODULES: tuple[ModuleType, ...] = (

@@ -5,9 +5,10 @@ documentation ("Replication", producer and topic configurations), KIP-101, KIP-2
 fencing by leader epoch), KIP-98 and KIP-360 (idempotence), KIP-679 (defaults).
 
 Left out here: when a LeaderAndIsr request arrives (a live broker hears of an election at once; a zombie is the
-one that does not), the delay of the high watermark (a leader knows it as soon as it holds), preferred leader
-election and reassignment (a clean move of the leader, as in a controlled shutdown), transactions, compaction
-and retention. `explore` looks into the first two in full.
+one that does not) and the delay of the high watermark (a leader knows it as soon as it holds), both of which
+`explore` looks into in full; preferred leader election and reassignment (with `auto.leader.rebalance.enable`, a
+lane may see one more clean move of its leader per fault: ask with a `stop` more); transactions, compaction and
+retention.
 """
 
 from __future__ import annotations

@@ -51,13 +51,14 @@ def fetch(state: LaneState) -> Iterator[Step]:
 
 
 def shrink_isr(state: LaneState) -> Iterator[Step]:
-    """The leader drops a follower that has not caught up for `replica.lag.time.max.ms` from the ISR."""
-    leader = leader_index(state.replicas)
-    if leader < 0:
+    """The leader drops a follower that has not caught up for `replica.lag.time.max.ms` from the ISR.
+
+    It may hold all of this producer's records and lag behind another's, which the state does not show.
+    """
+    if leader_index(state.replicas) < 0:
         return
     for broker, replica in enumerate(state.replicas):
-        lags = len(replica.log) < len(state.replicas[leader].log)
-        if replica.role == FOLLOWER and replica.in_isr and lags:
+        if replica.role == FOLLOWER and replica.in_isr:
             replicas = replace_at(state.replicas, broker, replica._replace(in_isr=False))
             yield Action("shrink_isr", broker), observe(with_replicas(state, replicas))
 

@@ -90,7 +90,7 @@ def test_acks_0_is_never_retried_and_so_never_duplicated() -> None:
 
 
 def test_a_slow_follower_alone_duplicates_with_acks_all_but_not_with_acks_1() -> None:
-    assert shown(predict(lane("all", min_insync_replicas=2))) == {Anomaly.DUPLICATE}
+    assert shown(predict(lane("all"))) == {Anomaly.DUPLICATE}
     assert shown(predict(lane("1"))) == set()
     assert shown(predict(lane("all", idempotence=True, min_insync_replicas=2))) == set()
 
@@ -99,6 +99,12 @@ def test_a_slow_follower_alone_duplicates_with_acks_all_but_not_with_acks_1() ->
 def test_idempotence_keeps_order_and_copies(faults: tuple[str, ...]) -> None:
     prediction = predict(lane("all", *faults, idempotence=True, min_insync_replicas=2))
     assert shown(prediction) == set()
+
+
+def test_a_refused_record_may_be_overtaken_without_any_fault() -> None:
+    asked = lane("all", min_insync_replicas=2)
+    assert shown(predict(asked)) == {Anomaly.DUPLICATE, Anomaly.REORDERED}
+    assert shown(predict(replace(asked, max_in_flight=1))) == {Anomaly.DUPLICATE}
 
 
 def test_reordering_needs_more_than_one_request_in_flight_under_a_kill() -> None:

@@ -1,0 +1,41 @@
+"""docs/model.md is what the model says today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.reference_model import document
+from kafka_chaos.reference_model.explore import explore
+from kafka_chaos.reference_model.protocols import PROTOCOLS
+
+WRITTEN = Path(__file__).parents[2] / "docs" / "model.md"
+
+
+def written() -> str:
+    return WRITTEN.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "section", [document.introduction, document.course, document.omissions], ids=lambda section: section.__name__
+)
+def test_a_section_is_up_to_date(section: object) -> None:
+    assert "\n".join(section()) in written()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("faults", [(), ("kill",), ("power-loss",)], ids=str)
+def test_a_table_of_predictions_is_up_to_date(faults: tuple[str, ...]) -> None:
+    assert "\n".join(document.prediction_table(faults)) in written()
+
+
+@pytest.mark.parametrize("protocol", ["truncate-to-high-watermark", "kip101"])
+def test_the_first_breach_is_told_as_it_is_found(protocol: str) -> None:
+    found = explore(PROTOCOLS[protocol], document.SCOPE, until=frozenset({"followers_agree"}))
+    trace = found.invariants["followers_agree"][1]
+    assert "\n".join(f"{number}. {sentence}" for number, sentence in enumerate(trace, 1)) in written()
+
+
+@pytest.mark.slow
+def test_the_whole_document_is_up_to_date() -> None:
+    assert document.document() == written()
