@@ -88,7 +88,10 @@ def _whole(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:
 
 
 def _screened(spark: SparkSession, run: RunDirectory, frames: Frames, log: DataFrame) -> Survey:
-    """The screen first; then the rows of suspect identities, and of suspect offsets, each as whole blocks."""
+    """The screen first; then the rows of suspect identities, and of suspect offsets, each as whole blocks.
+
+    Whole tables are gone through with compiled code, what was picked from them with settings for its own size.
+    """
     identities = keep(screen.suspect_identities(frames.produced, frames.consumed, log))
     runs = keep(screen.log_runs(log))
     order = keep(screen.log_order(log))
@@ -105,6 +108,11 @@ def _screened(spark: SparkSession, run: RunDirectory, frames: Frames, log: DataF
     many = max(suspects[0], blocks.count()) > MOST_BROADCAST
     keys = identities.select("key", F.lit(True).alias("suspect"))
 
+    def picked_sent(table: DataFrame) -> DataFrame:
+        if many:
+            return table
+        return keep(table.withColumn("key", screen.identity_key()).join(F.broadcast(keys), "key", "left_semi"))
+
     def picked(table: DataFrame) -> DataFrame:
         """The rows of suspect identities (`suspect`) or of suspect blocks (`near`), found in one pass."""
         keyed = table.withColumn("key", screen.identity_key())
@@ -116,11 +124,10 @@ def _screened(spark: SparkSession, run: RunDirectory, frames: Frames, log: DataF
         joined = keyed.join(F.broadcast(keys), "key", "left").join(near, "near_key", "left")
         return joined.where(F.col("suspect").isNotNull() | F.col("near").isNotNull()).drop("lane_key", "block")
 
-    sent = frames.produced
-    if not many:
-        sent = sent.withColumn("key", screen.identity_key()).join(F.broadcast(keys), "key", "left_semi")
-    some_log, some_reads = keep(picked(log)), keep(picked(frames.consumed))
-    seen = keep(history.sightings(sent, some_reads.where("suspect"), some_log.where("suspect"), ends))
+    some_sent, some_log, some_reads = picked_sent(frames.produced), keep(picked(log)), keep(picked(frames.consumed))
+    few = some_sent.count() + some_log.count() + some_reads.count()
+    evidence.tune(spark, few)
+    seen = keep(history.sightings(some_sent, some_reads.where("suspect"), some_log.where("suspect"), ends))
     loose = keep(history.places_shown(seen.where(~F.col("in_log"))).select(*POSITION).distinct())
     near_log, near_reads = some_log.where("near"), some_reads.where("near")
     unknown = keep(history.phantoms(seen))
@@ -128,9 +135,10 @@ def _screened(spark: SparkSession, run: RunDirectory, frames: Frames, log: DataF
     shown = history.places_shown(seen).union(near_stored)
     if not many and not loose.isEmpty():
         # Only a place outside the log can be a second one for what the log holds there.
+        evidence.tune(spark, sum(run.rows.values()))
         holders = keep(log.join(F.broadcast(loose), list(POSITION), "left_semi"))
+        evidence.tune(spark, few)
         shown = shown.union(history.genuine(holders, unknown).select(*POSITION, "producer_id", "seq"))
-    evidence.tune(spark, some_log.count() + some_reads.count())
     clean_runs = runs.join(F.broadcast(blocks), list(BLOCK), "left_anti").join(F.broadcast(lanes), "lane_key")
     scope = Scope(
         seen=seen,

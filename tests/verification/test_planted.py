@@ -42,7 +42,7 @@ def fresh_seq(history: LaneHistory) -> int:
 def append(history: LaneHistory, offset: int, seq: int) -> None:
     assert history.log is not None
     history.log.append(Stored(0, offset, 0, seq))
-    history.consumed.append(Read("c", 0, offset, 0, seq, 1_000_000 + len(history.consumed)))
+    history.consumed.append(Read(f"tail-{offset}", 0, offset, 0, seq, 1_000_000 + offset))
 
 
 def lost_write(history: LaneHistory, at: int) -> Case:
@@ -100,6 +100,7 @@ def reordered(history: LaneHistory, at: int) -> Case:
 
 
 def unseen(history: LaneHistory, at: int) -> Case:
+    at = min(at, RECORDS - 2)  # the end itself, unread, would be an end that nobody reached
     # The reading ends before the record and goes on behind it under another name: nobody stepped over it.
     history.consumed = [
         row._replace(consumer=f"{row.consumer}-{at}") if row.offset > at and row.consumer == "c" else row
