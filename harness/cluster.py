@@ -145,12 +145,14 @@ class Cluster:
         logging.getLogger("testcontainers").setLevel(logging.WARNING)
         labels = run_labels(self.run_id, keep=self.keep)
         network = create_network(client, f"kafka-chaos-{self.run_id}", labels)
-        addresses = node_addresses(network, self.spec.zookeepers + self.spec.brokers)
-        build = _NodeBuilder(self.spec, self.run_id, image, str(network.name), labels)
+        names = [properties.zookeeper_name(number + 1) for number in range(self.spec.zookeepers)]
+        names += [properties.broker_name(number + 1) for number in range(self.spec.brokers)]
+        addresses = dict(zip(names, node_addresses(network, len(names)), strict=True))
+        build = _NodeBuilder(self.spec, self.run_id, image, str(network.name), labels, addresses)
         for number in range(1, self.spec.zookeepers + 1):
-            self.zookeepers[number] = build.zookeeper(number, addresses.pop(0))
+            self.zookeepers[number] = build.zookeeper(number)
         for broker, port in enumerate(free_ports(self.spec.brokers), start=1):
-            self.brokers[broker] = build.broker(broker, addresses.pop(0), port)
+            self.brokers[broker] = build.broker(broker, port)
         self._start_nodes()
 
     def _await_known(self, broker: int) -> None:
@@ -163,11 +165,20 @@ class Cluster:
         with ThreadPoolExecutor(max_workers=len(self.nodes)) as threads:
             try:
                 zookeepers = [threads.submit(node.create_and_start) for node in self.zookeepers.values()]
-                for future in zookeepers:
-                    future.result()
+                # A broker that finds nobody to connect to asks again only a second later: ZooKeeper gets a head start.
+                wait_until(
+                    lambda: (
+                        all(node.exists() for node in self.zookeepers.values()) or any(z.done() for z in zookeepers)
+                    ),
+                    "ZooKeeper's containers to be created",
+                    timeout=60,
+                    interval=0.01,
+                )
                 for group in (first, rest):
                     for future in [threads.submit(_start_and_await, node) for node in group]:
                         future.result()
+                for future in zookeepers:
+                    future.result()
                 for future in [threads.submit(self._await_known, broker) for broker in self.brokers]:
                     future.result()
             except BaseException:
@@ -189,20 +200,21 @@ class _NodeBuilder:
     image: str
     network: str
     labels: dict[str, str]
+    addresses: dict[str, str]
 
     @property
     def zookeeper_names(self) -> list[str]:
         return [properties.zookeeper_name(number) for number in range(1, self.spec.zookeepers + 1)]
 
-    def zookeeper(self, number: int, address: str) -> Node:
+    def zookeeper(self, number: int) -> Node:
         name = properties.zookeeper_name(number)
         text = properties.zookeeper_properties(zookeepers=self.zookeeper_names)
-        container = self._container(name, "zookeeper", address, ZOOKEEPER_OPTIONS, text)
+        container = self._container(name, "zookeeper", ZOOKEEPER_OPTIONS, text)
         container.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
         started = "LEADER ELECTION TOOK" if self.spec.zookeepers > 1 else "PrepRequestProcessor"
-        return Node(name, "zookeeper", number, address, None, started, container)
+        return Node(name, "zookeeper", number, self.addresses[name], None, started, container)
 
-    def broker(self, broker: int, address: str, host_port: int) -> Node:
+    def broker(self, broker: int, host_port: int) -> Node:
         name = properties.broker_name(broker)
         text = properties.broker_properties(
             broker,
@@ -212,24 +224,26 @@ class _NodeBuilder:
             configs={**self.spec.broker_configs, **self.spec.configs_of.get(broker, {})},
         )
         # Partitions are rules inside the broker's own network namespace.
-        container = self._container(name, "broker", address, BROKER_OPTIONS, text, cap_add=["NET_ADMIN"])
+        container = self._container(name, "broker", BROKER_OPTIONS, text, cap_add=["NET_ADMIN"])
         container.ports[f"{properties.CLIENT_PORT}/tcp"] = ("127.0.0.1", host_port)  # type: ignore[assignment]
-        return Node(name, "broker", broker, address, host_port, "started (KafkaServer)", container)
+        return Node(name, "broker", broker, self.addresses[name], host_port, "started (KafkaServer)", container)
 
     def _container(
-        self, name: str, role: str, address: str, jvm_options: Sequence[str], text: str, **options: object
+        self, name: str, role: str, jvm_options: Sequence[str], text: str, **options: object
     ) -> DockerContainer:
         from docker.types import EndpointConfig
         from testcontainers.core.container import DockerContainer
 
         api_version = docker_client().api._version
-        endpoint = EndpointConfig(version=api_version, aliases=[name], ipv4_address=address)
+        endpoint = EndpointConfig(version=api_version, aliases=[name], ipv4_address=self.addresses[name])
         container = DockerContainer(self.image, name=f"kafka-chaos-{self.run_id}-{name}")
         container.with_command(["/opt/kafka/bin/start-server", role, *jvm_options])
         container.with_copy_into_container(text.encode(), properties.PROPERTIES_FILE)
         container.with_kwargs(
             hostname=name,
             labels={**self.labels, ROLE: name},
+            # Docker's own names vanish with their container; names in real networks stay.
+            extra_hosts=self.addresses,
             network=self.network,
             networking_config={self.network: endpoint},
             **options,
