@@ -22,6 +22,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 _ELSEWHERE = {
     "verify": ("kafka_chaos.harness.verify_command", "verify_command"),
     "predict": ("kafka_chaos.reference_model.cli", "predict_command"),
+    "explore": ("kafka_chaos.reference_model.cli", "explore_command"),
 }
 """Commands that stand with the package that they speak of."""
 
