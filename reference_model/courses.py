@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from kafka_chaos.reference_model.lane import Lane, LaneError
+from kafka_chaos.reference_model.lane_effects import Action, Step
 from kafka_chaos.reference_model.lane_faults import fail_broker
-from kafka_chaos.reference_model.lane_protocol import Action, Step
 from kafka_chaos.reference_model.lane_replication import elect, expire, restart, thaw
 from kafka_chaos.reference_model.lane_state import (
     DOWN,

@@ -18,6 +18,7 @@ from kafka_chaos.reference_model import (
     core,
     lane_faults,
     lane_free,
+    lane_idempotence,
     lane_protocol,
     lane_replication,
 )
@@ -79,6 +80,7 @@ MODULES: tuple[ModuleType, ...] = (
     cluster_brokers,
     cluster_controller,
     cluster_cleaning,
+    lane_idempotence,
     lane_protocol,
     lane_replication,
     lane_faults,

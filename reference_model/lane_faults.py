@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.reference_model.lane_protocol import Action, Step, drop_connections, observe
+from kafka_chaos.reference_model.lane_effects import Action, Step, drop_connections, observe
 from kafka_chaos.reference_model.lane_replication import depose, lead, leave_isr
 from kafka_chaos.reference_model.lane_state import (
     DOWN,

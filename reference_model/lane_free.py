@@ -17,14 +17,9 @@ from collections.abc import Iterator, Set
 from kafka_chaos.reference_model.anomalies import Anomaly
 from kafka_chaos.reference_model.lane import Lane
 from kafka_chaos.reference_model.lane_anomalies import Ending, diverged, pairs
+from kafka_chaos.reference_model.lane_effects import Step, observe, too_few_in_sync
 from kafka_chaos.reference_model.lane_faults import strike
-from kafka_chaos.reference_model.lane_protocol import (
-    Step,
-    append_outdated,
-    check_sequence,
-    observe,
-    too_few_in_sync,
-)
+from kafka_chaos.reference_model.lane_idempotence import append_outdated, check_sequence
 from kafka_chaos.reference_model.lane_replication import (
     depose,
     elect,

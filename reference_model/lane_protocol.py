@@ -14,9 +14,10 @@ retention.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.reference_model.lane_effects import Action, Step, drop_connections, in_doubt, observe, too_few_in_sync
+from kafka_chaos.reference_model.lane_idempotence import append_outdated, check_sequence
 from kafka_chaos.reference_model.lane_state import (
     DOWN,
     FOLLOWER,
@@ -29,7 +30,6 @@ from kafka_chaos.reference_model.lane_state import (
     OK,
     OUTDATED,
     RETRY,
-    SHORT,
     SOLE,
     WAITING,
     ZOMBIE,
@@ -38,47 +38,10 @@ from kafka_chaos.reference_model.lane_state import (
     Replica,
     entry,
     high_watermark,
-    isr_size,
-    read_bit,
     replace_at,
     replace_record,
     with_replicas,
 )
-
-
-class Action(NamedTuple):
-    """One step: its name, the broker (index into the state's replicas) and the record it concerns, if any."""
-
-    name: str
-    broker: int = -1
-    record: int = -1
-    detail: str = ""
-    from_socket: bool = False
-
-
-Step = tuple[Action, LaneState]
-
-
-def observe(state: LaneState) -> LaneState:
-    """Let consumers read all that any broker shows them: below the high watermark of whoever takes itself for
-    the leader.
-
-    Reading changes nothing else, so reading at once reaches every anomaly that reading later would.
-    """
-    reads = state.reads
-    for replica in state.replicas:
-        if replica.role == LEADER:
-            visible = high_watermark(state.replicas)
-        elif replica.role == ZOMBIE and replica.believed_isr == SOLE:
-            visible = len(replica.log)
-        else:
-            continue
-        for offset in range(visible):
-            reads |= read_bit(replica.log[offset] & 1, offset)
-    return state if reads == state.reads else state._replace(reads=reads)
-
-
-# The producer.
 
 
 def send(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -142,19 +105,6 @@ def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
             yield from append_outdated(state._replace(replicas=replace_at(state.replicas, broker, emptied)), broker)
 
 
-def append_outdated(state: LaneState, broker: int) -> Iterator[Step]:
-    """A broker reads the second record's request from before the producer renewed its producer epoch: it is
-    refused unless it is in sequence there and the broker has seen nothing of the new epoch."""
-    replica = state.replicas[broker]
-    held = [value & 3 for value in replica.log]
-    if 0 in held and 1 not in held and 3 not in held:
-        log = (*replica.log, entry(1, replica.leader_epoch, 0))
-        state = with_replicas(state, replace_at(state.replicas, broker, replica._replace(log=log)))
-        yield Action("append", broker, 1, str(len(log) - 1), from_socket=True), observe(state)
-    else:
-        yield Action("out_of_order_sequence", broker, 1, from_socket=True), state
-
-
 def _deliver(
     state: LaneState, lane: Lane, broker: int, index: int, *, awaited: bool, again: bool = False
 ) -> Iterator[Step]:
@@ -201,43 +151,6 @@ def _deliver(
     )
 
 
-def too_few_in_sync(state: LaneState, lane: Lane, replica: Replica) -> bool:
-    """Whether the replica, by what it knows of its ISR, has to answer NOT_ENOUGH_REPLICAS."""
-    if replica.role == LEADER:
-        return isr_size(state.replicas) < lane.min_insync_replicas
-    return replica.believed_isr == SHORT or (replica.believed_isr == SOLE and lane.min_insync_replicas > 1)
-
-
-def check_sequence(state: LaneState, broker: int, index: int) -> tuple[int | None, LaneState]:
-    """The broker's check of an idempotent producer's sequence number against its own log.
-
-    Returns the offset of the batch it already holds, `NOWHERE` for a batch in sequence, None for a gap. After a
-    gap behind an acknowledged batch the producer renews its producer epoch (KIP-360), and its next batch is in
-    sequence anywhere; every replica holds earlier batches of this producer, so a missing one shows.
-    """
-    held = [value & 3 for value in state.replicas[broker].log]
-    wanted = index | (state.producer_epoch << 1 if index else 0)
-    if wanted in held:
-        return held.index(wanted), state
-    if index == 0:
-        fenced = any(value & 2 for value in held)
-        return (None if fenced else NOWHERE), state
-    if state.producer_epoch == 1 or 0 in held:
-        return NOWHERE, state
-    if state.records[0].status == OK:
-        return None, _renew_producer_epoch(state)
-    return None, state
-
-
-def _renew_producer_epoch(state: LaneState) -> LaneState:
-    """The second record's requests that still lie in a socket are from the old producer epoch."""
-    replicas = tuple(
-        replica._replace(abandoned=replica.abandoned & ~2 | OUTDATED) if replica.abandoned & 2 else replica
-        for replica in state.replicas
-    )
-    return state._replace(producer_epoch=1, replicas=replicas)
-
-
 def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A broker answers an append: the acknowledgement, or NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
     for broker, replica in enumerate(state.replicas):
@@ -247,7 +160,7 @@ def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
             if offset == NOWHERE or not _answerable(state, lane, replica, offset):
                 continue
             enough = lane.acks != "all" or not too_few_in_sync(state, lane, replica)
-            record = Record(OK, 0, offset) if enough else _in_doubt(state.records[index])
+            record = Record(OK, 0, offset) if enough else in_doubt(state.records[index])
             name = "acknowledge" if enough else "not_enough_replicas_after_append"
             yield Action(name, broker, index, str(offset)), _without_pending(state, broker, index, record)
 
@@ -273,7 +186,7 @@ def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
         elif replica.role in (LEADER, ZOMBIE) and lane.acks == "all" and replica.pending != NO_PENDING:
             for index, offset in enumerate(replica.pending):
                 if offset != NOWHERE and not _answerable(state, lane, replica, offset):
-                    record = _in_doubt(state.records[index])
+                    record = in_doubt(state.records[index])
                     yield Action("timeout", broker, index), _without_pending(state, broker, index, record)
 
 
@@ -318,10 +231,6 @@ def _rejected(record: Record) -> Record:
     return Record(RETRY, attempts, NOWHERE)
 
 
-def _in_doubt(record: Record) -> Record:
-    return Record(RETRY, record.attempts, NOWHERE) if record.attempts else Record(INFO, 0, NOWHERE)
-
-
 def _without_pending(state: LaneState, broker: int, index: int, record: Record) -> LaneState:
     replica = state.replicas[broker]
     pending = (*replica.pending[:index], NOWHERE, *replica.pending[index + 1 :])
@@ -329,14 +238,3 @@ def _without_pending(state: LaneState, broker: int, index: int, record: Record) 
         replicas=replace_at(state.replicas, broker, replica._replace(pending=pending)),
         records=replace_record(state.records, index, record),
     )
-
-
-def drop_connections(state: LaneState, broker: int, *, socket_survives: bool = False) -> LaneState:
-    """Every answer this broker still owes is lost; what lies unread in its socket too, unless it survives."""
-    replica, records = state.replicas[broker], state.records
-    for index in range(len(records)):
-        if replica.pending[index] != NOWHERE or replica.socket & 1 << index:
-            records = replace_record(records, index, _in_doubt(records[index]))
-    abandoned = replica.abandoned | replica.socket if socket_survives else 0
-    replica = replica._replace(pending=NO_PENDING, socket=0, abandoned=abandoned)
-    return state._replace(replicas=replace_at(state.replicas, broker, replica), records=records)

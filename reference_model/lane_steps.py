@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from kafka_chaos.reference_model.courses import Course, next_step, replication_is_cut
 from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.reference_model.lane_effects import Step
 from kafka_chaos.reference_model.lane_faults import strike
 from kafka_chaos.reference_model.lane_protocol import (
-    Step,
     answer,
     fail_attempt,
     give_up,

@@ -11,7 +11,7 @@ from itertools import pairwise
 from kafka_chaos.reference_model.courses import Course
 from kafka_chaos.reference_model.lane import Lane
 from kafka_chaos.reference_model.lane_anomalies import final_log, pairs
-from kafka_chaos.reference_model.lane_protocol import Action
+from kafka_chaos.reference_model.lane_effects import Action
 from kafka_chaos.reference_model.lane_state import (
     INFO,
     NOWHERE,
