@@ -139,6 +139,6 @@ def render_exploration(exploration: Exploration) -> str:
         lines.append(f"{name}: {'holds' if holds else 'BROKEN' if holds is False else 'not known'}")
         lines.extend(f"    {number}. {sentence}" for number, sentence in enumerate(trace, 1))
     exhausted = "scope exhausted" if exploration.complete else "scope NOT exhausted"
-    rate = exploration.states / max(exploration.seconds, 1e-9)
+    rate = exploration.states / max(exploration.cpu_seconds, 1e-9)
     lines.append(f"{exploration.protocol}: {exploration.states} states, {rate:.0f} states/s, {exhausted}")
     return "\n".join(lines)

@@ -29,7 +29,7 @@ class ClusterSearch:
 
     states: int
     complete: bool
-    seconds: float
+    cpu_seconds: float
     breaches: Mapping[str, tuple[str, ...]]
 
 
@@ -128,7 +128,7 @@ def search_cluster(
 
     search = breadth_first((config.initial(), (0,) * len(groups)), successors, visit, max_states=max_states)
     stories = {name: _story(search, at, config, groups, optional) for name, at in breaches.items()}
-    return ClusterSearch(len(search.parents), search.complete, search.seconds, stories)
+    return ClusterSearch(len(search.parents), search.complete, search.cpu_seconds, stories)
 
 
 def _steps(

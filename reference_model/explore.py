@@ -34,7 +34,10 @@ SENTENCES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """What an exploration found; `invariants` maps each name to (holds, trace of the shortest breach)."""
+    """What an exploration found; `invariants` maps each name to (holds, trace of the shortest breach).
+
+    `seconds` is the time on the clock, `cpu_seconds` the processor's, which states per second refer to.
+    """
 
     protocol: str
     scope: CoreScope
@@ -43,6 +46,7 @@ class Exploration:
     depth: int
     complete: bool
     seconds: float
+    cpu_seconds: float
     invariants: Mapping[str, tuple[bool | None, tuple[str, ...]]]
 
     def to_json(self) -> dict[str, Any]:
@@ -52,7 +56,7 @@ class Exploration:
             "states": self.states,
             "complete": self.complete,
             "seconds": round(self.seconds, 3),
-            "states_per_second": round(self.states / self.seconds) if self.seconds else None,
+            "states_per_second": round(self.states / self.cpu_seconds) if self.cpu_seconds else None,
             "transitions": self.transitions,
             "depth": self.depth,
             "scope": {
@@ -122,6 +126,7 @@ def explore(
         depth=search.depth,
         complete=search.complete,
         seconds=search.seconds,
+        cpu_seconds=search.cpu_seconds,
         invariants=found,
     )
 

@@ -54,7 +54,7 @@ READ = (1 << ACKNOWLEDGED) - 1
 
 def kept_observations(lane: Lane, open_questions: Set[Anomaly]) -> int:
     """The bits of `LaneState.reads` that an answer to one of the questions may depend on."""
-    keep = 0
+    keep = ~READ if lane.idempotence and lane.min_insync_replicas > 1 else 0
     told_apart = lane.acks == "1" or lane.min_insync_replicas > 1
     if open_questions & {Anomaly.LOST_WRITE, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET}:
         keep |= ~READ if told_apart else READ
@@ -133,7 +133,7 @@ def _append(state: LaneState, lane: Lane, broker: int, index: int) -> LaneState:
 
 def _append_in_sequence(state: LaneState, left: LaneState, lane: Lane, broker: int, index: int) -> Iterator[LaneState]:
     """The idempotent producer's appends, and its renewal of the producer epoch behind what may be gone."""
-    told = state.records[0].attempts < attempts(lane)[0]
+    told = _first_may_be_acknowledged(state, lane)
     seen = state._replace(records=replace_record(state.records, 0, state.records[0]._replace(status=OK)))
     known, checked = check_sequence(seen if told else state, broker, index)
     if known is None:
@@ -146,6 +146,12 @@ def _append_in_sequence(state: LaneState, left: LaneState, lane: Lane, broker: i
     if index == 1 and state.producer_epoch == 1:
         for _, appended in append_outdated(left, broker):
             yield appended
+
+
+def _first_may_be_acknowledged(state: LaneState, lane: Lane) -> bool:
+    if lane.min_insync_replicas == 1:
+        return state.records[0].attempts < attempts(lane)[0]
+    return any(record == 0 for record, _ in pairs(state.reads >> ACKNOWLEDGED))
 
 
 def free_ending(state: LaneState, lane: Lane) -> Ending | None:

@@ -24,7 +24,7 @@ def test_a_section_is_up_to_date(section: object) -> None:
     assert "\n".join(section()) in written()  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("faults", [(), ("kill",), ("power-loss",)], ids=str)
+@pytest.mark.parametrize("faults", [(), ("kill",)], ids=str)
 def test_a_table_of_predictions_is_up_to_date(faults: tuple[str, ...]) -> None:
     assert "\n".join(document.prediction_table(faults)) in written()
 
