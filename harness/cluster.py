@@ -19,7 +19,7 @@ from kafka_chaos.harness.admin import ClusterAdmin
 from kafka_chaos.harness.cleanup import remove_run
 from kafka_chaos.harness.configs import OWNED_BROKER_KEYS, check_keys
 from kafka_chaos.harness.engine import check_memory, docker_client
-from kafka_chaos.harness.errors import ClusterFailure, UsageFailure
+from kafka_chaos.harness.errors import UsageFailure
 from kafka_chaos.harness.image import KAFKA_VERSION, ensure_image
 from kafka_chaos.harness.labels import ROLE, run_labels
 from kafka_chaos.harness.network import create_network, node_addresses
@@ -115,13 +115,21 @@ class Cluster:
         """The client address of one broker, which it keeps across restarts."""
         return f"127.0.0.1:{self.brokers[broker].host_port}"
 
-    def registered_brokers(self) -> frozenset[int]:
-        """The brokers that hold a registration in ZooKeeper now, as a ZooKeeper server's own `dump` tells."""
+    def registered_brokers(self, *, timeout: float = 20.0) -> frozenset[int]:
+        """The brokers that hold a registration in ZooKeeper now, as a ZooKeeper server's own `dump` tells.
+
+        Asks again for up to `timeout` seconds while no server serves; then raises `ClusterFailure`.
+        """
+        answer = wait_until(self._ephemeral_nodes, "a ZooKeeper server to answer", timeout=timeout, interval=0.1)
+        return frozenset(int(number) for number in _REGISTRATION.findall(answer))
+
+    def _ephemeral_nodes(self) -> str | None:
         for zookeeper in self.zookeepers.values():
-            code, answer = zookeeper.execute("bash", "-c", _ASK_FOR_EPHEMERAL_NODES)
-            if code == 0 and "Sessions with Ephemerals" in answer:
-                return frozenset(int(number) for number in _REGISTRATION.findall(answer))
-        raise ClusterFailure("no ZooKeeper server answers")
+            if zookeeper.is_running():
+                code, answer = zookeeper.execute("bash", "-c", _ASK_FOR_EPHEMERAL_NODES)
+                if code == 0 and "Sessions with Ephemerals" in answer:
+                    return answer
+        return None
 
     def start_again(self, nodes: Sequence[Node], *, timeout: float = 60.0) -> None:
         """Start what is down, each broker as soon as its former session has expired, and wait until all serve."""
