@@ -136,7 +136,8 @@ def _screened(spark: SparkSession, run: RunDirectory, frames: Frames, log: DataF
     if not many and not loose.isEmpty():
         # Only a place outside the log can be a second one for what the log holds there.
         evidence.tune(spark, sum(run.rows.values()))
-        holders = keep(log.join(F.broadcast(loose), list(POSITION), "left_semi"))
+        places = loose.select(screen.place_key().alias("place"))
+        holders = keep(log.withColumn("place", screen.place_key()).join(F.broadcast(places), "place", "left_semi"))
         evidence.tune(spark, few)
         shown = shown.union(history.genuine(holders, unknown).select(*POSITION, "producer_id", "seq"))
     clean_runs = runs.join(F.broadcast(blocks), list(BLOCK), "left_anti").join(F.broadcast(lanes), "lane_key")

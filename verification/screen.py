@@ -37,6 +37,11 @@ def offset_block() -> Column:
     return F.shiftright("offset", OFFSET_BITS)
 
 
+def place_key() -> Column:
+    """A row's position as one number."""
+    return F.xxhash64("lane", "partition", "offset")
+
+
 def block_key() -> Column:
     """BLOCK as one number, from the columns of that name: a join by it costs a third."""
     return F.xxhash64(*BLOCK)
@@ -50,7 +55,8 @@ def _word() -> Column:
 
 
 def _content() -> Column:
-    return F.xxhash64("producer_id", "seq", "partition", "offset")
+    # The lane and the producer are those of the block.
+    return F.xxhash64("seq", "partition", "offset")
 
 
 def _zero() -> Column:

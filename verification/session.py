@@ -36,6 +36,8 @@ _SETTINGS = {
     ),
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # One verification compiles more classes than the default keeps: the next would compile them all again.
+    "spark.sql.codegen.cache.maxEntries": "4000",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.cleaner.periodicGC.interval": "10min",
 }
@@ -54,8 +56,9 @@ def spark_session(
     """The process's Spark session, started on first use.
 
     `master`: any Spark master; default `local[2]`. `settings` are Spark's own keys and win over the defaults.
-    `with_kafka_source`: put the Kafka source's jars on the class path; this has to be asked for at the first
-    call, since a running session takes no further jars. Raises `SparkUnavailableError`.
+    `with_kafka_source`: put the Kafka source's jars on the class path, fetching them if need be. A running session
+    takes no further jars, so a local session has them from the start wherever they are at hand. Raises
+    `SparkUnavailableError`.
     """
     _require_java()
     from pyspark.sql import SparkSession
@@ -65,9 +68,10 @@ def spark_session(
         return active
     builder = SparkSession.builder.master(master or DEFAULT_MASTER)
     chosen = {**_SETTINGS, **_local_settings(master or DEFAULT_MASTER)}
-    if with_kafka_source:
-        from kafka_chaos.verification.jars import ensure_jars
+    from kafka_chaos.verification.jars import cache_dir, ensure_jars
 
+    is_local = (master or DEFAULT_MASTER).startswith("local")
+    if with_kafka_source or (is_local and cache_dir().is_dir()):
         chosen["spark.jars"] = ",".join(str(jar) for jar in ensure_jars())
     for key, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(key, value)
