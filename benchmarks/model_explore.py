@@ -42,7 +42,7 @@ def measure_core() -> bool:
         rate = found.states / found.cpu_seconds
         print(f"core {name}: {found.states} states, {found.transitions} transitions, ", end="")
         print(
-            f"{found.seconds:.1f} s ({found.cpu_seconds:.1f} s processor), {rate:.0f} states/s, complete {found.complete}",
+            f"{found.seconds:.1f} s ({found.cpu_seconds:.1f} s processor), {rate:.0f} states/s",
             flush=True,
         )
         seconds += found.seconds

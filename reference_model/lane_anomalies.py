@@ -122,6 +122,9 @@ CHECKS: Mapping[Anomaly, Check] = {
 }
 """Anomalies that depend on what brokers and producer do."""
 
+OBSERVED = frozenset(CHECKS) - {Anomaly.DUPLICATE, Anomaly.REORDERED, Anomaly.REPLICA_DIVERGENCE}
+"""Those of them that depend on what was acknowledged or read, and not on logs alone."""
+
 NEVER: Mapping[Anomaly, str] = {
     Anomaly.FALSE_FAILURE: "the producer says `fail` only of a record that it handed to no broker",
     Anomaly.PHANTOM: "a log holds only what a producer sent: append and fetch are the only ways in",

@@ -32,6 +32,7 @@ from kafka_chaos.reference_model.lane_replication import (
 from kafka_chaos.reference_model.lane_state import (
     FROZEN_LEADER,
     LEADER,
+    NEW,
     NOWHERE,
     OK,
     ZOMBIE,
@@ -41,6 +42,7 @@ from kafka_chaos.reference_model.lane_state import (
     entry,
     entry_record,
     high_watermark,
+    initial_state,
     leader_index,
     read_bit,
     replace_at,
@@ -61,6 +63,22 @@ def kept_observations(lane: Lane, open_questions: Set[Anomaly]) -> int:
     if open_questions & {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}:
         keep |= READ
     return keep
+
+
+def free_initial_state(lane: Lane) -> LaneState:
+    """The lane's own initial state."""
+    return initial_state(lane)
+
+
+def unnamed_initial_state(lane: Lane) -> LaneState:
+    """The same with one record that may be appended as often as both together.
+
+    Enough to ask whether replicas diverge: a leader epoch has one leader, which appends at its log end and drops
+    nothing while it leads, so leader epoch and offset name one append, and whose record it was adds nothing.
+    """
+    state = initial_state(lane)
+    together = Record(NEW, sum(attempts(lane)), NOWHERE)
+    return state._replace(records=(together, *(Record(NEW, 0, NOWHERE) for _ in state.records[1:])))
 
 
 def free_steps(state: LaneState, lane: Lane) -> Iterator[LaneState]:

@@ -17,8 +17,14 @@ from typing import Any
 from kafka_chaos.reference_model.anomalies import Anomaly, Status
 from kafka_chaos.reference_model.courses import Course, CourseStep
 from kafka_chaos.reference_model.lane import Lane, LaneError
-from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER, ending, is_resolved, shown
-from kafka_chaos.reference_model.lane_free import free_ending, free_steps, kept_observations
+from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER, OBSERVED, ending, is_resolved, shown
+from kafka_chaos.reference_model.lane_free import (
+    free_ending,
+    free_initial_state,
+    free_steps,
+    kept_observations,
+    unnamed_initial_state,
+)
 from kafka_chaos.reference_model.lane_state import (
     RECORDS,
     LaneState,
@@ -106,7 +112,7 @@ def _predict_free(lane: Lane) -> Prediction:
     for faults in [few for few in selections if len(few) <= 1]:
         states += _add_stories(replace(lane, faults=faults), wanted, stories)
     if len(lane.faults) > 1:
-        wanted, reached = _outer_bound(lane, wanted - set(stories))
+        wanted, reached = _outer_bounds(lane, wanted - set(stories))
         states += reached
         for faults in [more for more in selections if len(more) > 1]:
             states += _add_stories(replace(lane, faults=faults), wanted, stories)
@@ -130,17 +136,38 @@ def _add_stories(lane: Lane, wanted: Set[Anomaly], stories: dict[Anomaly, tuple[
     return len(search.parents)
 
 
-def _outer_bound(lane: Lane, open_questions: Set[Anomaly]) -> tuple[set[Anomaly], int]:
+def _outer_bounds(lane: Lane, open_questions: Set[Anomaly]) -> tuple[set[Anomaly], int]:
     """Those of the open questions that the lane's outer bound can show, and the number of states reached.
+
+    A search that has to keep acknowledgements and reads ends as soon as nothing open depends on them; the next
+    one goes on without, and if only divergence is open, without the records' names as well.
+    """
+    initial = free_initial_state(lane)
+    bound, states, complete = _outer_bound(lane, open_questions, open_questions & OBSERVED, initial)
+    left = open_questions - bound
+    if complete or not left:
+        return bound, states
+    if left == {Anomaly.REPLICA_DIVERGENCE}:
+        lane, initial = replace(lane, idempotence=False), unnamed_initial_state(lane)
+    more, reached, _ = _outer_bound(lane, left, left, initial)
+    return bound | more, states + reached
+
+
+def _outer_bound(
+    lane: Lane, open_questions: Set[Anomaly], until: Set[Anomaly], initial: LaneState
+) -> tuple[set[Anomaly], int, bool]:
+    """What a search of the bound shows that ends early once all of `until` is shown, and whether it did not.
 
     States that differ only in observations that no open question looks at count as one.
     """
+    if not until:
+        return set(), 0, False
     bound: set[Anomaly] = set()
     keep = kept_observations(lane, open_questions)
 
     def visit(state: LaneState) -> bool:
         bound.update(shown(free_ending(state, lane), open_questions - bound))
-        return bound == open_questions
+        return until <= bound
 
     def successors(state: LaneState) -> list[LaneState]:
         reached = (canonical(after, lane) for after in free_steps(state, lane))
@@ -149,11 +176,10 @@ def _outer_bound(lane: Lane, open_questions: Set[Anomaly]) -> tuple[set[Anomaly]
             for after in reached
         ]
 
-    initial = canonical(initial_state(lane), lane)
-    search = breadth_first(initial, successors, visit, max_states=MAX_STATES)
-    if not search.complete and bound != open_questions:
+    search = breadth_first(canonical(initial, lane), successors, visit, max_states=MAX_STATES)
+    if not search.complete and not until <= bound:
         raise ScopeNotExhausted(f"more than {MAX_STATES} states for {lane}")
-    return bound, len(search.parents)
+    return bound, len(search.parents), search.complete
 
 
 def _witnesses(lane: Lane, wanted: Set[Anomaly]) -> tuple[dict[Anomaly, LaneState], Search[LaneState]]:
