@@ -46,7 +46,7 @@ def test_three_brokers_two_records_three_epochs_in_full(protocol: str) -> None:
     assert broken(protocol, FULL) == BROKEN[protocol]
 
 
-@pytest.mark.parametrize("protocol", [name for name, invariants in BROKEN.items() if invariants])
+@pytest.mark.parametrize("protocol", ["truncate-to-high-watermark", "kip101-fenced"])
 def test_the_weaker_variants_break_strong_isr(protocol: str) -> None:
     exploration = explore(PROTOCOLS[protocol], FULL, until=frozenset({"strong_isr"}))
     holds, trace = exploration.invariants["strong_isr"]
@@ -55,18 +55,14 @@ def test_the_weaker_variants_break_strong_isr(protocol: str) -> None:
     assert any("learns that it follows broker" in sentence for sentence in trace)
 
 
-@pytest.mark.parametrize("scope", [SMALL, CoreScope(brokers=3, records=1, leader_epochs=3)])
+@pytest.mark.parametrize("scope", [SMALL, CoreScope(brokers=3, records=2, leader_epochs=2)])
 def test_kip320_holds_everything_where_the_search_is_exhausted(scope: CoreScope) -> None:
     assert broken("kip320", scope) == set()
 
 
-def test_kip101_still_diverges_and_the_high_watermark_variant_loses_committed_records() -> None:
-    for protocol, invariant in (
-        ("kip101", "followers_agree"),
-        ("truncate-to-high-watermark", "committed_records_kept"),
-    ):
-        exploration = explore(PROTOCOLS[protocol], FULL, until=frozenset({invariant}))
-        assert exploration.invariants[invariant][0] is False
+def test_two_brokers_suffice_for_kip101_to_diverge_and_the_high_watermark_variant_to_lose() -> None:
+    assert "followers_agree" in broken("kip101", SMALL)
+    assert "committed_records_kept" in broken("truncate-to-high-watermark", SMALL)
 
 
 def test_a_search_that_was_cut_short_claims_nothing() -> None:
