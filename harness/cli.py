@@ -16,7 +16,7 @@ from kafka_chaos.harness.errors import EXIT_ENVIRONMENT, EXIT_UNKNOWN, EXIT_USAG
 from kafka_chaos.verification.session import SparkUnavailableError
 
 RUNS = Path("runs")
-WIDTH_OF_A_LOG = 150
+
 _EXIT_CODES = {"conforms": 0, "violation": EXIT_VIOLATION, "unknown": EXIT_UNKNOWN}
 _INTERRUPTED = 128 + signal.SIGINT
 _ELSEWHERE = {
@@ -73,6 +73,7 @@ def run_command(experiment: Path, out: Path, seed: int | None, keep: bool, as_js
         from rich.console import Console
 
         from kafka_chaos.harness.terminal import TerminalListener, result_table
+        from kafka_chaos.verification.cli import WIDTH_OF_A_LOG
 
         console = Console()
         if not console.is_terminal:

@@ -20,6 +20,7 @@ from kafka_chaos.verification.session import DEFAULT_MASTER, SparkUnavailableErr
 
 EXIT_CODES = {Verdict.CONFORMS: 0, Verdict.VIOLATION: 1, Verdict.UNKNOWN: 2}
 EXIT_ENVIRONMENT = 3
+WIDTH_OF_A_LOG = 150
 EXIT_USAGE = 64
 _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNKNOWN: "yellow"}
 
@@ -83,6 +84,9 @@ def print_verdict(verdict: RunVerdict) -> None:
             Text(lane.verdict.value, style=_STYLES[lane.verdict]),
         )
     console = Console()
+    if not console.is_terminal:
+        # A log is as wide as it needs to be.
+        console = Console(width=WIDTH_OF_A_LOG)
     console.print(table)
     for lane in verdict.lanes:
         for reason in lane.reasons:
