@@ -74,7 +74,7 @@ def test_several_directories_and_the_worst_exit_code(tmp_path: Path, spark: Any)
 def test_the_table_tells_what_was_found_and_why(tmp_path: Path, spark: Any) -> None:
     lossy = rows_of(20)
     lossy.send(20, 20)
-    result = CliRunner().invoke(verify_command, [str(lossy.write(tmp_path / "run"))])
+    result = CliRunner(env={"COLUMNS": "160"}).invoke(verify_command, [str(lossy.write(tmp_path / "run"))])
     assert result.exit_code == 1
     assert "lost_write 1 (forbidden)" in result.output
     assert "a: lost_write is forbidden and was found: 1" in result.output
