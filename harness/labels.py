@@ -64,4 +64,6 @@ def _start_time(pid: int) -> str | None:
     except OSError:
         return None
     # The second field, the command's name, may hold spaces and parentheses: count from the last one.
-    return stat.rpartition(")")[2].split()[19]
+    state, *fields = stat.rpartition(")")[2].split()
+    # A zombie has ended; only its parent has not asked how.
+    return None if state in ("Z", "X") else fields[18]

@@ -22,6 +22,7 @@ from kafka_chaos.harness.identity import HEADER, IdentityCodec
 
 _MOST_PER_POLL = 10_000
 _ROWS_PER_FILE = 100_000
+_SECONDS_PER_FILE = 5.0
 _POLL_TIMEOUT = 0.2
 _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
@@ -52,6 +53,7 @@ class RecordedConsumer:
         self._rows: list[pa.RecordBatch] = []
         self._row_count = 0
         self._last_poll_ns = 0
+        self._flushed_at = time.monotonic()
         self._position = dict.fromkeys(range(partitions), 0)
         self._targets: dict[int, int] | None = None
         self._error: Exception | None = None
@@ -107,6 +109,8 @@ class RecordedConsumer:
         try:
             while not self._stop.is_set():
                 self._take(self._consumer.consume(_MOST_PER_POLL, timeout=_POLL_TIMEOUT))
+                if self._row_count >= _ROWS_PER_FILE or time.monotonic() - self._flushed_at > _SECONDS_PER_FILE:
+                    self._flush()
         except Exception as error:  # noqa: BLE001 - raised again in drain()
             self._error = error
 
@@ -150,8 +154,6 @@ class RecordedConsumer:
             self._position[partition] = offset + 1
         self.consumed += count
         self._row_count += count
-        if self._row_count >= _ROWS_PER_FILE:
-            self._flush()
 
     def _from_header(self, message: Any) -> tuple[int, int]:
         for key, value in message.headers() or ():
@@ -160,6 +162,7 @@ class RecordedConsumer:
         return self._codec.decode(None)
 
     def _flush(self) -> None:
+        self._flushed_at = time.monotonic()
         if self._rows:
             self._files += 1
             name = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in self.lane)

@@ -21,7 +21,9 @@ from kafka_chaos.harness.history import PRODUCED_SCHEMA, HistoryWriter, Reservat
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.outcome import Outcome, outcome_of_refusal, outcome_of_report
 
-CHUNK = 65_536
+CHUNK = 16_384
+"""Rows of a file: small enough that a harness that dies takes only seconds of evidence with it."""
+
 _BATCH = 256
 _UNKNOWN = -1
 _OUTCOMES = [Outcome.OK, Outcome.FAIL, Outcome.INFO]

@@ -30,6 +30,19 @@ def test_the_owner_of_a_living_process_is_alive_and_of_an_ended_one_is_not() -> 
     assert not owner_is_alive({OWNER: ended})
 
 
+def test_a_process_that_ended_and_was_not_asked_how_is_not_alive() -> None:
+    program = "from kafka_chaos.harness.labels import current_owner; print(current_owner())"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        owner = process.stdout.readline().strip()
+        wait_until(lambda: _is_zombie(process.pid), "the process to end", timeout=10)
+        assert not owner_is_alive({OWNER: owner})
+
+
+def _is_zombie(pid: int) -> bool:
+    return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+
+
 def test_a_process_id_that_is_used_again_is_another_owner() -> None:
     machine, boot, pid, start = current_owner().split(":")
     assert int(pid) == os.getpid()
