@@ -218,7 +218,8 @@ class _NodeBuilder:
         name = properties.zookeeper_name(number)
         text = properties.zookeeper_properties(zookeepers=self.zookeeper_names)
         container = self._container(name, "zookeeper", ZOOKEEPER_OPTIONS, text)
-        container.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
+        if self.spec.zookeepers > 1:
+            container.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
         started = "LEADER ELECTION TOOK" if self.spec.zookeepers > 1 else "PrepRequestProcessor"
         return Node(name, "zookeeper", number, self.addresses[name], None, started, container)
 
@@ -246,7 +247,8 @@ class _NodeBuilder:
         endpoint = EndpointConfig(version=api_version, aliases=[name], ipv4_address=self.addresses[name])
         container = DockerContainer(self.image, name=f"kafka-chaos-{self.run_id}-{name}")
         container.with_command(["/opt/kafka/bin/start-server", role, *jvm_options])
-        container.with_copy_into_container(text.encode(), properties.PROPERTIES_FILE)
+        # Not copied into the container: that costs every start a mount of its file system.
+        container.with_env("SERVER_PROPERTIES", text)
         container.with_kwargs(
             hostname=name,
             labels={**self.labels, ROLE: name},

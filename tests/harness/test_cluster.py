@@ -20,7 +20,7 @@ from kafka_chaos.harness.engine import docker_client
 from kafka_chaos.harness.errors import ClusterFailure, UsageFailure
 from kafka_chaos.harness.labels import OWNER, RUN
 from kafka_chaos.harness.node import Node
-from kafka_chaos.harness.server_properties import BROKER_DATA
+from kafka_chaos.harness.server_properties import BROKER_DATA, PROPERTIES_FILE
 from kafka_chaos.harness.waiting import wait_until
 from tests.harness.leftovers import left_of
 
@@ -58,10 +58,7 @@ def test_listeners_are_apart_and_configurations_pass_through() -> None:
     )
     with Cluster(spec, run_id=run_id) as running:
         assert ClusterAdmin(running.bootstrap_servers).controller() == 2
-        properties = {
-            broker: node.read_file("/etc/kafka-chaos/server.properties").decode()
-            for broker, node in running.brokers.items()
-        }
+        properties = {broker: node.read_file(PROPERTIES_FILE).decode() for broker, node in running.brokers.items()}
         assert all("log.segment.bytes=1048576\n" in text for text in properties.values())
         assert "replica.lag.time.max.ms=12345\n" not in properties[1]
         assert "replica.lag.time.max.ms=12345\n" in properties[2]
