@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.harness.configs import check_keys
-from kafka_chaos.harness.errors import UsageFailure, WaitTimeout
+from kafka_chaos.harness.engine import check_memory
+from kafka_chaos.harness.errors import EnvironmentFailure, UsageFailure, WaitTimeout
 from kafka_chaos.harness.events import EventBus, EventFile, FaultProven, Step
 from kafka_chaos.harness.labels import KEEP, OWNER, RUN, current_owner, owner_is_alive, run_labels
 from kafka_chaos.harness.ports import free_ports
@@ -92,6 +93,16 @@ def test_cancelling_ends_a_wait_at_once() -> None:
     with pytest.raises(WaitTimeout, match="stopped waiting for the moon"):
         wait_until(lambda: None, "the moon", timeout=60, interval=10, cancelled=cancelled)
     assert time.monotonic() - start < 1
+
+
+def test_too_little_free_memory_is_refused_with_the_one_thing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.harness.engine.available_memory", lambda: 2 * 2**30)
+    with pytest.raises(
+        EnvironmentFailure, match=r"3 brokers need about 2\.6 GiB of memory, 2\.0 GiB are free: end other"
+    ):
+        check_memory(3)
+    monkeypatch.setattr("kafka_chaos.harness.engine.available_memory", lambda: 3 * 2**30)
+    check_memory(3)
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
