@@ -56,10 +56,6 @@ class NodeControl(Protocol):
         """Run a command inside that has to succeed: its output."""
         ...
 
-    def log_tail(self, lines: int) -> str:
-        """The last lines of its log."""
-        ...
-
 
 class ClusterControl(Protocol):
     """A cluster whose roles can be asked for at any moment."""

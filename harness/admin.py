@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.server_properties import config_text
 from kafka_chaos.harness.waiting import wait_until
 
 METADATA_TIMEOUT = 2.0
@@ -50,7 +51,7 @@ class ClusterAdmin:
             topic,
             num_partitions=len(replica_assignment),
             replica_assignment=[list(replicas) for replicas in replica_assignment],
-            config={key: _text(value) for key, value in configs.items()},
+            config={key: config_text(value) for key, value in configs.items()},
         )
         try:
             self._client.create_topics([new_topic], request_timeout=30)[topic].result()
@@ -142,7 +143,3 @@ class ClusterAdmin:
 def _state(partition: Any) -> PartitionState:
     leader = partition.leader if partition.leader >= 0 else None
     return PartitionState(leader, tuple(partition.replicas), tuple(partition.isrs))
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

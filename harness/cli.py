@@ -12,12 +12,11 @@ from typing import Any
 import click
 
 from kafka_chaos import __version__
-from kafka_chaos.harness.errors import EXIT_ENVIRONMENT, EXIT_UNKNOWN, EXIT_USAGE, EXIT_VIOLATION, KafkaChaosError
+from kafka_chaos.harness.errors import EXIT_ENVIRONMENT, EXIT_USAGE, KafkaChaosError
 from kafka_chaos.verification.session import SparkUnavailableError
 
 RUNS = Path("runs")
 
-_EXIT_CODES = {"conforms": 0, "violation": EXIT_VIOLATION, "unknown": EXIT_UNKNOWN}
 _INTERRUPTED = 128 + signal.SIGINT
 _ELSEWHERE = {
     "verify": ("kafka_chaos.harness.verify_command", "verify_command"),
@@ -63,6 +62,7 @@ def run_command(experiment: Path, out: Path, seed: int | None, keep: bool, as_js
     """
     from kafka_chaos.harness.experiment_file import load_experiment
     from kafka_chaos.harness.runner import run_experiment
+    from kafka_chaos.verification.cli import EXIT_CODES
 
     loaded = load_experiment(experiment, overrides={} if seed is None else {"seed": seed})
     if as_json or quiet:
@@ -86,7 +86,7 @@ def run_command(experiment: Path, out: Path, seed: int | None, keep: bool, as_js
             for reason in lane.reasons:
                 console.print(f"  {lane.lane}: {reason}", markup=False, highlight=False)
         console.print(f"{result.path}/report.html", highlight=False)
-    sys.exit(_EXIT_CODES[result.verdict.verdict])
+    sys.exit(EXIT_CODES[result.verdict.verdict])
 
 
 @cli.command("report")

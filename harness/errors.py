@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-EXIT_CONFORMS = 0
-EXIT_VIOLATION = 1
-EXIT_UNKNOWN = 2
 EXIT_ENVIRONMENT = 3
 EXIT_USAGE = 64
 

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,6 +49,14 @@ CONSUMED_SCHEMA = pa.schema(
 RESERVATIONS = "reservations.jsonl"
 _QUEUED_TABLES = 16
 _STOP = None
+
+
+def file_stem(lane: str, *numbers: str) -> str:
+    """A file name for rows of a lane: different lanes never share one, and none is hidden from readers.
+
+    Spark passes over files whose names begin with `.` or `_`, and lanes may be named so.
+    """
+    return "-".join(["lane", quote(lane, safe=""), *numbers])
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:

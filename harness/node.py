@@ -127,10 +127,6 @@ class Node:
         """Standard output and error from `since` on, in seconds since the epoch."""
         return bytes(self.container.logs(since=since)).decode(errors="replace")
 
-    def log_tail(self, lines: int) -> str:
-        """The last lines of the log."""
-        return self.log(tail=lines)
-
     def log_stream(self) -> Iterator[bytes]:
         """The whole log in pieces, for logs that are too large to hold."""
         yield from self.container.logs(stream=True, follow=False)

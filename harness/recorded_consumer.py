@@ -17,7 +17,7 @@ import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from kafka_chaos.harness.errors import WaitTimeout
-from kafka_chaos.harness.history import CONSUMED_SCHEMA, HistoryWriter
+from kafka_chaos.harness.history import CONSUMED_SCHEMA, HistoryWriter, file_stem
 from kafka_chaos.harness.identity import HEADER, IdentityCodec
 
 _MOST_PER_POLL = 10_000
@@ -165,7 +165,6 @@ class RecordedConsumer:
         self._flushed_at = time.monotonic()
         if self._rows:
             self._files += 1
-            name = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in self.lane)
             table = pa.Table.from_batches(self._rows, schema=CONSUMED_SCHEMA)
-            self._writer.write(f"{name}-{self._files:06d}", table)
+            self._writer.write(file_stem(self.lane, f"{self._files:06d}"), table)
             self._rows, self._row_count = [], 0

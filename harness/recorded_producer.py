@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from kafka_chaos.harness.history import PRODUCED_SCHEMA, HistoryWriter, Reservations
+from kafka_chaos.harness.history import PRODUCED_SCHEMA, HistoryWriter, Reservations, file_stem
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.outcome import Outcome, outcome_of_refusal, outcome_of_report
 
@@ -234,8 +234,7 @@ class RecordedProducer:
     def _write(self, chunk: _Chunk, rows: int) -> None:
         self._written += chunk.done
         if rows > 0:
-            number = chunk.first_seq // CHUNK
-            name = f"{_file_name(self.lane)}-{self.producer_id}-{number:06d}"
+            name = file_stem(self.lane, str(self.producer_id), f"{chunk.first_seq // CHUNK:06d}")
             self._writer.write(name, chunk.table(self.lane, self.producer_id, self._partitions, rows))
 
 
@@ -248,7 +247,3 @@ def _retries(configs: Mapping[str, object]) -> bool:
 
 def _acks(configs: Mapping[str, object]) -> str:
     return str(configs.get("acks", configs.get("request.required.acks", "all")))
-
-
-def _file_name(lane: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in lane)

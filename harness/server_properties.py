@@ -60,7 +60,7 @@ def broker_properties(
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": "1",
     }
-    return _text({**BROKER_DEFAULTS, **sized, **{key: _value(value) for key, value in configs.items()}, **owned})
+    return _text({**BROKER_DEFAULTS, **sized, **{key: config_text(value) for key, value in configs.items()}, **owned})
 
 
 def zookeeper_properties(*, zookeepers: Sequence[str]) -> str:
@@ -95,5 +95,6 @@ def _text(values: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in values.items())
 
 
-def _value(value: object) -> str:
+def config_text(value: object) -> str:
+    """A configuration value as Kafka's properties write it: `true`, not `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -48,9 +48,6 @@ class FakeNode:
     def must_execute(self, *command: str) -> str:
         return self.execute(*command)[1]
 
-    def log_tail(self, lines: int) -> str:
-        return ""
-
 
 @dataclass
 class FakeCluster:

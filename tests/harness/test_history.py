@@ -12,6 +12,7 @@ from kafka_chaos.harness.history import (
     RESERVATIONS,
     HistoryWriter,
     Reservations,
+    file_stem,
     recover,
     write_parquet,
 )
@@ -36,6 +37,13 @@ def test_tables_are_written_whole_and_in_order(tmp_path: Path) -> None:
     names = sorted(path.name for path in (tmp_path / "produced").iterdir())
     assert names == [f"part-{number:03d}.parquet" for number in range(40)]
     assert pq.read_table(tmp_path / "produced")["seq"].to_pylist() == list(range(40))
+
+
+def test_lanes_never_share_a_file_and_none_is_hidden() -> None:
+    lanes = ["a.b", "a_b", "a-b", ".a", "_a", "a", "a-0", "ä/b"]
+    stems = {file_stem(lane, producer, "000000") for lane in lanes for producer in ("0", "1")}
+    assert len(stems) == 2 * len(lanes)
+    assert not [stem for stem in stems if stem.startswith((".", "_")) or "/" in stem]
 
 
 def test_an_empty_table_makes_no_file(tmp_path: Path) -> None:
