@@ -86,7 +86,6 @@ class Happenings:
     isrs: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
     elections: Mapping[Place, Sequence[Election]] = field(default_factory=dict)
     truncations: Mapping[Place, Sequence[Truncation]] = field(default_factory=dict)
-    broken_courses: tuple[str, ...] = ()
     notices: int = 0
     seconds: float | None = None
 
@@ -101,7 +100,6 @@ def tell(evidence: Evidence) -> Happenings:
     isrs: dict[Place, list[Change]] = {}
     elections: dict[Place, list[Election]] = {}
     truncations: dict[Place, list[Truncation]] = {}
-    broken: list[str] = []
     notices, seconds = 0, None
     for event in evidence.events:
         ts_ns = event["ts_ns"]
@@ -122,8 +120,6 @@ def tell(evidence: Evidence) -> Happenings:
                         ts_ns, int(event["broker"]), int(event["offset"]), str(event.get("reason", ""))
                     )
                     truncations.setdefault(_place(event), []).append(truncation)
-                case "course_broken":
-                    broken.append(f"{event['phase']}: {event['reason']}")
                 case "client_notice":
                     notices += 1
                 case "run_ended":
@@ -137,7 +133,6 @@ def tell(evidence: Evidence) -> Happenings:
         isrs=isrs,
         elections=elections,
         truncations=truncations,
-        broken_courses=tuple(broken),
         notices=notices,
         seconds=seconds,
     )

@@ -126,7 +126,6 @@ def _context(evidence: Evidence, happenings: Happenings, series: Series, detail:
         "charts_left_out": len(table) - len(charts),
         "faults": [(fault, _fault_times(fault, happenings)) for fault in happenings.faults[: detail.events]],
         "faults_left_out": max(0, len(happenings.faults) - detail.events),
-        "broken_courses": happenings.broken_courses,
         "notices": happenings.notices,
         "panels": offsets.panels(series, happenings, lines=detail.lines, most=detail.panels),
         "panel_count": len({(found.lane, found.partition, found.producer_id) for found in series.ranges}),
