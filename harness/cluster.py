@@ -111,6 +111,11 @@ class Cluster:
         """The client addresses of all brokers, on 127.0.0.1."""
         return ",".join(f"127.0.0.1:{node.host_port}" for node in self.brokers.values())
 
+    @property
+    def zookeeper_addresses(self) -> str:
+        """The addresses of all ZooKeeper servers, on 127.0.0.1."""
+        return ",".join(f"127.0.0.1:{node.host_port}" for node in self.zookeepers.values())
+
     def client_address(self, broker: int) -> str:
         """The client address of one broker, which it keeps across restarts."""
         return f"127.0.0.1:{self.brokers[broker].host_port}"
@@ -157,10 +162,11 @@ class Cluster:
         names += [properties.broker_name(number + 1) for number in range(self.spec.brokers)]
         addresses = dict(zip(names, node_addresses(network, len(names)), strict=True))
         build = _NodeBuilder(self.spec, self.run_id, image, str(network.name), labels, addresses)
+        ports = iter(free_ports(self.spec.zookeepers + self.spec.brokers))
         for number in range(1, self.spec.zookeepers + 1):
-            self.zookeepers[number] = build.zookeeper(number)
-        for broker, port in enumerate(free_ports(self.spec.brokers), start=1):
-            self.brokers[broker] = build.broker(broker, port)
+            self.zookeepers[number] = build.zookeeper(number, next(ports))
+        for broker in range(1, self.spec.brokers + 1):
+            self.brokers[broker] = build.broker(broker, next(ports))
         self._start_nodes()
 
     def _await_known(self, broker: int) -> None:
@@ -214,14 +220,15 @@ class _NodeBuilder:
     def zookeeper_names(self) -> list[str]:
         return [properties.zookeeper_name(number) for number in range(1, self.spec.zookeepers + 1)]
 
-    def zookeeper(self, number: int) -> Node:
+    def zookeeper(self, number: int, host_port: int) -> Node:
         name = properties.zookeeper_name(number)
         text = properties.zookeeper_properties(zookeepers=self.zookeeper_names)
         container = self._container(name, "zookeeper", ZOOKEEPER_OPTIONS, text)
+        container.ports[f"{properties.ZOOKEEPER_PORT}/tcp"] = ("127.0.0.1", host_port)  # type: ignore[assignment]
         if self.spec.zookeepers > 1:
             container.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
         started = "LEADER ELECTION TOOK" if self.spec.zookeepers > 1 else "PrepRequestProcessor"
-        return Node(name, "zookeeper", number, self.addresses[name], None, started, container)
+        return Node(name, "zookeeper", number, self.addresses[name], host_port, started, container)
 
     def broker(self, broker: int, host_port: int) -> Node:
         name = properties.broker_name(broker)

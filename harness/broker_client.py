@@ -1,0 +1,165 @@
+"""One broker asked directly: requests that a client library would only send where it believes the leader to be.
+
+The messages are kafka-python's; this adds a connection to a chosen broker and what a scenario wants to know of its
+answers. Nothing is retried: an answer is this broker's own word at this moment.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from kafka.protocol.metadata.metadata import MetadataRequest
+from kafka.protocol.parser import KafkaProtocol
+
+from kafka_chaos.harness.errors import ClusterFailure
+
+NONE = 0
+NOT_LEADER_OR_FOLLOWER = 6
+FENCED_LEADER_EPOCH = 74
+UNKNOWN_LEADER_EPOCH = 75
+
+FETCH_FROM_LEADER = 10
+"""The last version of Fetch that only a leader answers (KIP-392 lets followers answer consumers from 11 on)."""
+FETCH_FROM_ANY = 12
+"""A version of Fetch that a follower answers too, and that names topics, not their ids."""
+_LIST_OFFSETS = 6
+_METADATA = 8
+_LATEST = -1
+_CONSUMER = -1
+_ENOUGH = 1 << 20
+
+
+class BrokerUnreachable(ClusterFailure):
+    """The broker did not take the connection, or broke it off before it answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswer:
+    """A broker's answer to a fetch: Kafka's error code, and offsets where there is no error."""
+
+    error: int
+    high_watermark: int
+    log_start: int
+    records: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataAnswer:
+    """What a broker tells clients of a partition: `error` is the partition's, `leader` None where it knows none."""
+
+    error: int
+    leader: int | None
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+class BrokerClient:
+    """A connection to one broker; a context manager.
+
+    `timeout` is in seconds, for connecting and for each answer. Raises `BrokerUnreachable`.
+    """
+
+    def __init__(self, address: str, *, timeout: float = 3.0) -> None:
+        host, _, port = address.rpartition(":")
+        self.address = address
+        self._protocol = KafkaProtocol(client_id="kafka-chaos")
+        try:
+            self._socket = socket.create_connection((host, int(port)), timeout)
+        except OSError as error:
+            raise BrokerUnreachable(f"{address} does not take a connection: {error}") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> BrokerClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def request(self, request: Any) -> Any:
+        """Send a request of kafka-python and wait for its answer."""
+        self._protocol.send_request(request)
+        try:
+            self._socket.sendall(self._protocol.send_bytes())
+            while True:
+                received = self._socket.recv(1 << 16)
+                if not received:
+                    raise BrokerUnreachable(f"{self.address} closed the connection before it answered {request.name}")
+                answers = self._protocol.receive_bytes(received)
+                if answers:
+                    return answers[0][1]
+        except OSError as error:
+            raise BrokerUnreachable(f"{self.address} did not answer {request.name}: {error}") from error
+
+    def fetch(
+        self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_FROM_ANY
+    ) -> FetchAnswer:
+        """Fetch as a consumer, without waiting; `leader_epoch` is what the consumer believes, −1 for no belief."""
+        wanted = FetchRequest.FetchTopic.FetchPartition(
+            partition=partition,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=_ENOUGH,
+        )
+        request = FetchRequest(
+            replica_id=_CONSUMER,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=_ENOUGH,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+            forgotten_topics_data=[],
+            rack_id="",
+            version=version,
+        )
+        answer = self.request(request).responses[0].partitions[0]
+        return FetchAnswer(answer.error_code, answer.high_watermark, answer.log_start_offset, answer.records or b"")
+
+    def latest_offset(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        """(error, offset) of ListOffsets for the latest offset, which only a leader answers."""
+        wanted = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+            partition_index=partition, current_leader_epoch=-1, timestamp=_LATEST
+        )
+        topics = [ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[wanted])]
+        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=topics, version=_LIST_OFFSETS)
+        answer = self.request(request).topics[0].partitions[0]
+        return answer.error_code, answer.offset
+
+    def metadata(self, topic: str, partition: int = 0) -> MetadataAnswer:
+        """What this broker tells clients of the partition."""
+        topics = [MetadataRequest.MetadataRequestTopic(name=topic)]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=_METADATA)
+        answer = self.request(request).topics[0]
+        for found in answer.partitions:
+            if found.partition_index == partition:
+                leader = found.leader_id if found.leader_id >= 0 else None
+                return MetadataAnswer(found.error_code, leader, found.leader_epoch, tuple(sorted(found.isr_nodes)))
+        return MetadataAnswer(answer.error_code, None, -1, ())
+
+    def leader_epoch(self, topic: str, partition: int = 0, *, guess: int = 0) -> int | None:
+        """The leader epoch that this broker's replica is in, exactly; None where it has no replica to ask.
+
+        Found by fencing (KIP-320): a fetch that believes in a lower epoch is answered FENCED_LEADER_EPOCH, in a higher
+        one UNKNOWN_LEADER_EPOCH.
+        """
+        epoch, tried = max(guess, 0), set()
+        while epoch >= 0 and epoch not in tried:
+            tried.add(epoch)
+            error = self.fetch(topic, partition, leader_epoch=epoch).error
+            if error == FENCED_LEADER_EPOCH:
+                epoch += 1
+            elif error == UNKNOWN_LEADER_EPOCH:
+                epoch -= 1
+            else:
+                return epoch if error == NONE else None
+        return None
