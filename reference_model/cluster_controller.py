@@ -122,11 +122,21 @@ def controller_takes_over(state: ClusterState, config: ClusterConfig) -> Iterato
 
 
 def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
-    """A new controller deals with whoever failed while there was none, then tells every live broker."""
+    """A new controller deals with whoever failed while there was none, then tells every live broker.
+
+    Other than the controller that sees a leader fail, a new one first takes each dead broker out of the ISR, which
+    leaves the partition without a leader, and then elects one: two leader epochs, as real brokers show.
+    """
     before = state.partition
     for replica in state.replicas:
-        if not replica.registered:
-            state = broker_failed(state, config, replica.broker)
+        partition = state.partition
+        if not replica.registered and replica.broker in partition.isr:
+            rest = tuple(broker for broker in partition.isr if broker != replica.broker) or partition.isr
+            leader = NOBODY if partition.leader == replica.broker else partition.leader
+            if leader != partition.leader or rest != partition.isr:
+                state = decide(state, leader, rest)
+    if not state.partition.leader:
+        state = elect(state, config)
     if state.partition == before:
         state = tell(state, [replica.broker for replica in state.replicas if replica.registered])
     return state
