@@ -30,9 +30,20 @@ class PartitionState:
 
 
 class ClusterAdmin:
-    """An admin client of the whole cluster, for the harness's own questions; close to no state."""
+    """An admin client of the whole cluster, for the harness's own questions; close to no state.
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    `topics` maps lanes to their topics' names where these differ: every method then takes the lane's name.
+    `configs` are further keys of the client, such as those for SASL and TLS.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        topics: Mapping[str, str] | None = None,
+        configs: Mapping[str, str | int | float] | None = None,
+    ) -> None:
+        self._topics = topics or {}
         self._client = AdminClient(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -40,6 +51,7 @@ class ClusterAdmin:
                 # Brokers are down on purpose: reconnect at once when they are back, and say nothing of it.
                 "reconnect.backoff.max.ms": 250,
                 "log_level": 0,
+                **(configs or {}),
             }
         )
 
@@ -47,23 +59,34 @@ class ClusterAdmin:
         self, topic: str, *, replica_assignment: Sequence[Sequence[int]], configs: Mapping[str, object]
     ) -> None:
         """Create a topic whose partition i stands on `replica_assignment[i]`, preferred leader first."""
+        name = self._name(topic)
         new_topic = NewTopic(
-            topic,
+            name,
             num_partitions=len(replica_assignment),
             replica_assignment=[list(replicas) for replicas in replica_assignment],
             config={key: config_text(value) for key, value in configs.items()},
         )
         try:
-            self._client.create_topics([new_topic], request_timeout=30)[topic].result()
+            self._client.create_topics([new_topic], request_timeout=30)[name].result()
         except KafkaException as error:
-            raise ClusterFailure(f"topic {topic} could not be created: {error.args[0].str()}") from error
+            raise ClusterFailure(f"topic {name} could not be created: {error.args[0].str()}") from error
+
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Ask for topics to be deleted; raises `ClusterFailure` for the first that is refused."""
+        names = [self._name(topic) for topic in topics]
+        for name, future in (self._client.delete_topics(names, request_timeout=30) if names else {}).items():
+            try:
+                future.result()
+            except KafkaException as error:
+                raise ClusterFailure(f"topic {name} could not be deleted: {error.args[0].str()}") from error
 
     def partitions(self, topic: str) -> dict[int, PartitionState]:
         """The topic's partitions; empty while the cluster doesn't know it or doesn't answer in time."""
-        metadata = self._metadata(topic)
-        if metadata is None or topic not in metadata.topics or metadata.topics[topic].error is not None:
+        name = self._name(topic)
+        metadata = self._metadata(name)
+        if metadata is None or name not in metadata.topics or metadata.topics[name].error is not None:
             return {}
-        return {number: _state(partition) for number, partition in metadata.topics[topic].partitions.items()}
+        return {number: _state(partition) for number, partition in metadata.topics[name].partitions.items()}
 
     def controller(self) -> int | None:
         """The controller's broker id; None while there is none or nobody answers in time."""
@@ -81,16 +104,17 @@ class ClusterAdmin:
         Asked again while leaders are moving: the client remembers a leader epoch from before.
         """
         refused = ""
+        name = self._name(topic)
 
         def ask() -> dict[int, int] | None:
             nonlocal refused
-            asked = {TopicPartition(topic, number): _LATEST for number in partitions}
+            asked = {TopicPartition(name, number): _LATEST for number in partitions}
             answers = self._client.list_offsets(asked, request_timeout=10)
             try:
                 return {partition.partition: future.result().offset for partition, future in answers.items()}
             except KafkaException as error:
                 refused = error.args[0].str()
-                self._metadata(topic)
+                self._metadata(name)
                 return None
 
         return wait_until(ask, f"the end offsets of {topic}", timeout=timeout, seen=lambda: refused)
@@ -132,6 +156,9 @@ class ClusterAdmin:
 
         what = f"all replicas of {len(topics)} topics to be in sync"
         wait_until(lambda: not lagging(), what, timeout=timeout, interval=0.1, seen=lambda: "; ".join(lagging()[:5]))
+
+    def _name(self, topic: str) -> str:
+        return self._topics.get(topic, topic)
 
     def _metadata(self, topic: str | None = None) -> Any | None:
         try:

@@ -96,11 +96,13 @@ class WorkloadModel(_Model):
 class LaneModel(_Model):
     """An entry of `lanes`: one topic and one producer configuration.
 
-    `leader` puts the preferred leader of all partitions on that broker; without it they are spread. `topic_configs`
-    and `producer_configs` are passed on in Kafka's and librdkafka's own key names.
+    `leader` puts the preferred leader of all partitions on that broker; without it they are spread. `topic` names the
+    topic where it is to be called otherwise than the lane. `topic_configs` and `producer_configs` are passed on in
+    Kafka's and librdkafka's own key names.
     """
 
     lane: Name
+    topic: Name | None = None
     partitions: int = Field(default=1, ge=1, le=1_000)
     replication_factor: int = Field(default=3, ge=1, le=9)
     min_insync_replicas: int = Field(default=1, ge=1)
@@ -115,8 +117,13 @@ class LaneModel(_Model):
 
     def model_lane(self, faults: tuple[str, ...]) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`."""
-        fields = self.model_dump(exclude={"leader", "topic_configs", "producer_configs"})
-        return Lane(**fields, topic=self.lane, faults=faults)
+        fields = self.model_dump(exclude={"leader", "topic", "topic_configs", "producer_configs"})
+        return Lane(**fields, topic=self.topic_name, faults=faults)
+
+    @property
+    def topic_name(self) -> str:
+        """The topic's name: the lane's own unless `topic` says otherwise."""
+        return self.topic or self.lane
 
     def replica_assignment(self, brokers: int) -> list[list[int]]:
         """Per partition the brokers that hold it, preferred leader first."""
@@ -219,12 +226,13 @@ class Experiment(_Model):
         except UsageFailure as failure:
             raise ExperimentError(("cluster",), str(failure)) from failure
         names: set[str] = set()
+        topics: set[str] = set()
         phase_names: set[str] = set()
         for number, phase in enumerate(self.phases):
             if phase.phase in phase_names:
                 raise ExperimentError(("phases", number, "phase"), f"{phase.phase!r} names two phases")
             phase_names.add(phase.phase)
-            self._check_lanes(number, phase, names)
+            self._check_lanes(number, phase, names, topics)
             self._check_faults(number, phase)
 
     def lanes(self) -> Iterator[tuple[PhaseModel, LaneModel, Lane]]:
@@ -233,13 +241,16 @@ class Experiment(_Model):
             for lane in phase.lanes:
                 yield phase, lane, lane.model_lane(phase.model_faults())
 
-    def _check_lanes(self, number: int, phase: PhaseModel, names: set[str]) -> None:
+    def _check_lanes(self, number: int, phase: PhaseModel, names: set[str], topics: set[str]) -> None:
         brokers = self.cluster.brokers
         for index, lane in enumerate(phase.lanes):
             place: tuple[str | int, ...] = ("phases", number, "lanes", index)
             if lane.lane in names:
                 raise ExperimentError((*place, "lane"), f"{lane.lane!r} names two lanes")
             names.add(lane.lane)
+            if lane.topic_name in topics:
+                raise ExperimentError((*place, "topic"), f"{lane.topic_name!r} is the topic of two lanes")
+            topics.add(lane.topic_name)
             try:
                 lane.model_lane(())
             except LaneError as error:

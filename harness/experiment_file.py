@@ -39,6 +39,19 @@ def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | N
     return experiment
 
 
+def experiment_of(values: Mapping[str, Any], source: str) -> Experiment:
+    """The experiment that a mapping describes, checked; `source` stands for it in messages. Raises `UsageFailure`."""
+    try:
+        experiment = Experiment.model_validate(dict(values))
+        experiment.check()
+    except ValidationError as error:
+        lines = [_told(entry) for entry in error.errors()]
+        raise UsageFailure("\n".join(f"{source}: {place}: {message}" for place, message in lines)) from error
+    except ExperimentError as error:
+        raise UsageFailure(f"{source}: {_short(error.place)}: {error.message}") from error
+    return experiment
+
+
 def dump_experiment(experiment: Experiment, extra: Mapping[str, Any]) -> str:
     """The experiment as YAML with every default written out, under it what `extra` adds."""
     yaml = YAML()
@@ -71,14 +84,29 @@ def _plain(node: Any) -> Any:
     return node
 
 
+def _short(place: tuple[str | int, ...]) -> str:
+    """A place without the phase that an experiment of one phase does not write."""
+    return dotted(place[2:] if place[:2] == ("phases", 0) else place)
+
+
+def _told(entry: Any) -> tuple[str, str]:
+    place, message = _message(entry)
+    return _short(place), message
+
+
 def _explain(document: CommentedMap, source: str, entry: Any) -> str:
+    place, message = _message(entry)
+    return _located(document, source, place, message)
+
+
+def _message(entry: Any) -> tuple[tuple[str | int, ...], str]:
     place = tuple(entry["loc"])
     message = entry["msg"].removeprefix("Value error, ")
     if entry["type"] == "extra_forbidden":
         message = f"no such key; expected {_known_keys(place[:-1])}"
     elif entry["type"] != "missing":
         message = f"{message}, got {entry['input']!r}"
-    return _located(document, source, place, message)
+    return place, message
 
 
 def _known_keys(place: tuple[str | int, ...]) -> str:

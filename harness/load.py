@@ -1,12 +1,18 @@
-"""The load of a phase: one paced producer and one following consumer per lane, each in a thread of its own."""
+"""The load of a phase: one paced producer and one following consumer per lane, each in a thread of its own.
+
+Functions of a user's application can take the place of either.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
+from kafka_chaos.harness.application import Application
+from kafka_chaos.harness.application_load import ApplicationConsuming, ApplicationProducing
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment import LaneModel, WorkloadModel
 from kafka_chaos.harness.history import HistoryWriter, Reservations
@@ -46,27 +52,44 @@ class LaneLoad:
         consumed: HistoryWriter,
         reservations: Reservations,
         on_notice: Callable[[str], None],
+        application: Application | None = None,
     ) -> None:
         self.lane = lane
-        self.producer = RecordedProducer(
-            lane=lane.lane,
-            topic=lane.lane,
-            producer_id=0,
-            partitions=lane.partitions,
-            record_size=workload.record_size,
-            configs=producer_configs(lane, bootstrap_servers),
-            writer=produced,
-            reservations=reservations,
-        )
-        self.consumer = RecordedConsumer(
-            lane=lane.lane,
-            topic=lane.lane,
-            partitions=lane.partitions,
-            bootstrap_servers=bootstrap_servers,
-            configs={},
-            writer=consumed,
-            on_error=on_notice,
-        )
+        configs = producer_configs(lane, bootstrap_servers)
+        self._application: ApplicationProducing | None = None
+        self.producer: RecordedProducer | ApplicationProducing
+        self.consumer: RecordedConsumer | ApplicationConsuming
+        if application is not None and application.producer is not None:
+            self._application = ApplicationProducing(
+                lane, application.producer, configs=configs, writer=produced, reservations=reservations
+            )
+            self.producer = self._application
+        else:
+            self._paced = RecordedProducer(
+                lane=lane.lane,
+                topic=lane.topic_name,
+                producer_id=0,
+                partitions=lane.partitions,
+                record_size=workload.record_size,
+                configs=configs,
+                writer=produced,
+                reservations=reservations,
+            )
+            self.producer = self._paced
+        if application is not None and application.consumer is not None:
+            self.consumer = ApplicationConsuming(
+                lane, application.consumer, bootstrap_servers=bootstrap_servers, writer=consumed, on_notice=on_notice
+            )
+        else:
+            self.consumer = RecordedConsumer(
+                lane=lane.lane,
+                topic=lane.topic_name,
+                partitions=lane.partitions,
+                bootstrap_servers=bootstrap_servers,
+                configs={},
+                writer=consumed,
+                on_error=on_notice,
+            )
         self.unsettled = 0
         self._rate = workload.rate
         self._settle_timeout = workload.settle_timeout
@@ -95,7 +118,9 @@ class LaneLoad:
         self.raise_error()
 
     def raise_error(self) -> None:
-        """Raise what the producer's thread raised, if it did."""
+        """Raise what the producer's thread raised, or a consumer of the application, if they did."""
+        if isinstance(self.consumer, ApplicationConsuming):
+            self.consumer.raise_error()
         if self._error is not None:
             raise self._error
 
@@ -114,7 +139,10 @@ class LaneLoad:
     def _run(self) -> None:
         try:
             try:
-                self._send_paced()
+                if self._application is not None:
+                    self._application.run(self._sending)
+                else:
+                    self._send_paced()
             finally:
                 self.unsettled = self.producer.finish(self._settle_timeout, self._cancelled)
         except Exception as error:  # noqa: BLE001 - raised again in await_outcomes()
@@ -122,12 +150,12 @@ class LaneLoad:
 
     def _send_paced(self) -> None:
         start = time.monotonic()
-        due_before = self.producer.sent
+        due_before = self._paced.sent
         while self._sending.is_set():
-            due = due_before + int((time.monotonic() - start) * self._rate) - self.producer.sent
+            due = due_before + int((time.monotonic() - start) * self._rate) - self._paced.sent
             if due > 0:
-                self.producer.send(due)
-            self.producer.poll(_TICK)
+                self._paced.send(due)
+            self._paced.poll(_TICK)
 
 
 class PhaseLoad:
@@ -141,6 +169,7 @@ class PhaseLoad:
         workload: WorkloadModel,
         run_directory: Path,
         on_notice: Callable[[str], None],
+        applications: Mapping[str, Application] | None = None,
     ) -> None:
         self._produced = HistoryWriter(run_directory / "produced")
         self._consumed = HistoryWriter(run_directory / "consumed")
@@ -155,6 +184,7 @@ class PhaseLoad:
                 consumed=self._consumed,
                 reservations=self._reservations,
                 on_notice=on_notice,
+                application=(applications or {}).get(lane.lane),
             )
 
     def __enter__(self) -> PhaseLoad:
@@ -165,11 +195,13 @@ class PhaseLoad:
     def __exit__(self, *_: object) -> None:
         for lane in self.lanes.values():
             lane.cancel()
-        for lane in self.lanes.values():
-            lane.close()
-        self._produced.close()
-        self._consumed.close()
-        self._reservations.close()
+        # Whatever an application's function raises when it is ended, everything else is closed all the same.
+        with ExitStack() as stack:
+            stack.callback(self._reservations.close)
+            stack.callback(self._consumed.close)
+            stack.callback(self._produced.close)
+            for lane in self.lanes.values():
+                stack.callback(lane.close)
 
     @property
     def counts(self) -> Mapping[str, tuple[int, int, int]]:

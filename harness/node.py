@@ -127,9 +127,9 @@ class Node:
         """Standard output and error from `since` on, in seconds since the epoch."""
         return bytes(self.container.logs(since=since)).decode(errors="replace")
 
-    def log_stream(self) -> Iterator[bytes]:
-        """The whole log in pieces, for logs that are too large to hold."""
-        yield from self.container.logs(stream=True, follow=False)
+    def log_stream(self, *, since: float | None = None) -> Iterator[bytes]:
+        """The whole log, or from `since` on (seconds since the epoch), in pieces: it may be too large to hold."""
+        yield from self.container.logs(stream=True, follow=False, since=since)
 
     def read_file(self, path: str) -> bytes:
         """A file of the container, running or not."""

@@ -20,6 +20,7 @@ from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness import events as happening
 from kafka_chaos.harness.admin import ClusterAdmin
+from kafka_chaos.harness.application import Application
 from kafka_chaos.harness.cluster import Cluster
 from kafka_chaos.harness.cluster_view import ClusterView
 from kafka_chaos.harness.collection import collect_logs, emit_broker_events
@@ -52,18 +53,42 @@ class RunResult:
 
 
 def run_experiment(
-    experiment: Experiment, *, root: Path, listeners: Sequence[Listener] = (), keep: bool = False
+    experiment: Experiment,
+    *,
+    root: Path,
+    listeners: Sequence[Listener] = (),
+    keep: bool = False,
+    cluster: Cluster | None = None,
+    applications: Mapping[str, Application] | None = None,
 ) -> RunResult:
-    """Run an experiment below `root` and verify it. Raises `KafkaChaosError` when the machine does not play along."""
-    return _Run(experiment, root=root, listeners=listeners, keep=keep).run()
+    """Run an experiment below `root` and verify it. Raises `KafkaChaosError` when the machine does not play along.
+
+    `cluster`: one that runs already, as the experiment's `cluster` describes it; it is left running. `applications`
+    maps lanes to the functions that take the place of their producer or consumer.
+    """
+    return _Run(
+        experiment, root=root, listeners=listeners, keep=keep, given=cluster, applications=applications or {}
+    ).run()
 
 
 class _Run:
     """One run on its way; each method is a stage."""
 
-    def __init__(self, experiment: Experiment, *, root: Path, listeners: Sequence[Listener], keep: bool) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        *,
+        root: Path,
+        listeners: Sequence[Listener],
+        keep: bool,
+        given: Cluster | None,
+        applications: Mapping[str, Application],
+    ) -> None:
         self.experiment = experiment
         self.keep = keep
+        self.given = given
+        self.applications = applications
+        self.started_at = time.time()
         self.started = time.monotonic()
         self.gaps: dict[str, float] = {}
         self.predictions: dict[str, dict[str, Any]] = {}
@@ -123,7 +148,8 @@ class _Run:
 
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start") as starter:
             with self.cluster() as cluster:
-                admin = ClusterAdmin(cluster.bootstrap_servers)
+                topics = {lane.lane: lane.topic_name for _, lane, _ in self.experiment.lanes()}
+                admin = ClusterAdmin(cluster.bootstrap_servers, topics=topics)
                 spark: Future[SparkSession] | None = None
                 for phase in self.experiment.phases:
                     last = phase is self.experiment.phases[-1]
@@ -145,6 +171,12 @@ class _Run:
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
         """A running cluster; its containers' logs are kept on every way out."""
+        if self.given is not None:
+            try:
+                yield self.given
+            finally:
+                self.collect_logs(self.given)
+            return
         spec = self.experiment.cluster.spec()
         self.say(f"starting {spec.zookeepers} ZooKeeper and {spec.brokers} brokers of Kafka {spec.kafka_version}")
         start = time.monotonic()
@@ -170,10 +202,10 @@ class _Run:
     def collect_logs(self, cluster: Cluster) -> None:
         """Keep the containers' logs, and emit what the brokers' tell."""
         folder = self.directory.path / "logs"
-        collect_logs(cluster, folder)
+        collect_logs(cluster, folder, since=self.started_at if self.given is not None else None)
         emit_broker_events(
             folder,
-            lanes=[lane.lane for _, lane, _ in self.experiment.lanes()],
+            topics={lane.topic_name: lane.lane for _, lane, _ in self.experiment.lanes()},
             monotonic_at_epoch_ns=self.monotonic_at_epoch_ns,
             events=self.events,
         )
@@ -196,6 +228,7 @@ class _Run:
                     workload=phase.workload,
                     run_directory=self.directory.path,
                     on_notice=lambda text: self.events.emit(happening.ClientNotice(text=text)),
+                    applications=self.applications,
                 )
             )
             stack.enter_context(Monitor(admin, topics, self.events, lambda: load.counts))

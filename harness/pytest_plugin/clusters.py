@@ -1,0 +1,114 @@
+"""Clusters and topics for tests: gone with the session and the test, unless a failed test's cluster is to be kept."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kafka_chaos.harness.admin import ClusterAdmin
+from kafka_chaos.harness.cluster import Cluster, ClusterSpec
+from kafka_chaos.harness.errors import ClusterFailure, KafkaChaosError
+from kafka_chaos.harness.events import ClusterKept
+from kafka_chaos.harness.terminal import advice_on_kept
+
+_numbers = itertools.count(1)
+
+
+class _TestsFailed(Exception):
+    """Ends the block of a cluster that is to be left standing."""
+
+
+def running(
+    wanted: Mapping[str, Any], *, keep: bool, failed: Callable[[], bool], note: Callable[[str], None]
+) -> Iterator[Cluster]:
+    """A cluster for as long as the generator is held; left standing when `keep` and `failed()` at the end."""
+    cluster = None
+    try:
+        options = dict(wanted)
+        if "broker_configs" in options:
+            options["broker_configs"] = dict(options["broker_configs"])
+        spec = ClusterSpec(**options)
+        cluster = Cluster(spec, run_id=f"pytest-{secrets.token_hex(4)}", keep=keep)
+        with contextlib.suppress(_TestsFailed), cluster:
+            yield cluster
+            if keep and failed():
+                raise _TestsFailed
+    except KafkaChaosError as error:
+        pytest.fail(f"kafka-chaos: {error}", pytrace=False)
+    if cluster.kept:
+        kept = ClusterKept(
+            run_id=cluster.run_id,
+            containers=tuple(node.container_name for node in cluster.nodes if node.exists()),
+            bootstrap_servers=cluster.bootstrap_servers,
+        )
+        note(f"cluster {cluster.run_id} was left standing, as a test failed")
+        for line in advice_on_kept(kept):
+            note(f"  {line}")
+
+
+def mend(cluster: Cluster) -> None:
+    """Make sure that every container runs, whatever a test has done to it by hand."""
+    for node in cluster.nodes:
+        node.unpause()
+    down = [node for node in cluster.nodes if not node.is_running()]
+    if down:
+        cluster.start_again(down)
+
+
+def topic_name(name: str) -> str:
+    """A topic's name that no other test uses."""
+    return f"{name}-{secrets.token_hex(2)}-{next(_numbers)}"
+
+
+class MakeTopic:
+    """Makes topics whose names no other test uses, and deletes them when the test is over."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._admin = ClusterAdmin(cluster.bootstrap_servers)
+        self._made: list[str] = []
+
+    def __call__(
+        self,
+        name: str = "topic",
+        *,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> str:
+        """Make a topic and return its name once all replicas are in sync; `configs` are Kafka's own keys."""
+        if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", name):
+            raise ValueError(f"name: {name!r} is not valid: expected letters, digits, '.', '_' and '-'")
+        brokers = self._cluster.spec.brokers
+        replicas = min(3, brokers) if replication_factor is None else replication_factor
+        if not 1 <= replicas <= brokers:
+            raise ValueError(f"replication_factor: {replicas} is not valid: expected 1 to {brokers}, the brokers")
+        if partitions < 1:
+            raise ValueError(f"partitions: {partitions} is not valid: expected at least 1")
+        topic = topic_name(name)
+        self._admin.create_topic(
+            topic, replica_assignment=_spread(partitions, replicas, brokers), configs=configs or {}
+        )
+        self._made.append(topic)
+        self._admin.await_full_isr([topic])
+        return topic
+
+    def delete(self) -> None:
+        """Delete what was made; a cluster that is broken on purpose may refuse, and goes away later anyway."""
+        delete_topics(self._cluster, self._made)
+
+
+def delete_topics(cluster: Cluster, topics: Sequence[str]) -> None:
+    """Delete topics as far as the cluster lets it."""
+    with contextlib.suppress(ClusterFailure):
+        ClusterAdmin(cluster.bootstrap_servers).delete_topics(topics)
+
+
+def _spread(partitions: int, replicas: int, brokers: int) -> list[list[int]]:
+    return [[(first + step) % brokers + 1 for step in range(replicas)] for first in range(partitions)]

@@ -1,0 +1,200 @@
+"""What pytest loads: options, the marker and the fixtures, all prefixed `kafka_chaos`.
+
+Guarantee: until a fixture is used this imports nothing but pytest and the standard library. Under xdist, where each
+worker would start a cluster of its own, that happens only if it was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kafka_chaos.harness.cluster import Cluster
+    from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
+    from kafka_chaos.harness.pytest_plugin.runs import Runs
+
+CLUSTER = "kafka_chaos_cluster"
+DEFAULT_OUT = "kafka-chaos-runs"
+MARKER = (
+    "kafka_chaos(*, brokers=3, zookeepers=1, kafka_version=None, controller=None, broker_configs=None): "
+    "the cluster that a test's kafka_chaos_cluster is to be"
+)
+_KEYS = ("brokers", "zookeepers", "kafka_version", "controller", "broker_configs")
+_KEPT = ("runs", "cluster")
+
+Wanted = tuple[tuple[str, Any], ...]
+"""What a marker asks for beyond the default cluster, as sorted pairs: equal wishes share a cluster."""
+
+
+@dataclass
+class Session:
+    """What the plugin remembers of a session: failures per cluster, and what to tell at the end."""
+
+    failed: set[Wanted] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+
+SESSION = pytest.StashKey[Session]()
+FAILED = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("kafka-chaos", "Kafka clusters that are broken on purpose (kafka-chaos)")
+    group.addoption(
+        "--kafka-chaos-version", metavar="VERSION", help="Version of Kafka, where a test's marker names none."
+    )
+    group.addoption(
+        "--kafka-chaos-seed",
+        metavar="SEED",
+        type=int,
+        help="Seed of every run; without one each run draws its own and tells it.",
+    )
+    group.addoption(
+        "--kafka-chaos-out",
+        metavar="DIR",
+        help=f"Where run directories are made; {DEFAULT_OUT} in pytest's root directory by default.",
+    )
+    group.addoption(
+        "--kafka-chaos-keep",
+        action="append",
+        choices=_KEPT,
+        default=[],
+        help="runs: keep the run directories of tests that passed too. cluster: leave the cluster standing when a "
+        "test that used it failed. May be given twice.",
+    )
+    group.addoption(
+        "--kafka-chaos-cluster-per-worker",
+        action="store_true",
+        help="Under pytest-xdist: let every worker start a cluster of its own (about 400 MB per broker).",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker."""
+    config.addinivalue_line("markers", MARKER)
+    config.stash[SESSION] = Session()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give tests whose marker asks for another cluster than the default one theirs; pytest then shares it."""
+    if CLUSTER not in metafunc.fixturenames:
+        return
+    wanted = _wanted(metafunc.definition)
+    if wanted:
+        name = ",".join(f"{key}={value}" for key, value in wanted if key != "broker_configs") or "broker_configs"
+        metafunc.parametrize(CLUSTER, [wanted], indirect=True, scope="session", ids=[name])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests that share a cluster follow each other, so that none is started twice; all others stay in place."""
+    places = [index for index, item in enumerate(items) if CLUSTER in getattr(item, "fixturenames", ())]
+    first: dict[Wanted, int] = {}
+    for index in places:
+        first.setdefault(_wanted(items[index]), index)
+    if len(first) > 1:
+        ordered = sorted((items[index] for index in places), key=lambda item: first[_wanted(item)])
+        for index, item in zip(places, ordered, strict=True):
+            items[index] = item
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    """Remember failures for the fixtures' clean-up, and say in the report where the evidence is."""
+    report: pytest.TestReport = yield
+    if report.failed and CLUSTER in getattr(item, "fixturenames", ()):
+        item.stash[FAILED] = True
+        item.config.stash[SESSION].failed.add(_wanted(item))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Where the reports of failed tests are, and how to look into a cluster that was kept."""
+    notes = config.stash[SESSION].notes
+    if notes:
+        terminalreporter.section("kafka-chaos")
+        for note in notes:
+            terminalreporter.write_line(note)
+
+
+@pytest.fixture(scope="session")
+def kafka_chaos_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A running cluster, shared by all tests whose marker `kafka_chaos` asks for the same one.
+
+    `bootstrap_servers` is what clients connect to; `brokers` and `zookeepers` are its containers by number.
+    """
+    _refuse_many_workers(request.config)
+    from kafka_chaos.harness.pytest_plugin.clusters import running
+
+    wanted: Wanted = getattr(request, "param", ())
+    session = request.config.stash[SESSION]
+    yield from running(
+        {**_defaults(request.config), **dict(wanted)},
+        keep="cluster" in request.config.getoption("--kafka-chaos-keep"),
+        failed=lambda: wanted in session.failed,
+        note=session.notes.append,
+    )
+
+
+@pytest.fixture
+def kafka_chaos_topic(kafka_chaos_cluster: Cluster) -> Iterator[MakeTopic]:
+    """Makes topics for one test: `kafka_chaos_topic("orders", partitions=3)` returns the topic's real name."""
+    from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
+
+    make = MakeTopic(kafka_chaos_cluster)
+    yield make
+    make.delete()
+
+
+@pytest.fixture
+def kafka_chaos_run(request: pytest.FixtureRequest, kafka_chaos_cluster: Cluster) -> Iterator[Runs]:
+    """Runs lanes under load and faults on the test's cluster, and verifies them; see `Runs.__call__`."""
+    from kafka_chaos.harness.pytest_plugin.runs import Runs
+
+    config = request.config
+    runs = Runs(
+        kafka_chaos_cluster,
+        out=Path(config.getoption("--kafka-chaos-out") or config.rootpath / DEFAULT_OUT),
+        seed=config.getoption("--kafka-chaos-seed"),
+        nodeid=request.node.nodeid,
+    )
+    yield runs
+    keep = "runs" in config.getoption("--kafka-chaos-keep") or request.node.stash.get(FAILED, False)
+    config.stash[SESSION].notes.extend(runs.finish(keep=keep))
+
+
+def _wanted(node: pytest.Item | Any) -> Wanted:
+    wanted: dict[str, Any] = {}
+    for mark in reversed(list(node.iter_markers("kafka_chaos"))):
+        if mark.args:
+            raise pytest.UsageError(f"kafka_chaos: {mark.args[0]!r}: expected keywords only, out of {', '.join(_KEYS)}")
+        for key, value in mark.kwargs.items():
+            if key not in _KEYS:
+                raise pytest.UsageError(f"kafka_chaos: {key}: no such keyword; expected {', '.join(_KEYS)}")
+            if isinstance(value, dict):
+                value = tuple(sorted(value.items()))
+            wanted[key] = value
+    plain = {"brokers": 3, "zookeepers": 1, "kafka_version": None, "controller": None, "broker_configs": None}
+    return tuple(sorted((key, value) for key, value in wanted.items() if value != plain[key]))
+
+
+def _defaults(config: pytest.Config) -> dict[str, Any]:
+    version = config.getoption("--kafka-chaos-version")
+    return {} if version is None else {"kafka_version": version}
+
+
+def _refuse_many_workers(config: pytest.Config) -> None:
+    worker = getattr(config, "workerinput", None)
+    if worker is None or worker["workercount"] == 1 or config.getoption("--kafka-chaos-cluster-per-worker"):
+        return
+    pytest.fail(
+        f"pytest-xdist runs {worker['workercount']} workers, and each would start a Kafka cluster of its own "
+        "(about 400 MB per broker, and they slow each other down). Ask for that with "
+        "--kafka-chaos-cluster-per-worker, or run these tests with -n 1.",
+        pytrace=False,
+    )

@@ -1,0 +1,164 @@
+"""`kafka_chaos_run`: an experiment from a test's own words, run on the test's cluster and verified.
+
+Its run directory is an ordinary one, below `--kafka-chaos-out`; that of a failed test stays.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from kafka_chaos.harness.application import Application, ConsumerHandle, ProducerHandle
+from kafka_chaos.harness.cluster import Cluster
+from kafka_chaos.harness.errors import UsageFailure
+from kafka_chaos.harness.experiment import Experiment
+from kafka_chaos.harness.experiment_file import experiment_of
+from kafka_chaos.harness.pytest_plugin.clusters import delete_topics, mend, topic_name
+from kafka_chaos.harness.pytest_plugin.result import ChaosRun
+from kafka_chaos.harness.pytest_plugin.values import Load, PlannedFault, PlannedLane
+from kafka_chaos.harness.run_directory import LATEST
+from kafka_chaos.harness.runner import run_experiment
+from kafka_chaos.harness.terminal import TerminalListener
+
+_WIDTH = 150
+Producing = Callable[[ProducerHandle], object]
+Consuming = Callable[[ConsumerHandle], object]
+
+
+class Runs:
+    """The runs of one test; calling it makes one."""
+
+    def __init__(self, cluster: Cluster, *, out: Path, seed: int | None, nodeid: str) -> None:
+        self._cluster = cluster
+        self._out = out
+        self._seed = seed
+        self._nodeid = nodeid
+        self._made: list[Path] = []
+
+    def __call__(
+        self,
+        *,
+        lanes: Iterable[PlannedLane | str],
+        faults: Iterable[PlannedFault] = (),
+        load: Load | None = None,
+        producer: Producing | Mapping[str, Producing] | None = None,
+        consumer: Consuming | Mapping[str, Consuming] | None = None,
+    ) -> ChaosRun:
+        """Load all `lanes` side by side, inject the `faults`, and verify every record against the prediction.
+
+        `producer` and `consumer` are functions of the application under test that take the place of the harness's own
+        clients, in every lane or, as a mapping from lanes' names, in some. Topics are made for this call alone.
+        Returns whatever the verdict is: `assert_conforms` of the result fails the test. Raises `UsageFailure` for
+        what can't be run, before anything is touched, and `KafkaChaosError` when the machine does not play along.
+        """
+        experiment = self._experiment(list(lanes), list(faults), load or Load())
+        applications = _applications(experiment, producer, consumer)
+        mend(self._cluster)
+        before = set(self._out.glob("*")) if self._out.is_dir() else set()
+        with TerminalListener(Console(file=sys.stdout, width=_WIDTH)) as listener:
+            try:
+                result = run_experiment(
+                    experiment,
+                    root=self._out,
+                    listeners=[listener],
+                    cluster=self._cluster,
+                    applications=applications,
+                )
+            finally:
+                self._made += sorted(path for path in set(self._out.glob("*")) - before if not path.is_symlink())
+                delete_topics(self._cluster, [lane.topic_name for _, lane, _ in experiment.lanes()])
+        return ChaosRun(result, seed=experiment.seed, replay=self._replay(experiment, result.path, applications))
+
+    def finish(self, *, keep: bool) -> list[str]:
+        """Remove the run directories, or `keep` them; what to tell of those that are kept."""
+        if keep:
+            return [f"{self._nodeid}: {path / 'report.html'}" for path in self._made if (path / "report.html").exists()]
+        for path in self._made:
+            shutil.rmtree(path, ignore_errors=True)
+        latest = self._out / LATEST
+        if latest.is_symlink() and not latest.exists():
+            latest.unlink()
+        if self._out.is_dir() and not any(self._out.iterdir()):
+            self._out.rmdir()
+        return []
+
+    def _experiment(self, lanes: list[PlannedLane | str], faults: list[PlannedFault], load: Load) -> Experiment:
+        planned = [PlannedLane(entry) if isinstance(entry, str) else entry for entry in lanes]
+        for index, entry in enumerate(planned):
+            if not isinstance(entry, PlannedLane):
+                raise UsageFailure(f"lanes[{index}]: {entry!r}: expected lane(NAME, …) or a lane's name")
+        for index, fault in enumerate(faults):
+            if not isinstance(fault, PlannedFault):
+                raise UsageFailure(f"faults[{index}]: {fault!r}: expected kill(…), stop(…), pause(…) or partition(…)")
+        if not isinstance(load, Load):
+            raise UsageFailure(f"load: {load!r}: expected load(rate=…, seconds=…)")
+        spec = self._cluster.spec
+        try:
+            schedule = [fault.entry(load) for fault in faults]
+        except ValueError as error:
+            raise UsageFailure(f"faults: {error}") from error
+        document: dict[str, Any] = {
+            "name": re.sub(r"[^a-zA-Z0-9._-]+", "-", self._nodeid.rpartition("::")[2]).strip("-")[:100] or "test",
+            "description": self._nodeid,
+            "seed": random.SystemRandom().randrange(2**31) if self._seed is None else self._seed,
+            "cluster": {
+                "brokers": spec.brokers,
+                "zookeepers": spec.zookeepers,
+                "kafka_version": spec.kafka_version,
+                "controller": spec.controller,
+                "broker_configs": dict(spec.broker_configs),
+            },
+            "workload": load.entry(),
+            "lanes": [
+                {
+                    "lane": entry.name,
+                    "topic": topic_name(entry.name),
+                    "replication_factor": min(3, spec.brokers),
+                    **entry.settings,
+                }
+                for entry in planned
+            ],
+            "schedule": schedule,
+        }
+        return experiment_of(document, "kafka_chaos_run")
+
+    def _replay(self, experiment: Experiment, path: Path, applications: Mapping[str, Application]) -> str:
+        """The test again with this seed; without an application, the command line can replay the run as well."""
+        again = f"pytest {shlex.quote(self._nodeid)} --kafka-chaos-seed {experiment.seed}"
+        if applications:
+            return again
+        return f"{again}\n  or: kafka-chaos run {shlex.quote(str(path / 'experiment.yaml'))}"
+
+
+def _applications(
+    experiment: Experiment,
+    producer: Producing | Mapping[str, Producing] | None,
+    consumer: Consuming | Mapping[str, Consuming] | None,
+) -> dict[str, Application]:
+    names = [lane.lane for _, lane, _ in experiment.lanes()]
+    producers, consumers = _by_lane("producer", producer, names), _by_lane("consumer", consumer, names)
+    return {
+        name: Application(producer=producers.get(name), consumer=consumers.get(name))
+        for name in names
+        if name in producers or name in consumers
+    }
+
+
+def _by_lane(argument: str, given: Any, names: list[str]) -> dict[str, Any]:
+    if given is None:
+        return {}
+    functions = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    for name, function in functions.items():
+        if name not in names:
+            raise UsageFailure(f"{argument}: there is no lane {name!r}; the lanes are {', '.join(names)}")
+        if not callable(function):
+            raise UsageFailure(f"{argument}: {function!r}: expected a function that takes a handle")
+    return functions

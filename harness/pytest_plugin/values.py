@@ -1,0 +1,188 @@
+"""What a test says of a run: lanes, load and faults, as frozen values that are checked where they are written.
+
+    from kafka_chaos import kill, lane, load, pause
+
+    kill("leader(orders)").at(5)
+    pause("leader(orders)").at(2).lasting(7)
+
+Importing this module imports nothing but the fault targets' syntax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from kafka_chaos.faults.target import Target
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """A fault of some kind at a target: `start` and `length` in seconds, None until they are given."""
+
+    kind: str
+    target: str
+    start: float | None = None
+    length: float | None = None
+    parameters: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+
+    def at(self, seconds: float) -> PlannedFault:
+        """The same fault, injected that many seconds after the load began."""
+        return replace(self, start=_seconds("at", seconds, at_least=0))
+
+    def lasting(self, seconds: float) -> PlannedFault:
+        """The same fault, healed that many seconds after it was injected; without this, when the load ends."""
+        return replace(self, length=_seconds("lasting", seconds, at_least=0))
+
+    def entry(self, load: Load) -> dict[str, Any]:
+        """The entry of an experiment's schedule under this load; ValueError where no time was given."""
+        if self.start is None:
+            raise ValueError(
+                f'{self.kind}("{self.target}"): it has no time, expected .at(SECONDS), from 0 to {load.seconds:g}'
+            )
+        length = load.seconds - self.start if self.length is None else self.length
+        return {
+            "fault": self.kind,
+            "target": self.target,
+            "at": self.start,
+            "duration": max(0.0, length),
+            **self.parameters,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLane:
+    """One topic and one producer configuration; `settings` are the keys of an experiment's lane that were given."""
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The load on each lane: records per second, for how many seconds, of how many bytes."""
+
+    rate: int = 1_000
+    seconds: float = 10.0
+    record_size: int = 100
+    settle_timeout: float = 90.0
+
+    def entry(self) -> dict[str, Any]:
+        """The key `workload` of an experiment."""
+        return {
+            "rate": self.rate,
+            "duration": self.seconds,
+            "record_size": self.record_size,
+            "settle_timeout": self.settle_timeout,
+        }
+
+
+def kill(target: str) -> PlannedFault:
+    """SIGKILL; started again when it is healed."""
+    return _fault("kill", target)
+
+
+def stop(target: str) -> PlannedFault:
+    """SIGTERM, a controlled shutdown; started again when it is healed."""
+    return _fault("stop", target)
+
+
+def pause(target: str) -> PlannedFault:
+    """All processes frozen; they go on when it is healed. A leader frozen past its session returns as a zombie."""
+    return _fault("pause", target)
+
+
+def partition(target: str, *, direction: str = "both", port: str | None = None, action: str = "drop") -> PlannedFault:
+    """The target cut off from the other brokers.
+
+    `direction`, seen from the target: both, in or out. `port`: replication or control cuts that listener alone.
+    `action`: drop (peers wait for their time-outs) or reject (they fail at once).
+    """
+    given = {
+        "direction": _one_of("direction", direction, ("both", "in", "out")),
+        "port": _one_of("port", port, (None, "replication", "control")),
+        "action": _one_of("action", action, ("drop", "reject")),
+    }
+    return replace(_fault("partition", target), parameters={key: value for key, value in given.items() if value})
+
+
+def lane(
+    name: str,
+    *,
+    acks: str | int | None = None,
+    idempotence: bool | None = None,
+    min_insync_replicas: int | None = None,
+    replication_factor: int | None = None,
+    partitions: int | None = None,
+    unclean_leader_election: bool | None = None,
+    max_in_flight: int | None = None,
+    leader: int | None = None,
+    topic_configs: Mapping[str, Any] | None = None,
+    producer_configs: Mapping[str, Any] | None = None,
+) -> PlannedLane:
+    """One topic and one producer configuration, called `name` in targets and in the report.
+
+    What is not given: acks=all without idempotence, one partition on three replicas (fewer where the cluster has
+    fewer brokers), min.insync.replicas 1. `topic_configs` and `producer_configs` take Kafka's and librdkafka's keys.
+    """
+    given_name: object = name
+    if not isinstance(given_name, str) or not given_name:
+        raise ValueError(f"name: {name!r} is not valid: expected the lane's name, as in lane('orders')")
+    if acks is not None and str(acks) not in ("0", "1", "all"):
+        raise ValueError(f"acks: {acks!r} is not valid: expected 0, 1 or 'all'")
+    given = {
+        "acks": None if acks is None else str(acks),
+        "idempotence": idempotence,
+        "min_insync_replicas": min_insync_replicas,
+        "replication_factor": replication_factor,
+        "partitions": partitions,
+        "unclean_leader_election": unclean_leader_election,
+        "max_in_flight": max_in_flight,
+        "leader": leader,
+        "topic_configs": None if topic_configs is None else dict(topic_configs),
+        "producer_configs": None if producer_configs is None else dict(producer_configs),
+    }
+    return PlannedLane(name, {key: value for key, value in given.items() if value is not None})
+
+
+def load(*, rate: int = 1_000, seconds: float = 10.0, record_size: int = 100, settle_timeout: float = 90.0) -> Load:
+    """`rate` records per second and lane for `seconds`, values of `record_size` bytes.
+
+    `settle_timeout`: seconds for what is in flight to get an outcome, and for replicas and consumers to catch up.
+    A lane whose `producer` is the application's own sends at the application's pace and size.
+    """
+    return Load(
+        rate=_whole("rate", rate, at_least=1),
+        seconds=_seconds("seconds", seconds, at_least=0.001),
+        record_size=_whole("record_size", record_size, at_least=20),
+        settle_timeout=_seconds("settle_timeout", settle_timeout, at_least=0),
+    )
+
+
+def _fault(kind: str, target: str) -> PlannedFault:
+    if not isinstance(target, str):
+        raise ValueError(f"{kind}: {target!r} is not a target: expected a role such as 'leader(orders)'")
+    Target.parse(target)
+    return PlannedFault(kind, target)
+
+
+def _one_of(name: str, value: str | None, allowed: tuple[str | None, ...]) -> str | None:
+    if value not in allowed:
+        raise ValueError(f"{name}: {value!r} is not valid: expected {' or '.join(str(one) for one in allowed if one)}")
+    return value
+
+
+def _seconds(name: str, value: object, *, at_least: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= at_least:
+        raise ValueError(f"{name}: {value!r} is not valid: expected seconds, at least {at_least:g}")
+    return float(value)
+
+
+def _whole(name: str, value: object, *, at_least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+        raise ValueError(f"{name}: {value!r} is not valid: expected a whole number, at least {at_least}")
+    return value
