@@ -111,7 +111,8 @@ def power_loss(state: ClusterState, config: ClusterConfig, broker: int, kept: in
 def _down(state: ClusterState, broker: int, log_end: int) -> ClusterState:
     replica = _replica(state, broker)
     if log_end < replica.log_end:
-        replica = truncated(replica, log_end)
+        # Lines of the epoch file are flushed when they are written; the broker cuts them at its next start.
+        replica = truncated(replica, log_end)._replace(epochs=replica.epochs)
     stopped = replica._replace(up=False, frozen=False, role=_role_after(replica), fetched=(), parked=False)
     requests = tuple(request for request in state.requests if request.to != broker)
     return state.with_replica(stopped)._replace(requests=requests)

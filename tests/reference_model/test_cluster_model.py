@@ -60,7 +60,7 @@ KNOWS_ONE = Observation(replicas={3: ReplicaObservation(high_watermark=1)})
 
 
 def scenario_a(protocol: str) -> ClusterModel:
-    model = ClusterModel(ClusterConfig(protocol=PROTOCOLS[protocol]))
+    model = ClusterModel(ClusterConfig(controller=3, protocol=PROTOCOLS[protocol]))
     for action in SCENARIO_A[:3]:
         model.apply(action)
     assert model.narrow(KNOWS_ONE).conforms
