@@ -146,6 +146,12 @@ class BrokerClient:
                 return MetadataAnswer(found.error_code, leader, found.leader_epoch, tuple(sorted(found.isr_nodes)))
         return MetadataAnswer(answer.error_code, None, -1, ())
 
+    def controller(self) -> int | None:
+        """The controller that this broker tells clients of."""
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False, version=_METADATA)
+        told = int(self.request(request).controller_id)
+        return told if told >= 0 else None
+
     def leader_epoch(self, topic: str, partition: int = 0, *, guess: int = 0) -> int | None:
         """The leader epoch that this broker's replica is in, exactly; None where it has no replica to ask.
 

@@ -1,0 +1,102 @@
+"""Document 001, leader epochs: how a follower truncates decides whether a committed record is kept."""
+
+from __future__ import annotations
+
+from kafka_chaos.harness.scenario.house import BEFORE_KIP_101, House
+from kafka_chaos.harness.scenario.registry import scenario
+from kafka_chaos.harness.scenario.stage import Play, Stage
+from kafka_chaos.harness.storage.power_loss import cut_last_batch
+from kafka_chaos.reference_model.cluster_model import step
+
+# A parked fetch lasts 25 s: the follower hears of the high watermark one record late, for as long as the steps take.
+_SLOW_FETCHES = {
+    "replica.fetch.wait.max.ms": 25_000,
+    "replica.lag.time.max.ms": 300_000,
+    "replica.socket.timeout.ms": 30_000,
+}
+TRUNCATE_TO_HIGH_WATERMARK = "truncate-to-high-watermark"
+
+A_WITHOUT = House(
+    name="before KIP-101, slow fetches",
+    protocol=TRUNCATE_TO_HIGH_WATERMARK,
+    configs={**BEFORE_KIP_101, **_SLOW_FETCHES},
+)
+A_WITH = House(name="slow fetches", configs=_SLOW_FETCHES)
+B_WITHOUT = House(
+    name="before KIP-101, two brokers", brokers=2, protocol=TRUNCATE_TO_HIGH_WATERMARK, configs=BEFORE_KIP_101
+)
+B_WITH = House(name="two brokers", brokers=2)
+
+
+@scenario("leader-epoch-A", document="001", title="Leader epochs keep a committed record that a high watermark drops")
+def leader_epoch_a(play: Play) -> None:
+    """m1 and m2 are committed and acknowledged on three replicas, but broker 3 has only heard that m1 is. The leader
+    dies, and broker 3 becomes a follower of broker 2, which it can't reach. By its high watermark it drops m2 at once;
+    with leader epochs it waits to ask. Then broker 2 dies too and broker 3 leads: without epochs m2 is lost for good.
+    """
+    with play.act("without epochs", house=A_WITHOUT, controller=3) as stage:
+        _only_3_is_left(stage)
+        stage.expect("broker 3 holds m1 alone", seen=stage.log(3), expected=["m1"])
+        stage.expect("its epochs", seen=stage.replica(3).epochs, expected=((0, 0), (2, 1)))
+        stage.expect("a consumer sees m1 alone", seen=stage.read(), expected=["m1"])
+        stage.fact("truncation", stage.await_line(3, "Truncating", stage.topic, "due to local high watermark 1"))
+    with play.act("with epochs", house=A_WITH, controller=3) as stage:
+        _only_3_is_left(stage)
+        stage.expect("broker 3 holds m1 and m2", seen=stage.log(3), expected=["m1", "m2"])
+        stage.expect("its epochs", seen=stage.replica(3).epochs, expected=((0, 0), (2, 2)))
+        stage.expect("a consumer sees m1 and m2", seen=stage.read(), expected=["m1", "m2"])
+
+
+def _only_3_is_left(stage: Stage) -> None:
+    stage.produce("m1")
+    stage.produce("m2")
+    stage.expect("both are acknowledged", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1)))
+    stage.expect("broker 3 knows of one committed record", seen=stage.replica(3).high_watermark, expected=1)
+    stage.cut(3, 2)
+    stage.kill(1)
+    stage.kill(2)
+
+
+@scenario(
+    "leader-epoch-B", document="001", title="Leader epochs keep two logs from diverging under equal high watermarks"
+)
+def leader_epoch_b(play: Play) -> None:
+    """Both replicas of a committed m2 go down, and broker 2 loses it with its power. It returns first, leads, and takes
+    m3 at the same offset. Broker 1 returns: by its high watermark it finds nothing to truncate and keeps m2, so that
+    two logs differ for good and nobody is told. With leader epochs it asks, truncates m2 and fetches m3.
+    """
+    for name, house in (("without epochs", B_WITHOUT), ("with epochs", B_WITH)):
+        with play.act(name, house=house, replicas=(1, 2), controller=1) as stage:
+            _both_down_and_the_follower_first(stage)
+            kept = "m2" if house is B_WITHOUT else "m3"
+            stage.expect("broker 1's log", seen=stage.log(1), expected=["m1", kept, "m4"])
+            stage.expect("broker 2's log", seen=stage.log(2), expected=["m1", "m3", "m4"])
+            stage.await_seen(
+                "Both brokers know that m4 is committed.", lambda seen: stage.high_watermarks(seen) == [3, 3]
+            )
+            stage.expect("both high watermarks are equal", seen=stage.high_watermarks(), expected=[3, 3])
+            if house is B_WITH:
+                epochs = [stage.replica(broker).epochs for broker in (1, 2)]
+                stage.expect("both have the same epochs", seen=epochs[0] == epochs[1])
+
+
+def _both_down_and_the_follower_first(stage: Stage) -> None:
+    stage.produce("m1")
+    stage.produce("m2")
+    stage.expect_eventually(
+        "both checkpoints say 2",
+        lambda: [stage.eyes.files(broker).high_watermark for broker in (1, 2)],
+        expected=[2, 2],
+    )
+    stage.settle("Both brokers have checkpointed the high watermark 2.")
+    stage.kill(1)
+    stage.kill(2)
+    stage.take(
+        "Broker 2 had lost its power: m2 was not flushed, and is gone.",
+        lambda: cut_last_batch(stage.node(2), stage.topic, 0),
+        step("power_loss", broker=2, kept=1),
+    )
+    stage.start(2)
+    stage.produce("m3")
+    stage.start(1)
+    stage.produce("m4")

@@ -1,0 +1,144 @@
+"""Producers and consumers of a scenario: one record at a time, every answer kept in the order in which it came."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from kafka_chaos.harness.errors import ClusterFailure
+
+_POLL = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a producer was told of a record: an offset (None with acks=0), or the name of Kafka's error."""
+
+    record: str
+    producer: str
+    offset: int | None
+    error: str | None
+
+
+@dataclass
+class Clients:
+    """The clients of one act on one topic; a context manager that ends them."""
+
+    bootstrap_servers: str
+    topic: str
+    _producers: dict[str, Producer] = field(default_factory=dict)
+    _answers: list[Answer] = field(default_factory=list)
+    _errors: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _ending: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Clients:
+        self._thread = threading.Thread(target=self._serve, name=f"producers of {self.topic}", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join()
+        for producer in self._producers.values():
+            producer.purge()
+            producer.poll(0)
+
+    def send(
+        self, record: str, *, producer: str, acks: str, idempotent: bool, key: str | None, configs: Mapping[str, object]
+    ) -> None:
+        """Hand a record to a producer, which is made at its first record; answers come to `answers`."""
+        client = self._producers.get(producer)
+        if client is None:
+            client = self._producers[producer] = self._make(producer, acks, idempotent, configs)
+
+        def answered(error: KafkaError | None, message: Message) -> None:
+            offset = message.offset()
+            known = offset if error is None and acks != "0" and offset is not None else None
+            with self._lock:
+                self._answers.append(Answer(record, producer, known, None if error is None else str(error.name())))
+
+        client.produce(self.topic, value=record.encode(), key=key, partition=0, on_delivery=answered)
+
+    def answers(self) -> tuple[Answer, ...]:
+        """All answers so far, in the order in which they came."""
+        with self._lock:
+            return tuple(self._answers)
+
+    def acknowledged(self) -> tuple[tuple[str, int | None], ...]:
+        """(record, offset) of every acknowledgement, in the order in which they came."""
+        return tuple((answer.record, answer.offset) for answer in self.answers() if answer.error is None)
+
+    def errors(self) -> tuple[str, ...]:
+        """Names of the errors that producers reported besides their answers (connections that broke)."""
+        with self._lock:
+            return tuple(self._errors)
+
+    def _make(self, name: str, acks: str, idempotent: bool, configs: Mapping[str, object]) -> Producer:
+        def reported(error: KafkaError) -> None:
+            with self._lock:
+                self._errors.append(str(error.name()))
+
+        settings: dict[str, Any] = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "client.id": name,
+            "acks": acks,
+            "enable.idempotence": idempotent,
+            "max.in.flight": 1,
+            "linger.ms": 0,
+            "retry.backoff.ms": 100,
+            "retry.backoff.max.ms": 100,
+            "reconnect.backoff.max.ms": 250,
+            "topic.metadata.refresh.fast.interval.ms": 100,
+            "message.timeout.ms": 300_000,
+            # Brokers are broken on purpose; what counts is answered per record.
+            "log_level": 0,
+            "error_cb": reported,
+            **configs,
+        }
+        return Producer(settings)
+
+    def _serve(self) -> None:
+        while not self._ending.is_set():
+            for producer in list(self._producers.values()):
+                producer.poll(0)
+            self._ending.wait(_POLL)
+
+
+def read_to_end(bootstrap_servers: str, topic: str, *, timeout: float = 20.0) -> list[tuple[int, str]]:
+    """(offset, record) of all that a consumer sees from the first offset to the end it is told of."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "kafka-chaos-reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
+    found = []
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        while True:
+            message = consumer.poll(timeout)
+            if message is None:
+                raise ClusterFailure(f"a consumer of {topic} did not reach the end within {timeout} s")
+            error = message.error()
+            if error is None:
+                found.append((message.offset() or 0, (message.value() or b"").decode()))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return found
+            elif error.fatal() or not error.retriable():
+                raise ClusterFailure(f"a consumer of {topic} was told {error.name()}") from KafkaException(error)
+    finally:
+        consumer.close()

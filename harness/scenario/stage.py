@@ -1,0 +1,399 @@
+"""One scenario, two interpreters: each step is taken on real brokers and on the model, and then they must agree.
+
+After a step the stage looks at every replica until two equal looks in a row are a state that the model may settle
+in; that is the condition a step waits for, never time. If it does not come true, the differing replica and field are
+named. What is seen narrows the model's states, so that later steps are as exact as the looks allow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka_chaos.faults.partition import Partition
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.broker_client import BrokerClient
+from kafka_chaos.harness.errors import ClusterFailure, KafkaChaosError, WaitTimeout
+from kafka_chaos.harness.node import Node
+from kafka_chaos.harness.scenario.clients import Clients, read_to_end
+from kafka_chaos.harness.scenario.house import STEADY, House, Houses, Tenancy
+from kafka_chaos.harness.scenario.looking import Eyes
+from kafka_chaos.harness.scenario.record import ActRecord, Expectation, ScenarioRecord, StepRecord
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
+from kafka_chaos.reference_model.cluster_observation import Comparison, Observation, ReplicaObservation, observe_state
+from kafka_chaos.reference_model.cluster_state import FOLLOWER, ClusterConfig, ClusterState
+from kafka_chaos.reference_model.protocols import PROTOCOLS
+
+SETTLE_TIMEOUT = 45.0
+"""Seconds until brokers that do not agree with the model are said to disagree."""
+
+ModelOf = Callable[[ClusterConfig, frozenset[ClusterState]], ClusterModel]
+Listener = Callable[[str, Any], None]
+
+
+class ScenarioViolation(Exception):
+    """Kafka and the model disagree after a step, or an expectation does not hold."""
+
+
+def _model_of(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
+    return ClusterModel(config, states=states)
+
+
+@dataclass
+class Play:
+    """One run of a scenario: it makes acts, each on a cluster of its own kind."""
+
+    houses: Houses
+    record: ScenarioRecord
+    tell: Listener = lambda kind, what: None
+    model_of: ModelOf = _model_of
+
+    @contextmanager
+    def act(
+        self,
+        name: str,
+        *,
+        house: House = STEADY,
+        replicas: Sequence[int] = (1, 2, 3),
+        controller: int | None = None,
+        names: Mapping[int, str] | None = None,
+        min_insync_replicas: int = 1,
+        unclean_leader_election: bool = False,
+        configs: Mapping[str, object] | None = None,
+    ) -> Iterator[Stage]:
+        """An act on a fresh topic with one partition, whose preferred leader is the first of `replicas`.
+
+        `controller` names the broker that has to be controller, by default the last of `replicas`; `names` are what the
+        document calls the brokers.
+        """
+        tenancy = self.houses.enter(house)
+        try:
+            controller = controller or replicas[-1]
+            tenancy.make_controller(controller)
+            topic = self._make_topic(
+                tenancy, name, replicas, min_insync_replicas, unclean_leader_election, configs or {}
+            )
+            config = ClusterConfig(
+                brokers=tuple(replicas),
+                controller=controller,
+                protocol=PROTOCOLS[house.protocol],
+                min_insync_replicas=min_insync_replicas,
+                unclean_leader_election=unclean_leader_election,
+                lag_is_short=house.lag_is_short,
+            )
+            epoch = tenancy.zookeeper.controller_epoch()
+            model = self.model_of(config, frozenset([_beginning(config, epoch)]))
+            act = ActRecord(name, house.name, house.protocol, tuple(replicas), dict(names or {}))
+            self.record.acts.append(act)
+            self.tell("act", act)
+            with Clients(tenancy.cluster.bootstrap_servers, topic) as clients:
+                eyes = Eyes(tenancy.cluster, tenancy.zookeeper, clients, topic, tuple(replicas))
+                stage = Stage(tenancy, topic, model, act, clients, eyes, self.tell)
+                stage.settle("The topic is made; all replicas are in sync.")
+                yield stage
+        except BaseException:
+            self.houses.discard(house)
+            raise
+
+    def _make_topic(
+        self,
+        tenancy: Tenancy,
+        name: str,
+        replicas: Sequence[int],
+        min_insync_replicas: int,
+        unclean: bool,
+        configs: Mapping[str, object],
+    ) -> str:
+        words = "".join(letter if letter.isalnum() else "-" for letter in f"{self.record.scenario}-{name}".lower())
+        topic = f"{words}-{time.time_ns() % 10**9:09d}"
+        given = {"min.insync.replicas": min_insync_replicas, "unclean.leader.election.enable": unclean, **configs}
+        tenancy.admin.create_topic(topic, replica_assignment=[list(replicas)], configs=given)
+        tenancy.admin.await_full_isr([topic])
+        return topic
+
+
+def _beginning(config: ClusterConfig, controller_epoch: int) -> ClusterState:
+    """The model's first state in the controller epoch that the cluster is in."""
+    state = config.initial()
+    replicas = tuple(replica._replace(controller_epoch=controller_epoch) for replica in state.replicas)
+    partition = state.partition._replace(controller_epoch=controller_epoch)
+    return state._replace(replicas=replicas, partition=partition, controller_epoch=controller_epoch)
+
+
+@dataclass
+class Stage:
+    """The running act: its steps, looks and expectations. Brokers are named by id."""
+
+    tenancy: Tenancy
+    topic: str
+    model: ClusterModel
+    act: ActRecord
+    clients: Clients
+    eyes: Eyes
+    tell: Listener
+    began: float = field(default_factory=time.time)
+    _cuts: dict[tuple[str, int, int], Partition] = field(default_factory=dict)
+
+    # --- Steps -----------------------------------------------------------------------------------------------------
+
+    def produce(
+        self,
+        record: str,
+        *,
+        acks: str = "all",
+        producer: str = "p",
+        idempotent: bool = False,
+        key: str | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> None:
+        """A producer sends a record and goes on trying until it is answered."""
+
+        def send() -> None:
+            self.clients.send(
+                record, producer=producer, acks=acks, idempotent=idempotent, key=key, configs=configs or {}
+            )
+
+        action = step("produce", record=record, acks=acks, producer=producer, idempotent=idempotent, key=key)
+        self._take(
+            f"{record} is sent with acks={acks}{' by an idempotent producer' if idempotent else ''}.", send, action
+        )
+
+    def kill(self, *brokers: int) -> None:
+        """SIGKILL, one after the other; settled when the controller has drawn its conclusions."""
+        for broker in brokers:
+            self._take(f"{self.name(broker)} is killed (SIGKILL).", self.node(broker).kill, step("kill", broker=broker))
+
+    def stop(self, broker: int) -> None:
+        """SIGTERM: a controlled shutdown."""
+        self._take(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("stop", broker=broker))
+
+    def start(self, broker: int) -> None:
+        """Start a broker again."""
+
+        def start() -> None:
+            self.tenancy.cluster.start_again([self.node(broker)])
+
+        self._take(f"{self.name(broker)} is started again.", start, step("start", broker=broker))
+
+    def pause(self, broker: int) -> None:
+        """Freeze a broker until its ZooKeeper session has ended."""
+        self._take(
+            f"{self.name(broker)} is frozen until its ZooKeeper session has ended.",
+            self.node(broker).pause,
+            step("pause", broker=broker),
+            step("expire_session", broker=broker),
+        )
+
+    def thaw(self, broker: int) -> None:
+        """Thaw a frozen broker."""
+        self._take(f"{self.name(broker)} thaws.", self.node(broker).unpause, step("thaw", broker=broker))
+
+    def cut(self, source: int, target: int, *, channel: str = "replication", action: str = "reject") -> None:
+        """Requests from one broker to another no longer arrive: replication (follower → leader) or control."""
+        fault = Partition(
+            target=Target(f"broker:{target}", "broker", number=target),
+            direction="in",
+            port=channel,
+            action=action,
+            peers=(source,),
+        )
+        expected = channel == "replication" and self._follows(source, target)
+        node = self.node(target)
+
+        def cut() -> None:
+            fault.inject(self.tenancy.view, (node,))
+            if expected:
+                # Only when its connection is broken off does a follower no longer get what it has asked for.
+                wait_until(
+                    lambda: fault.proof(self.tenancy.view, (node,)).bit,
+                    f"{self.name(source)}'s connection to {self.name(target)} to be broken off",
+                    timeout=40,
+                )
+
+        self._cuts[channel, source, target] = fault
+        what = "fetches" if channel == "replication" else "control requests"
+        self._take(
+            f"{self.name(source)}'s {what} no longer reach {self.name(target)}.",
+            cut,
+            step("cut", channel=channel, source=source, target=target),
+        )
+
+    def heal(self, source: int, target: int, *, channel: str = "replication") -> None:
+        """Lift a cut."""
+        fault = self._cuts.pop((channel, source, target))
+        node = self.node(target)
+        self._take(
+            f"{self.name(source)} reaches {self.name(target)} again.",
+            lambda: fault.heal(self.tenancy.view, (node,)),
+            step("heal", channel=channel, source=source, target=target),
+        )
+
+    def take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
+        """Any other step: `act` does on Kafka what `actions` do in the model."""
+        self._take(sentence, act, *actions)
+
+    def await_seen(self, sentence: str, condition: Callable[[Observation], bool], *, timeout: float = 40) -> None:
+        """A step that waits for something to be seen that nobody has to do anything for."""
+
+        def look() -> None:
+            wait_until(lambda: condition(self.eyes.look()), sentence, timeout=timeout, interval=0.1)
+
+        self._take(sentence, look)
+
+    def settle(self, sentence: str) -> None:
+        """A step that does nothing but wait until Kafka and the model agree."""
+        self._take(sentence, lambda: None)
+
+    # --- Looks -----------------------------------------------------------------------------------------------------
+
+    def node(self, broker: int) -> Node:
+        """A broker's container."""
+        return self.tenancy.cluster.brokers[broker]
+
+    def name(self, broker: int) -> str:
+        """What the story calls a broker."""
+        given = self.act.names.get(broker)
+        return f"{given} (broker {broker})" if given else f"Broker {broker}"
+
+    def high_watermarks(self, seen: Observation | None = None) -> list[int | None]:
+        """The high watermarks of all replicas in memory, in assignment order."""
+        return [(seen or self.seen).replicas[broker].high_watermark for broker in self.act.replicas]
+
+    def ask(self, broker: int) -> BrokerClient:
+        """A connection to a broker's client port."""
+        return BrokerClient(self.tenancy.cluster.client_address(broker))
+
+    @property
+    def seen(self) -> Observation:
+        """The look after the last step."""
+        return self.act.steps[-1].observation
+
+    def replica(self, broker: int) -> ReplicaObservation:
+        """A replica as it was seen after the last step."""
+        return self.seen.replicas[broker]
+
+    def log(self, broker: int) -> list[str]:
+        """The names of the records that a broker held after the last step, in offset order."""
+        return [record for _, record, _ in self.replica(broker).log or ()]
+
+    def read(self) -> list[str]:
+        """What a consumer sees from the beginning to the end it is told of."""
+        return [record for _, record in read_to_end(self.tenancy.cluster.bootstrap_servers, self.topic)]
+
+    def await_line(self, broker: int, *parts: str, timeout: float = 30.0) -> str:
+        """The first line of a broker's log since the act began that has all of `parts`; waits for it."""
+
+        def find() -> str | None:
+            lines = self.node(broker).log_since(self.began).splitlines()
+            return next((line for line in lines if all(part in line for part in parts)), None)
+
+        return wait_until(find, f"{self.name(broker)} to log {' … '.join(parts)!r}", timeout=timeout, interval=0.2)
+
+    # --- Expectations ----------------------------------------------------------------------------------------------
+
+    def expect(self, text: str, *, seen: Any, expected: Any = True) -> None:
+        """Something that must hold exactly as it was seen; raises `ScenarioViolation` where it does not."""
+        expectation = Expectation(text, expected, seen, seen == expected)
+        self.act.expectations.append(expectation)
+        self.tell("expectation", expectation)
+        if not expectation.holds:
+            raise ScenarioViolation(f"{text}: expected {expected!r}, seen {seen!r}")
+
+    def expect_eventually(
+        self, text: str, look: Callable[[], Any], *, expected: Any = True, timeout: float = 30
+    ) -> None:
+        """As `expect`, of something that is looked at until it holds."""
+        seen = None
+
+        def holds() -> bool:
+            nonlocal seen
+            seen = look()
+            return bool(seen == expected)
+
+        try:
+            wait_until(holds, text, timeout=timeout, interval=0.1)
+        except WaitTimeout:
+            pass
+        self.expect(text, seen=seen, expected=expected)
+
+    def expect_in_model(self, text: str, of_state: Callable[[ClusterState], Any], *, expected: Any) -> None:
+        """Something that must hold in every state of the model that agrees with what was seen."""
+        values = {of_state(state) for state in self.model.states}
+        self.expect(f"in the model: {text}", seen=sorted(values, key=repr), expected=[expected])
+
+    def fact(self, name: str, value: Any) -> None:
+        """Note something measured or quoted, for the record."""
+        self.act.facts[name] = value
+        self.tell("fact", (name, value))
+
+    # --- The heart -------------------------------------------------------------------------------------------------
+
+    def _take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
+        # Time has passed since the last look: whatever may happen of itself may have happened.
+        self.model.states = self.model.settle(self.model.states)
+        start = time.monotonic()
+        act()
+        for action in actions:
+            self.model.apply(action)
+        states = len(self.model.states)
+        observation, comparison = self._agree()
+        if comparison.conforms:
+            self.model.states = comparison.matching
+        record = StepRecord(
+            number=len(self.act.steps),
+            sentence=sentence,
+            seconds=time.monotonic() - start,
+            observation=observation,
+            allowed=_allowed(self.model.states),
+            states=states,
+            matching=len(comparison.matching),
+            differences=comparison.differences,
+        )
+        self.act.steps.append(record)
+        self.tell("step", (self.act, record))
+        if not comparison.conforms:
+            what = "; ".join(str(difference) for difference in comparison.differences)
+            raise ScenarioViolation(f"{self.act.name}, step {record.number} ({sentence}) {what}")
+
+    def _agree(self) -> tuple[Observation, Comparison]:
+        """The first two equal looks in a row that the model allows, or the last look and how it differs."""
+        last: Observation | None = None
+        comparison: Comparison | None = None
+        trouble: KafkaChaosError | None = None
+
+        def agreed() -> bool:
+            nonlocal last, comparison, trouble
+            before = last
+            try:
+                last = self.eyes.look()
+            except KafkaChaosError as error:
+                # A file that was being written, a container between two states: looked at again.
+                trouble = error
+                return False
+            if comparison is None or last != before:
+                comparison = self.model.compare(last)
+            return comparison.conforms and last == before
+
+        try:
+            wait_until(agreed, "Kafka and the model to agree", timeout=SETTLE_TIMEOUT, interval=0.1)
+        except WaitTimeout:
+            if trouble is not None and last is None:
+                raise trouble from None
+        if last is None or comparison is None:
+            raise ClusterFailure("nothing could be seen of the cluster")
+        if comparison.conforms:
+            return last, comparison
+        return last, self.model.compare(last)
+
+    def _follows(self, source: int, target: int) -> bool:
+        replicas = [state.replica(source) for state in self.model.states]
+        return all(replica.runs and replica.role == FOLLOWER and replica.leader == target for replica in replicas)
+
+
+def _allowed(states: frozenset[ClusterState], most: int = 8) -> tuple[Observation, ...]:
+    """A few of the states as looks, for showing."""
+    return tuple(observe_state(state) for state in sorted(states, key=repr)[:most])
