@@ -1,0 +1,162 @@
+"""The plugin as pytest sees it: options, marker, sharing, xdist, and what it imports, without a cluster."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+FAKE_CLUSTERS = """
+    import pytest
+    from kafka_chaos.harness.pytest_plugin import clusters
+
+    started = []
+
+    def running(wanted, *, keep, failed, note):
+        started.append(dict(wanted))
+        yield started[-1]
+        note(f"ended {wanted} keep {keep} failed {failed()}")
+
+    clusters.running = running
+
+    @pytest.fixture(scope="session")
+    def log():
+        yield started
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeconftest(FAKE_CLUSTERS)
+    pytester.makeini("[pytest]\naddopts = --strict-markers -p no:cacheprovider")
+    return pytester
+
+
+def test_tests_that_want_the_same_cluster_share_one_and_follow_each_other(project: pytest.Pytester) -> None:
+    project.makepyfile("""
+        import pytest
+
+        @pytest.mark.kafka_chaos(brokers=5)
+        def test_a(kafka_chaos_cluster): assert kafka_chaos_cluster["brokers"] == 5
+        def test_b(kafka_chaos_cluster): assert kafka_chaos_cluster == {}
+        def test_c(): pass
+        @pytest.mark.kafka_chaos(brokers=5)
+        def test_d(kafka_chaos_cluster): pass
+        @pytest.mark.kafka_chaos(brokers=3)
+        def test_e(kafka_chaos_cluster, log):
+            assert log == [{"brokers": 5}, {}]
+    """)
+    result = project.runpytest_subprocess("-v")
+    result.assert_outcomes(passed=5)
+    result.stdout.fnmatch_lines(["*test_a?brokers=5?*", "*test_d?brokers=5?*", "*test_b *", "*test_e *"])
+
+
+def test_a_session_fixture_of_the_user_can_stand_on_the_cluster(project: pytest.Pytester) -> None:
+    project.makepyfile("""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def service(kafka_chaos_cluster): return ("service on", kafka_chaos_cluster)
+
+        def test_it(service): assert service == ("service on", {})
+    """)
+    project.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_the_version_comes_from_the_command_line_or_the_marker(project: pytest.Pytester) -> None:
+    project.makepyfile("""
+        import pytest
+
+        def test_a(kafka_chaos_cluster): assert kafka_chaos_cluster == {"kafka_version": "3.8.1"}
+        @pytest.mark.kafka_chaos(kafka_version="3.6.2", broker_configs={"log.roll.ms": 1})
+        def test_b(kafka_chaos_cluster):
+            assert kafka_chaos_cluster == {"kafka_version": "3.6.2", "broker_configs": (("log.roll.ms", 1),)}
+    """)
+    project.runpytest_subprocess("--kafka-chaos-version=3.8.1").assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    ("marker", "expected"),
+    [
+        ("kafka_chaos(broker=3)", "kafka_chaos: broker: no such keyword; expected brokers, zookeepers"),
+        ("kafka_chaos(3)", "kafka_chaos: 3: expected keywords only, out of brokers"),
+    ],
+)
+def test_a_wrong_marker_is_refused_with_what_is_expected(project: pytest.Pytester, marker: str, expected: str) -> None:
+    project.makepyfile(f"""
+        import pytest
+
+        @pytest.mark.{marker}
+        def test_it(kafka_chaos_cluster): pass
+    """)
+    result = project.runpytest_subprocess()
+    assert result.ret != 0
+    result.stdout.fnmatch_lines([f"*{expected}*"])
+
+
+def test_a_failed_test_is_known_when_its_cluster_ends(project: pytest.Pytester) -> None:
+    project.makepyfile("""
+        def test_it(kafka_chaos_cluster): assert False
+    """)
+    result = project.runpytest_subprocess("--kafka-chaos-keep=cluster")
+    result.stdout.fnmatch_lines(["*= kafka-chaos =*", "ended {} keep True failed True"])
+
+
+def test_several_workers_are_refused_with_the_reason_unless_asked_for(project: pytest.Pytester) -> None:
+    project.makepyfile("""
+        def test_a(kafka_chaos_cluster): pass
+        def test_b(): pass
+    """)
+    result = project.runpytest_subprocess("-n2")
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines(["*each would start a Kafka cluster of its own*--kafka-chaos-cluster-per-worker*"])
+    project.runpytest_subprocess("-n2", "--kafka-chaos-cluster-per-worker").assert_outcomes(passed=2)
+    project.runpytest_subprocess("-n1").assert_outcomes(passed=2)
+
+
+def test_a_spec_that_no_cluster_can_have_is_an_error_of_the_test_in_one_line(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.kafka_chaos(brokers=10)
+        def test_it(kafka_chaos_cluster): pass
+    """)
+    result = pytester.runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["kafka-chaos: brokers: 10 is not valid: expected 1 to 9"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_without_an_engine_the_test_says_what_to_do(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    pytester.makepyfile("def test_it(kafka_chaos_run): pass")
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["kafka-chaos: no Docker engine answers at DOCKER_HOST=unix:///nowhere/docker.sock*"])
+
+
+def test_nothing_heavy_is_imported_until_a_fixture_is_used(pytester: pytest.Pytester) -> None:
+    heavy = (
+        "pyspark", "pyarrow", "numpy", "docker", "confluent_kafka", "testcontainers", "pydantic", "rich", "click",
+        "jinja2", "ruamel", "kafka", "kazoo",
+    )  # fmt: skip
+    pytester.makepyfile(f"""
+        import sys
+        from kafka_chaos import kill, lane, load, partition, pause, stop
+
+        def test_it():
+            assert "kafka_chaos.harness.pytest_plugin.plugin" in sys.modules
+            assert [name for name in {heavy!r} if name in sys.modules] == []
+    """)
+    result = pytester.run(sys.executable, "-m", "pytest", "-q")
+    result.assert_outcomes(passed=1)
+
+
+def test_help_names_every_option_and_the_marker(pytester: pytest.Pytester) -> None:
+    options = pytester.run(sys.executable, "-m", "pytest", "--help").stdout.str()
+    for name in ("version", "seed", "out", "keep", "cluster-per-worker"):
+        assert f"--kafka-chaos-{name}" in options
+    markers = pytester.run(sys.executable, "-m", "pytest", "--markers").stdout.str()
+    assert "@pytest.mark.kafka_chaos(*, brokers=3, zookeepers=1" in markers
