@@ -7,14 +7,18 @@ answers. Nothing is retried: an answer is this broker's own word at this moment.
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from kafka.protocol.admin.topics import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata.metadata import MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.producer.produce import ProduceRequest
+from kafka.record.memory_records import MemoryRecordsBuilder
 
 from kafka_chaos.harness.errors import ClusterFailure
 
@@ -29,6 +33,11 @@ FETCH_FROM_ANY = 12
 """A version of Fetch that a follower answers too, and that names topics, not their ids."""
 _LIST_OFFSETS = 6
 _METADATA = 8
+_PRODUCE = 8
+_REASSIGN = 0
+_ELECT_LEADERS = 1
+_PREFERRED = 0
+_ADMIN_TIMEOUT_MS = 10_000
 _LATEST = -1
 _CONSUMER = -1
 _ENOUGH = 1 << 20
@@ -134,6 +143,45 @@ class BrokerClient:
         request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=topics, version=_LIST_OFFSETS)
         answer = self.request(request).topics[0].partitions[0]
         return answer.error_code, answer.offset
+
+    def produce(
+        self, topic: str, record: str, *, acks: str = "all", partition: int = 0, key: str | None = None
+    ) -> tuple[int, int]:
+        """Send one record, once: (error, offset) as this broker answers. acks=0 has no answer: use a producer."""
+        builder = MemoryRecordsBuilder(2, 0, _ENOUGH)
+        builder.append(timestamp=None, key=None if key is None else key.encode(), value=record.encode(), headers=[])
+        builder.close()
+        data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=-1 if acks == "all" else int(acks),
+            timeout_ms=60_000,
+            topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+            version=_PRODUCE,
+        )
+        answer = self.request(request).responses[0].partition_responses[0]
+        return int(answer.error_code), int(answer.base_offset)
+
+    def reassign(self, topic: str, replicas: Sequence[int], *, partition: int = 0) -> int:
+        """Ask a controller to move a partition to these replicas (KIP-455): the partition's error."""
+        topics = AlterPartitionReassignmentsRequest.ReassignableTopic
+        wanted = topics.ReassignablePartition(partition_index=partition, replicas=list(replicas))
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=_ADMIN_TIMEOUT_MS, topics=[topics(name=topic, partitions=[wanted])], version=_REASSIGN
+        )
+        answer = self.request(request)
+        return int(answer.error_code or answer.responses[0].partitions[0].error_code)
+
+    def elect_preferred(self, topic: str, *, partition: int = 0) -> int:
+        """Ask a controller for a preferred leader election (KIP-460): the partition's error."""
+        request = ElectLeadersRequest(
+            election_type=_PREFERRED,
+            topic_partitions=[ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])],
+            timeout_ms=_ADMIN_TIMEOUT_MS,
+            version=_ELECT_LEADERS,
+        )
+        answer = self.request(request)
+        return int(answer.error_code or answer.replica_election_results[0].partition_result[0].error_code)
 
     def metadata(self, topic: str, partition: int = 0) -> MetadataAnswer:
         """What this broker tells clients of the partition."""

@@ -18,6 +18,7 @@ from kafka_chaos.reference_model.cluster_state import (
     CLIENT,
     CLIENTS,
     FOLLOWER,
+    HELD,
     LEADER,
     REPLICATION,
     ClusterConfig,
@@ -38,7 +39,7 @@ def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Repli
     if not follower.runs or follower.role != FOLLOWER or not follower.leader:
         return None
     leader = state.replica(follower.leader)
-    cut = state.is_cut(REPLICATION, follower.broker, leader.broker)
+    cut = any(state.is_cut(channel, follower.broker, leader.broker) for channel in (REPLICATION, HELD))
     if cut or not leader.runs or leader.role != LEADER:
         return None
     if config.protocol.fenced and leader.leader_epoch != follower.leader_epoch:
@@ -94,6 +95,7 @@ def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
 
     The request tells the leader how far the follower is, nothing else does. With nothing to return it is parked.
     """
+    yield from _answer_held(state)
     for follower in state.replicas:
         leader = reachable_leader(state, config, follower)
         if leader is None or follower.truncating:
@@ -117,6 +119,21 @@ def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         names = ", ".join(entry.record for entry in new)
         sentence = f"Broker {follower.broker} fetches {names or 'nothing'} from broker {leader.broker}."
         yield sentence, state.with_replica(told).with_replica(received)
+
+
+def _answer_held(state: ClusterState) -> Iterator[Outcome]:
+    """A parked fetch is answered though its follower's next one is held: the leader learns nothing by that."""
+    for follower in state.replicas:
+        if not follower.runs or not follower.parked or not state.is_cut(HELD, follower.broker, follower.leader):
+            continue
+        leader = state.replica(follower.leader)
+        if leader.runs and leader.role == LEADER and follower.log_end < leader.log_end:
+            new = tuple(entry for entry in leader.log if entry.offset >= follower.log_end)
+            received = append(follower, new, leader.log_end)
+            received = received._replace(high_watermark=min(leader.high_watermark, leader.log_end), parked=False)
+            names = ", ".join(entry.record for entry in new)
+            sentence = f"Broker {follower.broker} is sent {names}, which it had asked for."
+            yield sentence, state.with_replica(received)
 
 
 def append(replica: Replica, entries: tuple[Entry, ...], log_end: int) -> Replica:

@@ -23,6 +23,7 @@ from kafka_chaos.reference_model.cluster_controller import (
 from kafka_chaos.reference_model.cluster_state import (
     CLIENTS,
     CONTROL,
+    HELD,
     NOBODY,
     NONE,
     OFFLINE,
@@ -34,7 +35,7 @@ from kafka_chaos.reference_model.cluster_state import (
     Replica,
 )
 
-CHANNELS = (REPLICATION, CONTROL, CLIENTS)
+CHANNELS = (REPLICATION, HELD, CONTROL, CLIENTS)
 
 
 class ActionError(ValueError):

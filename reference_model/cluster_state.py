@@ -18,6 +18,8 @@ NONE, LEADER, FOLLOWER, OFFLINE = "none", "leader", "follower", "offline"
 
 # Channels a cut can close: follower → leader fetches, controller → broker requests, clients → broker.
 REPLICATION, CONTROL, CLIENTS = "replication", "control", "clients"
+HELD = "held"
+"""A cut of replication that lets what the follower has already asked for through: only its next fetch is held."""
 CLIENT = -1
 """The clients' end of a cut on their channel."""
 

@@ -222,6 +222,16 @@ class Stage:
             step("cut", channel=channel, source=source, target=target),
         )
 
+    def hold_next_fetch(self, source: int, target: int) -> None:
+        """The leader's answer to the fetch that waits there still arrives; the follower's next fetch does not."""
+        fault = _held(source, target)
+        self._cuts["held", source, target] = fault
+        self._take(
+            f"{self.name(source)}'s next fetch will be held on its way to {self.name(target)}.",
+            lambda: fault.inject(self.tenancy.view, (self.node(target),)),
+            step("cut", channel="held", source=source, target=target),
+        )
+
     def heal(self, source: int, target: int, *, channel: str = "replication") -> None:
         """Lift a cut."""
         fault = self._cuts.pop((channel, source, target))
@@ -392,6 +402,17 @@ class Stage:
     def _follows(self, source: int, target: int) -> bool:
         replicas = [state.replica(source) for state in self.model.states]
         return all(replica.runs and replica.role == FOLLOWER and replica.leader == target for replica in replicas)
+
+
+def _held(source: int, target: int) -> Partition:
+    """Packets from the follower vanish, those to it arrive."""
+    return Partition(
+        target=Target(f"broker:{target}", "broker", number=target),
+        direction="in",
+        port="replication",
+        action="drop",
+        peers=(source,),
+    )
 
 
 def _allowed(states: frozenset[ClusterState], most: int = 8) -> tuple[Observation, ...]:
