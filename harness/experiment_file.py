@@ -14,6 +14,7 @@ from ruamel.yaml.error import MarkedYAMLError
 
 from kafka_chaos.harness.errors import UsageFailure
 from kafka_chaos.harness.experiment import Experiment, ExperimentError, dotted
+from kafka_chaos.harness.schedule import expand
 
 
 def load_experiment(path: Path, *, overrides: Mapping[str, Any] | None = None) -> Experiment:
@@ -30,7 +31,7 @@ def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | N
     document = _document(text, source)
     values = {**_plain(document), **(overrides or {})}
     try:
-        experiment = Experiment.model_validate(values)
+        experiment = Experiment.model_validate(expand(values))
         experiment.check()
     except ValidationError as error:
         raise UsageFailure("\n".join(_explain(document, source, entry) for entry in error.errors())) from error
@@ -42,7 +43,7 @@ def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | N
 def experiment_of(values: Mapping[str, Any], source: str) -> Experiment:
     """The experiment that a mapping describes, checked; `source` stands for it in messages. Raises `UsageFailure`."""
     try:
-        experiment = Experiment.model_validate(dict(values))
+        experiment = Experiment.model_validate(expand(values))
         experiment.check()
     except ValidationError as error:
         lines = [_told(entry) for entry in error.errors()]

@@ -1,0 +1,173 @@
+"""The plugin as a user has it: installed from the wheel, in a repository of their own, on a real cluster.
+
+That repository has its own tests/, harness/ and experiments/. The quick way takes third-party packages from this
+environment; the slow one installs everything as pip resolves it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TESTS = '''
+"""A user's tests of a service that places orders through Kafka."""
+
+import pytest
+from confluent_kafka import Producer
+
+import experiments
+import harness
+from kafka_chaos import kill, lane, load, pause
+
+
+@pytest.mark.kafka_chaos(brokers=3)
+def test_orders_survive_leader_loss(kafka_chaos_cluster, kafka_chaos_run):
+    run = kafka_chaos_run(
+        lanes=[lane("orders", acks="all", min_insync_replicas=2)],
+        faults=[kill("leader(orders)").at(5)],
+        load=load(rate=500, seconds=10),
+    )
+    run.assert_conforms()
+    assert run.count("orders", "lost_write") == 0
+
+
+def place_orders(app):
+    producer = app.producer()
+    number = 0
+    while app.wait(0.01):
+        number += 1
+        producer.produce(app.topic, key=str(number % 7), value=f"order {number}", headers={"trace": "abc"})
+        producer.poll(0)
+    producer.flush(30)
+
+
+def bill_orders(app):
+    consumer = app.consumer({"group.id": "billing"})
+    consumer.subscribe([app.topic])
+    while app.running():
+        message = consumer.poll(0.1)
+        if message is not None and message.error() is None:
+            assert message.value().startswith(b"order ")
+            assert dict(message.headers())["trace"] == b"abc"
+    consumer.close()
+
+
+def test_the_service_loses_only_what_its_settings_permit(kafka_chaos_run):
+    run = kafka_chaos_run(
+        lanes=[lane("orders", acks=1, partitions=2)],
+        faults=[pause("leader(orders)").at(2).lasting(5)],
+        load=load(seconds=10),
+        producer=place_orders,
+        consumer=bill_orders,
+    )
+    run.assert_conforms()
+    orders = run.lane("orders")
+    assert orders.produced > 100
+    assert orders.consumed > 100
+
+
+def test_a_record_from_nowhere_is_found(kafka_chaos_run, kafka_chaos_cluster):
+    def smuggle(app):
+        place_orders(app)
+        unrecorded = Producer({"bootstrap.servers": kafka_chaos_cluster.bootstrap_servers})
+        unrecorded.produce(app.topic, value=b"nobody wrote this down")
+        unrecorded.flush(30)
+
+    kafka_chaos_run(lanes=["orders"], load=load(seconds=2), producer=smuggle).assert_conforms()
+
+
+def test_topics_are_the_test_s_own(kafka_chaos_topic, kafka_chaos_cluster):
+    assert harness.OWNER == experiments.OWNER == "the user"
+    topic = kafka_chaos_topic("orders", partitions=2)
+    assert topic.startswith("orders-")
+    producer = Producer({"bootstrap.servers": kafka_chaos_cluster.bootstrap_servers})
+    producer.produce(topic, b"hello")
+    assert producer.flush(30) == 0
+'''
+
+
+def run(*command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, env=environment)
+
+
+def must(*command: str, cwd: Path | None = None) -> str:
+    done = run(*command, cwd=cwd)
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    must(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
+    return next(folder.glob("kafka_chaos-*.whl"))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    for name in ("harness", "experiments", "tests"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text("OWNER = 'the user'\n")
+    (folder / "pyproject.toml").write_text("[tool.pytest.ini_options]\naddopts = '--strict-markers'\n")
+    (folder / "conftest.py").touch()
+    (folder / "tests" / "test_orders.py").write_text(TESTS)
+    return folder
+
+
+def empty_venv(folder: Path, *options: str) -> str:
+    must(sys.executable, "-m", "venv", *options, str(folder))
+    return str(folder / "bin" / "python")
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+def test_the_wheel_s_plugin_tests_a_user_s_service(wheel: Path, project: Path, tmp_path: Path) -> None:
+    python = empty_venv(tmp_path / "venv", "--without-pip")
+    site = Path(must(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    # Third-party packages come from this environment, whose own .pth files are not followed from there.
+    (site / "third_party.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    install = ("-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--force-reinstall", str(wheel))
+    must(sys.executable, *install)
+    check(python, project, site)
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_same_with_everything_installed_by_pip(wheel: Path, project: Path, tmp_path: Path) -> None:
+    python = empty_venv(tmp_path / "venv")
+    must(python, "-m", "pip", "install", "--quiet", str(wheel), "pytest")
+    check(python, project, tmp_path / "venv")
+
+
+def check(python: str, project: Path, site: Path) -> None:
+    """Run the project's tests: all pass but the one that has to fail, and that one tells all there is to tell."""
+    where = must(python, "-c", "import kafka_chaos; print(kafka_chaos.__file__)", cwd=project).strip()
+    assert Path(where).is_relative_to(site)
+    done = run(python, "-m", "pytest", "-p", "no:cacheprovider", "--kafka-chaos-seed=7", cwd=project)
+    text = done.stdout
+    assert "1 failed, 3 passed" in text, f"{text}\n{done.stderr}"
+    assert done.returncode == 1
+    reason = "phantom is forbidden and was found: 1"
+    for line in (
+        "E       AssertionError: the run's verdict is violation",
+        f"E         {reason}",
+        "E           phantom: partition 0, offset ",
+        "E       replay: pytest tests/test_orders.py::test_a_record_from_nowhere_is_found --kafka-chaos-seed 7",
+    ):
+        assert line in text, text
+    assert "Traceback" not in text
+    # The evidence of the failed test is kept, that of the others is not.
+    runs = [path for path in (project / "kafka-chaos-runs").iterdir() if not path.is_symlink()]
+    assert [path.name.split("-", 2)[2][:-5] for path in runs] == ["test-a-record-from-nowhere-is-found"]
+    report = runs[0] / "report.html"
+    assert report.is_file()
+    assert f"report: {report}" in text
