@@ -47,7 +47,8 @@ class ClusterSpec:
 
     `broker_configs` go to every broker, `configs_of` to single ones by id; both in Kafka's own key names.
     `controller` names the broker that is to be controller (started first: in ZooKeeper mode the first to register
-    becomes it), None leaves it open and starts all at once.
+    becomes it), None leaves it open and starts all at once. With two `log_directories` a broker outlives the loss of
+    one (`BROKER_DATA`, `SECOND_BROKER_DATA`).
     """
 
     brokers: int = 3
@@ -56,10 +57,13 @@ class ClusterSpec:
     controller: int | None = None
     broker_configs: Mapping[str, object] = field(default_factory=dict)
     configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
+    log_directories: int = 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.brokers <= 9:
             raise UsageFailure(f"brokers: {self.brokers} is not valid: expected 1 to 9")
+        if self.log_directories not in (1, 2):
+            raise UsageFailure(f"log_directories: {self.log_directories} is not valid: expected 1 or 2")
         if self.zookeepers not in (1, 3):
             raise UsageFailure(f"zookeepers: {self.zookeepers} is not valid: expected 1 or 3")
         if self.controller is not None and not 1 <= self.controller <= self.brokers:
@@ -238,6 +242,7 @@ class _NodeBuilder:
             host_port=host_port,
             zookeepers=self.zookeeper_names,
             configs={**self.spec.broker_configs, **self.spec.configs_of.get(broker, {})},
+            log_directories=self.spec.log_directories,
         )
         # Partitions are rules inside the broker's own network namespace.
         container = self._container(name, "broker", BROKER_OPTIONS, text, cap_add=["NET_ADMIN"])

@@ -30,6 +30,9 @@ OWNED_BROKER_KEYS = frozenset(
 )
 """Keys that the harness sets itself: an experiment may not."""
 
+AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+"""Keys of brokers that belong to Kafka's authorizer, which no class lists."""
+
 
 @cache
 def known_keys(kind: str) -> frozenset[str]:
@@ -43,7 +46,8 @@ def check_keys(kind: str, configs: Mapping[str, object], *, owned: frozenset[str
     for key in configs:
         if key in owned:
             raise UsageFailure(f"{kind} configuration {key}: set by the harness itself, it can't be given")
-        if key not in known_keys(kind) and not key.startswith("listener.name."):
+        known = key in known_keys(kind) or (kind == "broker" and key in AUTHORIZER_KEYS)
+        if not known and not key.startswith("listener.name."):
             near = difflib.get_close_matches(key, known_keys(kind), n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise UsageFailure(f"{kind} configuration {key}: Kafka has no such key{hint}")

@@ -10,6 +10,7 @@ CONTROL_PORT = 9091
 ZOOKEEPER_PORT = 2181
 
 BROKER_DATA = "/var/lib/kafka"
+SECOND_BROKER_DATA = "/var/lib/kafka-2"
 ZOOKEEPER_DATA = "/var/lib/zookeeper"
 PROPERTIES_FILE = "/etc/kafka-chaos/server.properties"
 
@@ -41,14 +42,20 @@ BROKER_DEFAULTS: Mapping[str, str] = {
 
 
 def broker_properties(
-    broker: int, *, brokers: int, host_port: int, zookeepers: Sequence[str], configs: Mapping[str, object]
+    broker: int,
+    *,
+    brokers: int,
+    host_port: int,
+    zookeepers: Sequence[str],
+    configs: Mapping[str, object],
+    log_directories: int = 1,
 ) -> str:
     """The text of a broker's server.properties; `configs` go over the defaults."""
     replicas = str(min(3, brokers))
     host = broker_name(broker)
     owned = {
         "broker.id": str(broker),
-        "log.dirs": BROKER_DATA,
+        "log.dirs": ",".join((BROKER_DATA, SECOND_BROKER_DATA)[:log_directories]),
         "zookeeper.connect": ",".join(f"{name}:{ZOOKEEPER_PORT}" for name in zookeepers),
         "listeners": f"CLIENT://0.0.0.0:{CLIENT_PORT},REPLICATION://0.0.0.0:{REPLICATION_PORT},"
         f"CONTROL://0.0.0.0:{CONTROL_PORT}",

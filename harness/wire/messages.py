@@ -17,8 +17,8 @@ INT32S = Array(INT32)
 UNKNOWN_BROKER_EPOCH = -1
 """A broker epoch that a broker doesn't compare with its own (KIP-380)."""
 
-INCREMENTAL, FULL = 1, 2
-"""Types of a LeaderAndIsr request (KIP-516): the partitions that changed, or all that the broker has."""
+UNKNOWN, INCREMENTAL, FULL = 0, 1, 2
+"""Types of a LeaderAndIsr request: a controller in ZooKeeper mode only sends the first, the others are KIP-866's."""
 
 
 def _sender(*, kraft_since: int, epoch_since: int, between: tuple[Field, ...] = ()) -> tuple[Field, ...]:

@@ -1,0 +1,272 @@
+"""Packets to exchanges: TCP streams put together, cut into frames, requests matched with their responses.
+
+Guarantee: an exchange is reported only for a request that was decoded from a stream without holes; a hole, or a
+connection that was met in the middle of a message, costs what lies there, is counted, and ends at the next packet that
+begins with a frame. Packets may come twice and out of order; no packet makes this raise.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from kafka_chaos.harness.wire.codec import Body
+from kafka_chaos.harness.wire.frames import (
+    MAX_FRAME,
+    SIZE_BYTES,
+    decode_request,
+    decode_response,
+    read_correlation_id,
+    read_request_header,
+)
+from kafka_chaos.harness.wire.messages import APIS
+from kafka_chaos.harness.wire.primitives import WireError
+
+_SYN = 0x02
+_SEQUENCES = 1 << 32
+_MAX_WAITING = 128
+"""So many segments behind a hole are waited with; then what is missing counts as lost."""
+_SMALLEST_REQUEST = 10
+_LONGEST_CLIENT_ID = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request as sent, and its response as answered; None while there is none.
+
+    Times are nanoseconds since the epoch, when the last byte passed the broker's network interface, in the kernel's
+    microseconds. `peer` is the address of who sent it.
+    """
+
+    broker: int
+    peer: str
+    connection: int
+    api: str
+    version: int
+    correlation_id: int
+    client_id: str | None
+    request: Body
+    sent_ns: int
+    response: Body | None = None
+    answered_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A TCP packet, as far as streams need it."""
+
+    source: tuple[str, int]
+    target: tuple[str, int]
+    sequence: int
+    flags: int
+    payload: bytes
+    time_ns: int
+
+
+def parse_packet(packet: bytes, time_ns: int) -> Segment | None:
+    """An IPv4 packet as a TCP segment; None for anything else."""
+    if len(packet) < 20 or packet[0] >> 4 != 4 or packet[9] != 6:
+        return None
+    # The length is 0 where the network card is to cut the packet up.
+    length = int.from_bytes(packet[2:4], "big") or len(packet)
+    header = (packet[0] & 0x0F) * 4
+    if len(packet) < header + 20:
+        return None
+    source_port, target_port, sequence, _, offset, flags = struct.unpack_from(">HHIIBB", packet, header)
+    payload = packet[header + (offset >> 4) * 4 : length]
+    addresses = (".".join(map(str, packet[start : start + 4])) for start in (12, 16))
+    source, target = zip(addresses, (source_port, target_port), strict=True)
+    return Segment(source, target, sequence, flags, payload, time_ns)
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One direction of a connection: segments in, frames out.
+
+    `begins` tells whether a payload looks like the beginning of a frame: asked while the place in the stream is
+    unknown. `lost` counts bytes that could not be used.
+    """
+
+    begins: Callable[[bytes], bool]
+    lost: int = 0
+    _next: int | None = None
+    _in_step: bool = False
+    _buffer: bytearray = field(default_factory=bytearray)
+    _waiting: dict[int, bytes] = field(default_factory=dict)
+
+    def open(self, sequence: int) -> None:
+        """The connection begins behind this sequence number; said twice, it is the same connection."""
+        first = (sequence + 1) % _SEQUENCES
+        if not (self._in_step and self._next == first):
+            self._next, self._in_step = first, True
+            self._buffer.clear()
+            self._waiting.clear()
+
+    def add(self, segment: Segment) -> Iterator[bytes]:
+        """Take a segment; the frames that it completes, without their sizes."""
+        if not segment.payload:
+            return
+        if self._next is None:
+            self._next = segment.sequence
+        known = self._waiting.get(segment.sequence, b"")
+        self._waiting[segment.sequence] = max(segment.payload, known, key=len)
+        yield from self._frames()
+        if len(self._waiting) > _MAX_WAITING:
+            self._skip_hole()
+            yield from self._frames()
+
+    def get_out_of_step(self) -> None:
+        """What came last was no frame: begin anew at the next packet that looks like one."""
+        self.lost += len(self._buffer)
+        self._buffer.clear()
+        self._in_step = False
+
+    def _frames(self) -> Iterator[bytes]:
+        while (payload := self._following()) is not None:
+            if not self._in_step and not self.begins(payload):
+                self.lost += len(payload)
+                continue
+            self._in_step = True
+            self._buffer += payload
+            while self._in_step and len(self._buffer) >= SIZE_BYTES:
+                size = int.from_bytes(self._buffer[:SIZE_BYTES], "big")
+                if size > MAX_FRAME:
+                    self.get_out_of_step()
+                elif len(self._buffer) < SIZE_BYTES + size:
+                    break
+                else:
+                    frame = bytes(self._buffer[SIZE_BYTES : SIZE_BYTES + size])
+                    del self._buffer[: SIZE_BYTES + size]
+                    yield frame
+
+    def _following(self) -> bytes | None:
+        """The bytes at the stream's place, out of what waits; what lies before it is dropped."""
+        for sequence in list(self._waiting):
+            behind = -self._distance(sequence)
+            if behind >= 0:
+                payload = self._waiting.pop(sequence)[behind:]
+                if payload:
+                    assert self._next is not None
+                    self._next = (self._next + len(payload)) % _SEQUENCES
+                    return payload
+        return None
+
+    def _skip_hole(self) -> None:
+        nearest = min(self._waiting, key=self._distance)
+        self.lost += self._distance(nearest)
+        self.get_out_of_step()
+        self._next = nearest
+
+    def _distance(self, sequence: int) -> int:
+        """How far ahead of the stream's place a sequence number is; they wrap around."""
+        assert self._next is not None
+        half = _SEQUENCES // 2
+        return (sequence - self._next + half) % _SEQUENCES - half
+
+
+class _Connection:
+    """Both directions of a connection to the broker, and the requests that wait for their answers."""
+
+    def __init__(self) -> None:
+        self.unanswered: dict[int, int | None] = {}
+        self.requests = _Stream(_begins_a_request)
+        self.responses = _Stream(self._begins_a_response)
+
+    def _begins_a_response(self, payload: bytes) -> bool:
+        return len(payload) >= 2 * SIZE_BYTES and int.from_bytes(payload[4:8], "big", signed=True) in self.unanswered
+
+
+class Decoder:
+    """The exchanges of one broker's listener from its packets, in the order of the requests.
+
+    `listener` is the broker's own address and port: a controller's packets to its peers' same port pass by, too.
+    """
+
+    def __init__(self, broker: int, listener: tuple[str, int]) -> None:
+        self.broker = broker
+        self.listener = listener
+        self.exchanges: list[Exchange] = []
+        self.problems: list[str] = []
+        self._connections: dict[tuple[str, int], _Connection] = {}
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes that belong to no exchange: the rest of a message whose beginning was missed, or holes."""
+        connections = self._connections.values()
+        return sum(stream.lost for connection in connections for stream in (connection.requests, connection.responses))
+
+    def add(self, segment: Segment) -> None:
+        """Take a segment."""
+        if segment.target == self.listener:
+            connection = self._connections.setdefault(segment.source, _Connection())
+            if segment.flags & _SYN:
+                connection.requests.open(segment.sequence)
+            for frame in connection.requests.add(segment):
+                self._take_request(connection, segment, frame)
+        elif segment.source == self.listener:
+            connection = self._connections.setdefault(segment.target, _Connection())
+            if segment.flags & _SYN:
+                connection.responses.open(segment.sequence)
+            for frame in connection.responses.add(segment):
+                self._take_response(connection, segment, frame)
+
+    def _take_request(self, connection: _Connection, segment: Segment, frame: bytes) -> None:
+        try:
+            header, _ = read_request_header(frame)
+            # A repeated id is that of a new connection with the ports of an old one.
+            connection.unanswered[header.correlation_id] = None
+            if header.api_key not in APIS:
+                return
+            request = decode_request(frame)
+        except WireError as error:
+            self._complain(connection.requests, segment, error)
+            return
+        connection.unanswered[header.correlation_id] = len(self.exchanges)
+        self.exchanges.append(
+            Exchange(
+                broker=self.broker,
+                peer=segment.source[0],
+                connection=segment.source[1],
+                api=request.api.name,
+                version=header.version,
+                correlation_id=header.correlation_id,
+                client_id=header.client_id,
+                request=request.body,
+                sent_ns=segment.time_ns,
+            )
+        )
+
+    def _take_response(self, connection: _Connection, segment: Segment, frame: bytes) -> None:
+        try:
+            index = connection.unanswered.pop(read_correlation_id(frame), None)
+            if index is None:
+                return
+            exchange = self.exchanges[index]
+            _, response = decode_response(_BY_NAME[exchange.api], exchange.version, frame)
+        except WireError as error:
+            self._complain(connection.responses, segment, error)
+            return
+        self.exchanges[index] = replace(exchange, response=response, answered_ns=segment.time_ns)
+
+    def _complain(self, stream: _Stream, segment: Segment, error: WireError) -> None:
+        stream.get_out_of_step()
+        source, target = (f"{host}:{port}" for host, port in (segment.source, segment.target))
+        self.problems.append(f"{source} to {target}: {error}")
+
+
+_BY_NAME = {api.name: api for api in APIS.values()}
+
+
+def _begins_a_request(payload: bytes) -> bool:
+    """Whether a request of one of the three kinds begins here, as far as a header can tell."""
+    size = int.from_bytes(payload[:SIZE_BYTES], "big")
+    if not _SMALLEST_REQUEST <= size <= MAX_FRAME:
+        return False
+    try:
+        header, _ = read_request_header(payload[SIZE_BYTES:])
+    except WireError:
+        return False
+    api = APIS.get(header.api_key)
+    name = header.client_id or ""
+    return api is not None and header.version <= api.newest and len(name) <= _LONGEST_CLIENT_ID and name.isprintable()
