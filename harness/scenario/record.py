@@ -7,7 +7,7 @@ held; `violation` where one did not; `unknown` where the machine failed before i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from kafka_chaos.reference_model.cluster_observation import Difference, Observation, ReplicaObservation
@@ -141,9 +141,15 @@ def _replica_json(replica: ReplicaObservation) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value with tuples as lists and keys as text, as JSON has them."""
+    """A value as JSON has it: tuples as lists, sets sorted, keys as text, and whatever JSON lacks as text."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence | frozenset | set) and not isinstance(value, str | bytes):
+    if isinstance(value, frozenset | set):
+        return sorted((plain(item) for item in value), key=repr)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(item) for item in value]
-    return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)

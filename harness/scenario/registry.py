@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.harness.errors import UsageFailure
@@ -31,6 +34,23 @@ class Scenario:
     def story(self) -> str:
         """What it shows, in a paragraph."""
         return " ".join((self.play.__doc__ or "").split())
+
+    @property
+    def outline(self) -> Outline:
+        """What can be told without playing it."""
+        source = f"experiments/seeds/{Path(inspect.getfile(self.play)).name}"
+        return Outline(self.id, self.document, self.title, self.story, source)
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What there is to tell of a scenario without importing it: `source` is its file, from the project's root."""
+
+    id: str
+    document: str
+    title: str
+    story: str
+    source: str
 
 
 def scenario(
@@ -63,3 +83,32 @@ def find(scenario_id: str) -> Scenario:
     if scenario_id not in known:
         raise UsageFailure(f"{scenario_id!r} is no scenario: expected one of {', '.join(known)}")
     return known[scenario_id]
+
+
+def outlines() -> dict[str, Outline]:
+    """Every scenario's outline by id, in the order of the documents, read from the sources without importing them.
+
+    Scenarios that are not registered by a decorator with plain arguments are imported after all.
+    """
+    package = importlib.import_module(SEEDS)
+    found = {}
+    for folder in package.__path__:
+        for file in sorted(Path(folder).glob("*.py")):
+            found.update({outline.id: outline for outline in _outlines_in(file)})
+    if set(found) != set(package.ORDER):
+        return {name: scenario.outline for name, scenario in all_scenarios().items()}
+    return {name: found[name] for name in package.ORDER}
+
+
+def _outlines_in(file: Path) -> Iterator[Outline]:
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        for call in node.decorator_list:
+            match call:
+                case ast.Call(func=ast.Name(id="scenario"), args=[ast.Constant(value=str(name))], keywords=keywords):
+                    given = {one.arg: one.value.value for one in keywords if isinstance(one.value, ast.Constant)}
+                    if {"document", "title"} <= given.keys():
+                        story = " ".join((ast.get_docstring(node) or "").split())
+                        source = f"experiments/seeds/{file.name}"
+                        yield Outline(name, str(given["document"]), str(given["title"]), story, source)
