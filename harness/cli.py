@@ -20,6 +20,10 @@ RUNS = Path("runs")
 _INTERRUPTED = 128 + signal.SIGINT
 _ELSEWHERE = {
     "verify": ("kafka_chaos.harness.verify_command", "verify_command"),
+    "nightly": ("kafka_chaos.harness.nightly_command", "nightly_command"),
+    "runs": ("kafka_chaos.harness.runs_command", "runs_command"),
+    "serve": ("kafka_chaos.harness.serve", "serve_command"),
+    "doctor": ("kafka_chaos.harness.doctor", "doctor_command"),
     "predict": ("kafka_chaos.reference_model.cli", "predict_command"),
     "explore": ("kafka_chaos.reference_model.cli", "explore_command"),
 }
@@ -55,18 +59,36 @@ def cli() -> None:
 @click.option("--keep", is_flag=True, help="Leave the cluster standing when the run fails.")
 @click.option("--json", "as_json", is_flag=True, help="Print events and the verdict as JSON lines.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-def run_command(experiment: Path, out: Path, seed: int | None, keep: bool, as_json: bool, quiet: bool) -> None:
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Write JUnit XML, one test case per lane.")  # fmt: skip
+@click.option("--events", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Write every event as a JSON line, as it happens.")  # fmt: skip
+def run_command(
+    experiment: Path,
+    out: Path,
+    seed: int | None,
+    keep: bool,
+    as_json: bool,
+    quiet: bool,
+    junit: Path | None,
+    events: Path | None,
+) -> None:
     """Run an experiment and verify it.
+
+    In a job of GitHub Actions a table of the lanes goes to the job's summary too.
 
     Exit code: 0 conforms, 1 violation, 2 unknown, 3 the environment failed, 64 the experiment is refused.
     """
     from kafka_chaos.harness.experiment_file import load_experiment
+    from kafka_chaos.harness.listeners.chosen import chosen_listeners
     from kafka_chaos.harness.runner import run_experiment
     from kafka_chaos.verification.cli import EXIT_CODES
 
     loaded = load_experiment(experiment, overrides={} if seed is None else {"seed": seed})
+    others = chosen_listeners(junit=junit, events=events)
     if as_json or quiet:
-        result = run_experiment(loaded, root=out, listeners=[_print_json if as_json else _print_kept], keep=keep)
+        printing = _print_json if as_json else _print_kept
+        result = run_experiment(loaded, root=out, listeners=[printing, *others], keep=keep)
         if as_json:
             click.echo(json.dumps({"run_dir": str(result.path), **result.verdict.to_json()}))
     else:
@@ -80,7 +102,7 @@ def run_command(experiment: Path, out: Path, seed: int | None, keep: bool, as_js
             # A log is as wide as it needs to be.
             console = Console(width=WIDTH_OF_A_LOG)
         with TerminalListener(console) as listener:
-            result = run_experiment(loaded, root=out, listeners=[listener], keep=keep)
+            result = run_experiment(loaded, root=out, listeners=[listener, *others], keep=keep)
         console.print(result_table(result.verdict, result.gaps))
         for lane in result.verdict.lanes:
             for reason in lane.reasons:
@@ -130,6 +152,20 @@ def prepare_command() -> None:
         ensure_jars()
 
 
+@cli.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the script that completes this command in a shell.
+
+    For bash: eval "$(kafka-chaos completion bash)" in ~/.bashrc.
+    """
+    from click.shell_completion import get_completion_class
+
+    completion = get_completion_class(shell)
+    assert completion is not None
+    click.echo(completion(cli, {}, "kafka-chaos", "_KAFKA_CHAOS_COMPLETE").source())
+
+
 @cli.command("image")
 @click.option("--kafka-version", metavar="VERSION", help="Version of Kafka; the default is the one that runs use.")
 def image_command(kafka_version: str | None) -> None:
@@ -144,7 +180,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="kafka-chaos", standalone_mode=False)
     except click.exceptions.Abort:
         _end("interrupted; everything that was started is removed", _INTERRUPTED)
     except KeyboardInterrupt:

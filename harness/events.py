@@ -177,6 +177,18 @@ class ClientNotice(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LaneJudged(Event):
+    """The verdict of one lane; `found` counts the anomalies that were found."""
+
+    lane: str
+    verdict: str
+    reasons: tuple[str, ...]
+    produced: int
+    acknowledged: int
+    found: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunEnded(Event):
     """The verdict is there, or the run failed."""
 

@@ -164,6 +164,7 @@ class _Run:
                 self.collect(cluster, spark)
             self.say("verifying with Spark")
             verdict = verify(self.directory.path, spark=spark.result())
+            self.tell(verdict)
             self.say("writing the report")
             write_report(self.directory.path, spark=spark.result())
             return verdict
@@ -331,6 +332,20 @@ class _Run:
             lanes=[lane for _, _, lane in self.experiment.lanes()],
             out_dir=self.directory.path / "log",
         )
+
+    def tell(self, verdict: RunVerdict) -> None:
+        """Emit every lane's verdict."""
+        for lane in verdict.lanes:
+            self.events.emit(
+                happening.LaneJudged(
+                    lane=lane.lane,
+                    verdict=str(lane.verdict),
+                    reasons=lane.reasons,
+                    produced=lane.produced,
+                    acknowledged=lane.acknowledged,
+                    found={str(anomaly): seen.count for anomaly, seen in lane.observed.items() if seen.count},
+                )
+            )
 
     def say(self, text: str) -> None:
         """Tell listeners what is going on."""

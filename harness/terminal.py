@@ -1,7 +1,7 @@
 """What a run prints: a line for everything that happens while it works, and the table of its lanes at the end.
 
-With a terminal a status line below shows the load; without one only whole lines are printed, so that a CI log stays
-readable.
+With a terminal a live view below shows phase, faults and lanes; without one only whole lines are printed, so that a
+CI log stays readable.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import time
 from collections.abc import Mapping
 
 from rich.console import Console
+from rich.live import Live
 from rich.markup import escape
-from rich.status import Status as StatusLine
 from rich.table import Table
 from rich.text import Text
 
 from kafka_chaos.harness import events as happening
 from kafka_chaos.harness.events import Event
+from kafka_chaos.harness.terminal_live import LiveView
 from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 
@@ -24,30 +25,30 @@ STYLES = {Verdict.CONFORMS: "green", Verdict.UNKNOWN: "yellow", Verdict.VIOLATIO
 
 
 class TerminalListener:
-    """Prints events as they happen; use as a context manager, so that the status line ends with the run."""
+    """Prints events as they happen; use as a context manager, so that the live view ends with the run."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._start = time.monotonic_ns()
-        self._status: StatusLine | None = None
-        self._counts: Mapping[str, tuple[int, int, int]] = {}
-        self._counted_at = 0
+        self._view = LiveView(console)
+        self._live: Live | None = None
 
     def __enter__(self) -> TerminalListener:
         if self._console.is_terminal:
-            self._status = self._console.status("starting")
-            self._status.start()
+            self._live = Live(
+                get_renderable=self._view.render, console=self._console, refresh_per_second=4, transient=True
+            )
+            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+        if self._live is not None:
+            self._live.stop()
 
     def __call__(self, event: Event) -> None:
         """Print one event."""
+        self._view.see(event)
         match event:
-            case happening.Progress():
-                self._show_load(event)
             case happening.Step():
                 self._line(event, event.text)
             case happening.RunStarted():
@@ -80,17 +81,6 @@ class TerminalListener:
     def _line(self, event: Event, text: str) -> None:
         seconds = (event.ts_ns - self._start) / 1e9
         self._console.print(f"[dim]{seconds:6.1f} s[/dim]  {text}", highlight=False)
-
-    def _show_load(self, event: happening.Progress) -> None:
-        if self._status is None:
-            return
-        sent = sum(counts[0] for counts in event.counts.values())
-        acknowledged = sum(counts[1] for counts in event.counts.values())
-        before = sum(counts[1] for counts in self._counts.values())
-        elapsed = (event.ts_ns - self._counted_at) / 1e9
-        rate = max(0.0, (acknowledged - before) / elapsed) if self._counts and elapsed > 0 else 0.0
-        self._counts, self._counted_at = event.counts, event.ts_ns
-        self._status.update(f"{sent:,} sent, {acknowledged:,} acknowledged, {rate:,.0f}/s")
 
 
 def advice_on_kept(event: happening.ClusterKept) -> list[str]:

@@ -1,0 +1,63 @@
+"""JUnit XML of a run: one test case per lane, for CI systems that show test results.
+
+A violation is a failure; what could not be decided, and a run that the machine failed, are errors.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from kafka_chaos.harness.events import Event, LaneJudged, RunEnded, RunStarted
+from kafka_chaos.reference_model.anomalies import Verdict
+
+
+class JunitFile:
+    """Listener that writes the file when the run has ended, however it ended."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._started: RunStarted | None = None
+        self._judged: list[LaneJudged] = []
+
+    def __call__(self, event: Event) -> None:
+        """Remember what was judged; write at the end."""
+        match event:
+            case RunStarted():
+                self._started = event
+            case LaneJudged():
+                self._judged.append(event)
+            case RunEnded():
+                self._write(event)
+
+    def _write(self, ended: RunEnded) -> None:
+        name = self._started.experiment if self._started is not None else "kafka-chaos"
+        lanes = self._started.lanes if self._started is not None else ()
+        judged = {lane.lane: lane for lane in self._judged}
+        suite = ElementTree.Element("testsuite", name=name, time=f"{ended.seconds:.3f}")
+        failures = errors = 0
+        for lane in lanes or (name,):
+            case = ElementTree.SubElement(suite, "testcase", classname=f"kafka_chaos.{name}", name=lane)
+            result = judged.get(lane)
+            if result is None:
+                errors += 1
+                ElementTree.SubElement(case, "error", message="the run failed before this lane was judged")
+            elif result.verdict != Verdict.CONFORMS:
+                broken = result.verdict == Verdict.VIOLATION
+                failures, errors = failures + broken, errors + (not broken)
+                told = ElementTree.SubElement(
+                    case, "failure" if broken else "error", message=f"{result.verdict}: {'; '.join(result.reasons[:1])}"
+                )
+                told.text = "\n".join(result.reasons)
+            if result is not None:
+                output = ElementTree.SubElement(case, "system-out")
+                output.text = f"produced {result.produced}, acknowledged {result.acknowledged}, found " + (
+                    ", ".join(f"{anomaly} {count}" for anomaly, count in result.found.items()) or "nothing"
+                )
+        suite.set("tests", str(len(lanes or (name,))))
+        suite.set("failures", str(failures))
+        suite.set("errors", str(errors))
+        root = ElementTree.Element("testsuites")
+        root.append(suite)
+        ElementTree.indent(root)
+        ElementTree.ElementTree(root).write(self._path, encoding="utf-8", xml_declaration=True)
