@@ -26,6 +26,7 @@ _ELSEWHERE = {
     "doctor": ("kafka_chaos.harness.doctor", "doctor_command"),
     "predict": ("kafka_chaos.reference_model.cli", "predict_command"),
     "explore": ("kafka_chaos.reference_model.cli", "explore_command"),
+    "scenario": ("kafka_chaos.harness.scenario.cli", "scenario_command"),
 }
 """Commands that stand with the package that they speak of."""
 
