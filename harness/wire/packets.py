@@ -1,8 +1,9 @@
 """Packets to exchanges: TCP streams put together, cut into frames, requests matched with their responses.
 
-Guarantee: an exchange is reported only for a request that was decoded from a stream without holes; a hole, or a
-connection that was met in the middle of a message, costs what lies there, is counted, and ends at the next packet that
-begins with a frame. Packets may come twice and out of order; no packet makes this raise.
+Guarantee: an exchange is reported only for a request that was decoded from a stream without holes. A hole costs what
+lies there, is counted, and ends at the next packet that begins with a frame. So does the beginning of a connection that
+was met in the middle, which counts as lost only if no request ever follows: what was under way then was sent before.
+Packets may come twice and out of order; no packet makes this raise.
 """
 
 from __future__ import annotations
@@ -85,11 +86,13 @@ class _Stream:
     """One direction of a connection: segments in, frames out.
 
     `begins` tells whether a payload looks like the beginning of a frame: asked while the place in the stream is
-    unknown. `lost` counts bytes that could not be used.
+    unknown. `lost` counts bytes that could not be used, `skipped` those before the first frame.
     """
 
     begins: Callable[[bytes], bool]
     lost: int = 0
+    skipped: int = 0
+    met: bool = False
     _next: int | None = None
     _in_step: bool = False
     _buffer: bytearray = field(default_factory=bytearray)
@@ -99,7 +102,7 @@ class _Stream:
         """The connection begins behind this sequence number; said twice, it is the same connection."""
         first = (sequence + 1) % _SEQUENCES
         if not (self._in_step and self._next == first):
-            self._next, self._in_step = first, True
+            self._next, self._in_step, self.met = first, True, True
             self._buffer.clear()
             self._waiting.clear()
 
@@ -125,9 +128,12 @@ class _Stream:
     def _frames(self) -> Iterator[bytes]:
         while (payload := self._following()) is not None:
             if not self._in_step and not self.begins(payload):
-                self.lost += len(payload)
+                if self.met:
+                    self.lost += len(payload)
+                else:
+                    self.skipped += len(payload)
                 continue
-            self._in_step = True
+            self._in_step = self.met = True
             self._buffer += payload
             while self._in_step and len(self._buffer) >= SIZE_BYTES:
                 size = int.from_bytes(self._buffer[:SIZE_BYTES], "big")
@@ -173,6 +179,12 @@ class _Connection:
         self.requests = _Stream(_begins_a_request)
         self.responses = _Stream(self._begins_a_response)
 
+    @property
+    def lost(self) -> int:
+        """Bytes in both directions."""
+        never_read = 0 if self.requests.met else self.requests.skipped
+        return self.requests.lost + self.responses.lost + never_read
+
     def _begins_a_response(self, payload: bytes) -> bool:
         return len(payload) >= 2 * SIZE_BYTES and int.from_bytes(payload[4:8], "big", signed=True) in self.unanswered
 
@@ -192,9 +204,8 @@ class Decoder:
 
     @property
     def lost_bytes(self) -> int:
-        """Bytes that belong to no exchange: the rest of a message whose beginning was missed, or holes."""
-        connections = self._connections.values()
-        return sum(stream.lost for connection in connections for stream in (connection.requests, connection.responses))
+        """Bytes that were seen or known to be there, and belong to no message."""
+        return sum(connection.lost for connection in self._connections.values())
 
     def add(self, segment: Segment) -> None:
         """Take a segment."""

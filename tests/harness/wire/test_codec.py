@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_chaos.harness.wire.codec import decode_body, encode_body
@@ -22,14 +22,12 @@ from kafka_chaos.harness.wire.frames import (
 from kafka_chaos.harness.wire.messages import APIS, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 from kafka_chaos.harness.wire.primitives import WireError
 from kafka_chaos.harness.wire.schema import Api, Message
-from tests.harness.wire.bodies import VERSIONS, bodies
+from tests.harness.wire.bodies import FEW, VERSIONS, bodies
 
 each_version = pytest.mark.parametrize(
     ("message", "version"), VERSIONS, ids=[f"{message.name}-v{version}" for message, version in VERSIONS]
 )
 each_api = pytest.mark.parametrize("api", APIS.values(), ids=[api.name for api in APIS.values()])
-# 46 versions of messages: so many examples of each.
-FEW = settings(max_examples=15)
 TOPIC_ID = uuid.UUID(int=7)
 
 PARTITION: dict[str, Any] = {
@@ -52,6 +50,7 @@ def test_every_body_comes_back(message: Message, version: int, data: st.DataObje
 
 
 @each_api
+@FEW
 @given(data=st.data(), correlation_id=st.integers(-(2**31), 2**31 - 1), client_id=st.none() | st.text(max_size=10))
 def test_every_frame_comes_back(api: Api, data: st.DataObject, correlation_id: int, client_id: str | None) -> None:
     version = data.draw(st.integers(0, api.newest))
@@ -136,6 +135,7 @@ def test_damaged_bodies_are_bodies_or_clear_refusals(message: Message, version: 
         decode_body(message, version, whole[:start] + data.draw(st.binary(max_size=8)) + whole[end:])
 
 
+@FEW
 @given(st.binary(max_size=120))
 def test_any_bytes_are_a_frame_or_a_clear_refusal(noise: bytes) -> None:
     for kind in APIS:
