@@ -133,20 +133,22 @@ def unseen(records: DataFrame, *, final_log: bool) -> DataFrame:
     return _cases(records.where(missed & F.col("first_read").isNull()), Anomaly.UNSEEN, place)
 
 
-def reordered(stored: DataFrame) -> DataFrame:
+def reordered(stored: DataFrame, runs: DataFrame | None = None) -> DataFrame:
     """Per producer and partition: in offset order, first occurrences are not in `seq` order.
 
-    `stored`: the places of produced records in the log. Counted in descents between neighbours; the row names the
-    record after the descent.
+    `stored`: places of produced records in the log. `runs`: further ones, whose seqs ascend with their offsets, all of
+    them first occurrences: lane, partition, producer_id, first, last (offsets), first_seq, last_seq. Counted in
+    descents between neighbours; the row names the record after the descent.
     """
-    order = Window.partitionBy("lane", "partition", "producer_id").orderBy("offset")
-    first = (
-        stored.groupBy("lane", "partition", "producer_id", "seq")
-        .agg(F.min("offset").alias("offset"))
-        .withColumn("previous", F.lag("seq").over(order))
-    )
+    chain = ("lane", "partition", "producer_id")
+    order = Window.partitionBy(*chain).orderBy("first")
+    offset, seq = F.min("offset").alias("first"), F.col("seq")
+    first = stored.groupBy(*chain, "seq").agg(offset).select(*chain, "first", seq, seq.alias("last_seq"))
+    if runs is not None:
+        first = first.union(runs.select(*chain, "first", "first_seq", "last_seq"))
+    steps = first.withColumn("previous", F.lag("last_seq").over(order)).withColumnRenamed("first", "offset")
     cause = F.format_string("after seq %d", F.col("previous"))
-    return _cases(first.where(F.col("seq") < F.col("previous")), Anomaly.REORDERED, cause=cause)
+    return _cases(steps.where(seq < F.col("previous")), Anomaly.REORDERED, cause=cause)
 
 
 def _in_poll_order(polls: DataFrame) -> DataFrame:
@@ -202,9 +204,9 @@ def offset_gap(runs: DataFrame) -> DataFrame:
     missing offsets, between the log's first and last. A hole of up to `WIDEST_LISTED_GAP` offsets has one row for
     each of them; a wider one has one row at its first offset.
     """
-    order = Window.partitionBy("lane", "partition").orderBy("first", "last")
+    before = Window.partitionBy("lane", "partition").orderBy("first", "last").rowsBetween(Window.unboundedPreceding, -1)
     holes = (
-        runs.select("lane", "partition", F.col("first").alias("next"), (F.lag("last").over(order) + 1).alias("first"))
+        runs.select("lane", "partition", F.col("first").alias("next"), (F.max("last").over(before) + 1).alias("first"))
         .where(F.col("next") > F.col("first"))
         .withColumn("last", F.col("next") - 1)
         .withColumn("width", F.col("last") - F.col("first") + 1)

@@ -22,13 +22,15 @@ from kafka_chaos.verification.session import spark_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafka_chaos.verification.scope import Method
+
 
 def verify(
-    run_dir: str | Path, *, spark: SparkSession | None = None, write: bool = True, screened: bool | None = None
+    run_dir: str | Path, *, spark: SparkSession | None = None, write: bool = True, method: Method | None = None
 ) -> RunVerdict:
     """Judge the run directory `run_dir` and, unless `write` is false, leave findings/ and verdict.json in it.
 
-    `screened`: whether a screen goes ahead of the row-by-row pass; default, by size; the result is the same.
+    `method`: how the tables are gone through (`scope.Method`); default, by what is there; the result is the same.
     `spark`: a session to use; default, the process's own (`spark_session`). Raises `RunDirectoryError` for
     input outside the contract and `SparkUnavailableError` where no session can be had.
     """
@@ -37,10 +39,10 @@ def verify(
     predictions = {lane.lane: _prediction(run, lane) for lane in run.lanes}
     session = spark or spark_session()
     from kafka_chaos.verification import evidence, findings, output
-    from kafka_chaos.verification.scope import survey_of
+    from kafka_chaos.verification.survey import survey_of
 
     with evidence.tuned(session, sum(run.rows.values())):
-        survey = survey_of(session, run, evidence.read(session, run), screened=screened)
+        survey = survey_of(session, run, evidence.read(session, run), method=method)
         facts = survey.facts
         skipped = {lane.lane: not_judged(run, lane, facts.get(lane.lane, LaneFacts())) for lane in run.lanes}
         with findings.find(session, run, survey, skipped) as cases:

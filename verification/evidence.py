@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
-from kafka_chaos.verification import schemas
+from kafka_chaos.verification import schemas, stretches
 from kafka_chaos.verification.contract import OUTCOMES, RunDirectoryError
 from kafka_chaos.verification.history import OK, local_frame, outcome_code
 from kafka_chaos.verification.judge import LaneFacts, PartitionFacts
@@ -55,6 +55,11 @@ _FIXED = {
     "spark.sql.adaptive.enabled": "false",
 }
 _BY_SIZE = ("spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+
+
+def is_small(run: RunDirectory) -> bool:
+    """Whether what counts is the number of jobs."""
+    return sum(run.rows.values()) < SMALL
 
 
 @contextmanager
@@ -237,6 +242,54 @@ def _shown_facts(runs: DataFrame, reads: DataFrame) -> DataFrame:
     )
 
 
+def packed_facts(
+    run: RunDirectory, frames: Frames, sent: DataFrame, read: DataFrame, stored: DataFrame, lanes: DataFrame
+) -> dict[str, LaneFacts]:
+    """The same facts from the stretches of the three tables (`stretches.Packing`), in one job.
+
+    Produced rows are counted by lane only, as in `screened_facts`.
+    """
+    bad, ok = F.col("outcome").isNull(), F.col("outcome") == OK
+    no_place, none = F.lit(None).cast("int"), F.lit(None).cast("bigint")
+    zero = F.lit(0).cast("bigint")
+    columns = ("produced", "acknowledged", "bad_outcomes", "first_acknowledged_ns", "consumed", "stored")
+    produced = sent.groupBy("lane_key").agg(
+        F.sum("n"),
+        F.sum(F.when(ok, F.col("n")).otherwise(zero)),
+        F.sum(F.when(bad, F.col("n")).otherwise(zero)),
+        F.min(F.when(ok, F.col("first_complete_ns"))),
+    )
+    named = produced.join(F.broadcast(lanes), "lane_key", "left")
+    rows = named.select("lane", no_place, *produced.columns[1:], zero, zero, none, none)
+    rows = rows.toDF("lane", "partition", *columns, "read_end", "log_end")
+    for table, name in ((read, "consumed"), (stored, "stored")):
+        ends = stretches.spans(table, lanes).groupBy("lane", "partition").agg(F.sum("n"), F.max("last"))
+        counted, last = (F.col(column) for column in ends.columns[2:])
+        found = {"consumed": (counted, zero, last, none), "stored": (zero, counted, none, last)}[name]
+        rows = rows.union(ends.select("lane", "partition", zero, zero, zero, none, *found))
+    partitions: dict[str, dict[int | None, PartitionFacts]] = {}
+    for row in rows.collect():
+        if row.lane is None:
+            _refuse_stray_lane(run, frames, [lane.lane for lane in run.lanes])
+        if row.bad_outcomes:
+            _refuse_outcome(run, frames)
+        facts = partitions.setdefault(row.lane, {})
+        facts[row.partition] = _joined(facts.get(row.partition, PartitionFacts()), row)
+    return {lane: LaneFacts(places) for lane, places in partitions.items()}
+
+
+def _joined(facts: PartitionFacts, row: Row) -> PartitionFacts:
+    return PartitionFacts(
+        produced=facts.produced + row.produced,
+        acknowledged=facts.acknowledged + row.acknowledged,
+        consumed=facts.consumed + row.consumed,
+        stored=facts.stored + row.stored,
+        first_acknowledged_ns=row.first_acknowledged_ns or facts.first_acknowledged_ns,
+        read_end=facts.read_end if row.read_end is None else row.read_end,
+        log_end=facts.log_end if row.log_end is None else row.log_end,
+    )
+
+
 def ends(spark: SparkSession, facts: dict[str, LaneFacts], *, final_log: bool) -> DataFrame:
     """ENDS: per partition the highest offset read, and whether some consumer read the partition to its end."""
     rows = [
@@ -278,7 +331,7 @@ def _refuse_lane(run: RunDirectory, lane: str) -> NoReturn:
 
 
 def _refuse_stray_lane(run: RunDirectory, frames: Frames, known: list[str]) -> NoReturn:
-    for table in (frames.consumed, frames.log):
+    for table in (frames.produced, frames.consumed, frames.log):
         if table is not None:
             for row in table.where(~F.col("lane").isin(known)).select("lane").limit(1).collect():
                 _refuse_lane(run, row.lane)

@@ -43,12 +43,14 @@ _EPOCHS = StructType(
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """CASES of a whole run, held so that counting and writing do not find them twice."""
+    """CASES of a whole run, held so that counting and writing do not find them twice; None: proven to be none."""
 
-    rows: DataFrame
+    rows: DataFrame | None
 
     def observations(self) -> dict[tuple[str, Anomaly], Observation]:
         """Count and first examples per lane and anomaly; what was not found is absent."""
+        if self.rows is None:
+            return {}
         kind = Window.partitionBy("lane", "anomaly")
         order = kind.orderBy("partition", "offset", "producer_id", "seq")
         rank = F.row_number().over(order).alias("rank")
@@ -71,7 +73,11 @@ def find(
     skipped: Mapping[str, Mapping[Anomaly, str]],
 ) -> Iterator[Cases]:
     """The run's CASES, for as long as the block runs."""
-    cases = _all_cases(spark, run, survey, skipped).persist()
+    cases = _all_cases(spark, run, survey, skipped)
+    if cases is None:
+        yield Cases(None)
+        return
+    cases = cases.persist()
     try:
         yield Cases(cases)
     finally:
@@ -83,24 +89,29 @@ def _all_cases(
     run: RunDirectory,
     survey: Survey,
     skipped: Mapping[str, Mapping[Anomaly, str]],
-) -> DataFrame:
+) -> DataFrame | None:
     scope, final_log = survey.scope, run.has_log
     replicas, reports = survey.frames.replicas, survey.frames.reports
-    finders: dict[Anomaly, Callable[[], DataFrame]] = {
-        Anomaly.LOST_WRITE: lambda: anomalies.lost_write(scope.records, final_log=final_log),
-        Anomaly.DUPLICATE: lambda: anomalies.duplicate(scope.records),
-        Anomaly.FALSE_FAILURE: lambda: anomalies.false_failure(scope.records),
-        Anomaly.PHANTOM: lambda: anomalies.phantom(scope.seen),
-        Anomaly.INCONSISTENT_OFFSET: lambda: anomalies.inconsistent_offset(scope.shown),
-        Anomaly.REORDERED: lambda: anomalies.reordered(scope.stored),
-        Anomaly.UNSEEN: lambda: anomalies.unseen(scope.records, final_log=final_log),
-        Anomaly.NONMONOTONIC_POLL: lambda: anomalies.nonmonotonic_poll(scope.polls),
-        Anomaly.SKIPPED_POLL: lambda: anomalies.skipped_poll(scope.polls, scope.consumed, scope.held),
-    }
-    if scope.runs is not None:
-        runs = scope.runs
-        finders[Anomaly.OFFSET_MISMATCH] = lambda: anomalies.offset_mismatch(scope.records)
-        finders[Anomaly.TRUNCATED_READ] = lambda: anomalies.truncated_read(scope.records)
+    finders: dict[Anomaly, Callable[[], DataFrame]] = {}
+    if (records := scope.records) is not None:
+        finders[Anomaly.LOST_WRITE] = lambda: anomalies.lost_write(records, final_log=final_log)
+        finders[Anomaly.DUPLICATE] = lambda: anomalies.duplicate(records)
+        finders[Anomaly.FALSE_FAILURE] = lambda: anomalies.false_failure(records)
+        finders[Anomaly.UNSEEN] = lambda: anomalies.unseen(records, final_log=final_log)
+        if final_log:
+            finders[Anomaly.OFFSET_MISMATCH] = lambda: anomalies.offset_mismatch(records)
+            finders[Anomaly.TRUNCATED_READ] = lambda: anomalies.truncated_read(records)
+    if (seen := scope.seen) is not None:
+        finders[Anomaly.PHANTOM] = lambda: anomalies.phantom(seen)
+    if (shown := scope.shown) is not None:
+        finders[Anomaly.INCONSISTENT_OFFSET] = lambda: anomalies.inconsistent_offset(shown)
+    if (stored := scope.stored) is not None:
+        finders[Anomaly.REORDERED] = lambda: anomalies.reordered(stored, scope.ascending)
+    if (polls := scope.polls) is not None and (consumed := scope.consumed) is not None:
+        finders[Anomaly.NONMONOTONIC_POLL] = lambda: anomalies.nonmonotonic_poll(polls)
+        if (held := scope.held) is not None:
+            finders[Anomaly.SKIPPED_POLL] = lambda: anomalies.skipped_poll(polls, consumed, held)
+    if (runs := scope.runs) is not None:
         finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(runs)
     if replicas is not None:
         bounds = [(*place, mark) for place, mark in run.high_watermarks.items()]
@@ -113,6 +124,8 @@ def _all_cases(
         exempt = [lane for lane, reasons in skipped.items() if anomaly in reasons]
         if len(exempt) < len(run.lanes):
             found.append(finder().where(~F.col("lane").isin(exempt)) if exempt else finder())
+    if not found:
+        return None
     cases = reduce(DataFrame.unionByName, found)
     if run.epochs:
         cases = anomalies.with_leader_epochs(cases, history.local_frame(spark, _EPOCHS, _epoch_rows(run)))

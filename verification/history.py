@@ -42,7 +42,8 @@ def is_decodable() -> Column:
 def outcome_code() -> Column:
     """The column `outcome` as its code; null for anything that is no outcome."""
     code = F.lit(None).cast("int")
-    for name, value in OUTCOME_CODES.items():
+    # Most are ok: what is asked last here is asked first of a row.
+    for name, value in sorted(OUTCOME_CODES.items(), key=lambda item: -item[1]):
         code = F.when(F.col("outcome") == name, F.lit(value)).otherwise(code)
     return code
 

@@ -62,6 +62,10 @@ class RunDirectory:
         """Whether there is a final log to judge by."""
         return bool(self.files["log"])
 
+    def file_names(self, table: str) -> list[str]:
+        """The files of a table, by name."""
+        return [str(file) for file in self.files[table]]
+
     def lane(self, name: str) -> Lane:
         """The lane of that name."""
         return next(lane for lane in self.lanes if lane.lane == name)

@@ -1,43 +1,50 @@
-"""What the anomalies are judged on: the whole tables, or the blocks that the screen could not prove clean.
+"""What the anomalies are judged on: the whole tables, or what a screen could not prove clean.
 
-Guarantee: both ways lead to the same cases. A small history, or one without a final log, is looked at row by row;
-in any other the screen comes first, and only what it suspects is looked at row by row.
+Guarantee: all ways lead to the same cases. A history without a final log is looked at row by row. In any other a
+screen comes first, and only what it suspects is looked at row by row: by stretches (`stretches.py`) where producers
+write in batches, by blocks (`screen.py`) where records lie about too much for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql import DataFrame
 
-from kafka_chaos.verification import evidence, history, screen
 from kafka_chaos.verification.evidence import Frames
 from kafka_chaos.verification.judge import LaneFacts
-from kafka_chaos.verification.run_directory import RunDirectory
-from kafka_chaos.verification.schemas import POSITION
-from kafka_chaos.verification.screen import BLOCK
 
-MOST_BROADCAST = 2_000_000
-"""With more suspect blocks than this, picking their rows costs more than looking at all."""
+MOST_BROADCAST = 300_000
+"""What is picked out by more keys than this is joined by an exchange."""
 
-_LANES = StructType([StructField("lane", StringType())])
+
+class Method(StrEnum):
+    """How a history is gone through; the cases are the same."""
+
+    ROWS = "rows"
+    BLOCKS = "blocks"
+    STRETCHES = "stretches"
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The tables that the anomalies' functions take; see there. `runs` is None without a final log."""
+    """The tables that the anomalies' functions take; see there. None: proven to hold no case of those anomalies.
 
-    seen: DataFrame
-    records: DataFrame
-    shown: DataFrame
-    stored: DataFrame
-    held: DataFrame
-    polls: DataFrame
-    consumed: DataFrame
-    runs: DataFrame | None
+    `records`: for all that is counted in identities. `seen`: for phantoms. `stored` and `ascending`: for the order of
+    the log. `polls`, `consumed` and `held`: for consumers' reads. `runs`: for holes; None without a final log, too.
+    """
+
+    seen: DataFrame | None = None
+    records: DataFrame | None = None
+    shown: DataFrame | None = None
+    stored: DataFrame | None = None
+    ascending: DataFrame | None = None
+    held: DataFrame | None = None
+    polls: DataFrame | None = None
+    consumed: DataFrame | None = None
+    runs: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,106 +56,6 @@ class Survey:
     scope: Scope
 
 
-def survey_of(spark: SparkSession, run: RunDirectory, frames: Frames, *, screened: bool | None = None) -> Survey:
-    """The survey of a run: all of it, or behind a screen.
-
-    `screened`: whether to screen first; default, by size. Raises `RunDirectoryError` for stray values.
-    """
-    if screened is None:
-        screened = sum(run.rows.values()) >= evidence.SMALL
-    if screened and frames.log is not None:
-        return _screened(spark, run, frames, frames.log)
-    return _whole(spark, run, frames)
-
-
 def keep(frame: DataFrame) -> DataFrame:
     """`frame`, computed now. Unlike persist(), what builds on it is planned without the plan that led to it."""
     return frame.localCheckpoint(eager=True)
-
-
-def _whole(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:
-    """Everything is looked at row by row."""
-    facts = evidence.gather_facts(run, frames)
-    ends = evidence.ends(spark, facts, final_log=run.has_log)
-    seen = keep(history.sightings(frames.produced, frames.consumed, frames.log, ends))
-    if seen.where(F.col("copies") > 1).limit(1).collect():
-        evidence.require_unique_identities(run, frames)
-    stored = history.places_in_log(seen)
-    scope = Scope(
-        seen=seen,
-        records=keep(history.records(seen)),
-        shown=history.places_shown(seen),
-        stored=stored,
-        held=stored,
-        polls=history.genuine(frames.consumed, history.phantoms(seen)),
-        consumed=frames.consumed,
-        runs=None if frames.log is None else history.single_runs(frames.log),
-    )
-    return Survey(frames, facts, scope)
-
-
-def _screened(spark: SparkSession, run: RunDirectory, frames: Frames, log: DataFrame) -> Survey:
-    """The screen first; then the rows of suspect identities, and of suspect offsets, each as whole blocks.
-
-    Whole tables are gone through with compiled code, what was picked from them with settings for its own size.
-    """
-    identities = keep(screen.suspect_identities(frames.produced, frames.consumed, log))
-    runs = keep(screen.log_runs(log))
-    order = keep(screen.log_order(log))
-    reads = keep(screen.read_order(frames.consumed, run.first_poll_ns))
-    lanes = history.local_frame(spark, _LANES, [(lane.lane,) for lane in run.lanes])
-    lanes = lanes.withColumn("lane_key", screen.lane_key())
-    facts = evidence.screened_facts(run, frames, runs, reads, lanes)
-    suspects = identities.agg(F.count(F.lit(1)), F.max("repeated")).collect()[0]
-    if suspects[1]:
-        evidence.require_unique_identities(run, frames)
-    ends = evidence.ends(spark, facts, final_log=True)
-    suspect_blocks = screen.suspect_log_blocks(order, runs).union(screen.suspect_read_blocks(reads))
-    blocks = keep(suspect_blocks.select(*BLOCK, screen.block_key().alias("near")).distinct())
-    many = max(suspects[0], blocks.count()) > MOST_BROADCAST
-    keys = identities.select("key", F.lit(True).alias("suspect"))
-
-    def picked_sent(table: DataFrame) -> DataFrame:
-        if many:
-            return table
-        return keep(table.withColumn("key", screen.identity_key()).join(F.broadcast(keys), "key", "left_semi"))
-
-    def picked(table: DataFrame) -> DataFrame:
-        """The rows of suspect identities (`suspect`) or of suspect blocks (`near`), found in one pass."""
-        keyed = table.withColumn("key", screen.identity_key())
-        if many:
-            return keyed.withColumn("suspect", F.lit(True)).withColumn("near", F.lit(True))
-        keyed = keyed.withColumn("lane_key", screen.lane_key()).withColumn("block", screen.offset_block())
-        keyed = keyed.withColumn("near_key", screen.block_key())
-        near = F.broadcast(blocks.select(F.col("near").alias("near_key"), F.lit(True).alias("near")))
-        joined = keyed.join(F.broadcast(keys), "key", "left").join(near, "near_key", "left")
-        return joined.where(F.col("suspect").isNotNull() | F.col("near").isNotNull()).drop("lane_key", "block")
-
-    some_sent, some_log, some_reads = picked_sent(frames.produced), keep(picked(log)), keep(picked(frames.consumed))
-    few = some_sent.count() + some_log.count() + some_reads.count()
-    evidence.tune(spark, few)
-    seen = keep(history.sightings(some_sent, some_reads.where("suspect"), some_log.where("suspect"), ends))
-    loose = keep(history.places_shown(seen.where(~F.col("in_log"))).select(*POSITION).distinct())
-    near_log, near_reads = some_log.where("near"), some_reads.where("near")
-    unknown = keep(history.phantoms(seen))
-    near_stored = history.genuine(near_log, unknown).select(*POSITION, "producer_id", "seq")
-    shown = history.places_shown(seen).union(near_stored)
-    if not many and not loose.isEmpty():
-        # Only a place outside the log can be a second one for what the log holds there.
-        evidence.tune(spark, sum(run.rows.values()))
-        places = loose.select(screen.place_key().alias("place"))
-        holders = keep(log.withColumn("place", screen.place_key()).join(F.broadcast(places), "place", "left_semi"))
-        evidence.tune(spark, few)
-        shown = shown.union(history.genuine(holders, unknown).select(*POSITION, "producer_id", "seq"))
-    clean_runs = runs.join(F.broadcast(blocks), list(BLOCK), "left_anti").join(F.broadcast(lanes), "lane_key")
-    scope = Scope(
-        seen=seen,
-        records=keep(history.records(seen)),
-        shown=shown,
-        stored=history.places_in_log(seen).union(near_stored),
-        held=near_stored,
-        polls=history.genuine(near_reads, unknown),
-        consumed=near_reads,
-        runs=clean_runs.select("lane", "partition", "first", "last").union(history.single_runs(near_log)),
-    )
-    return Survey(frames, facts, scope)

@@ -11,6 +11,7 @@ from run_dirs import read_cases, write_histories
 
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.plain import Case, LaneHistory, Produced, Read, Replicated, Stored
+from kafka_chaos.verification.scope import Method
 
 pytestmark = pytest.mark.spark
 
@@ -169,15 +170,15 @@ def planted() -> tuple[dict[str, LaneHistory], dict[str, list[Case]]]:
     return histories, expected
 
 
-@pytest.mark.parametrize("screened", [False, True])
+@pytest.mark.parametrize("method", Method)
 def test_planted_anomalies_are_found_and_nothing_else(
-    tmp_path: Path, spark: Any, screened: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, spark: Any, method: Method, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kafka_chaos.verification import screen
 
     monkeypatch.setattr(screen, "OFFSET_BITS", 6)
     histories, expected = planted()
-    verdict = verify(write_histories(tmp_path / "run", histories), spark=spark, screened=screened)
+    verdict = verify(write_histories(tmp_path / "run", histories), spark=spark, method=method)
     found = read_cases(tmp_path / "run")
     wrong = {
         name: (found.get(name, []), cases)

@@ -14,6 +14,7 @@ from run_dirs import Rows
 
 from kafka_chaos.verification import RunDirectoryError, verify
 from kafka_chaos.verification.run_directory import open_run
+from kafka_chaos.verification.scope import Method
 
 
 @pytest.fixture
@@ -145,7 +146,7 @@ def contents(run_dir: Path) -> set[str]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("screened", [False, True])
+@pytest.mark.parametrize("method", Method)
 @pytest.mark.parametrize(
     ("spoil", "column", "message"),
     [
@@ -157,7 +158,7 @@ def contents(run_dir: Path) -> set[str]:
     ],
 )
 def test_stray_values_are_refused_and_nothing_is_written(
-    tmp_path: Path, spark: Any, spoil: Callable[[Rows], Rows], column: str, message: str, screened: bool
+    tmp_path: Path, spark: Any, spoil: Callable[[Rows], Rows], column: str, message: str, method: Method
 ) -> None:
     rows = Rows()
     for seq in range(10):
@@ -166,7 +167,7 @@ def test_stray_values_are_refused_and_nothing_is_written(
     run_dir = rows.write(tmp_path / "run", files=2)
     before = contents(run_dir)
     with pytest.raises(RunDirectoryError, match=message) as refusal:
-        verify(run_dir, spark=spark, screened=screened)
+        verify(run_dir, spark=spark, method=method)
     assert refusal.value.column == column
     assert refusal.value.path.endswith(".parquet")
     assert contents(run_dir) == before

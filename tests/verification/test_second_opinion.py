@@ -14,15 +14,16 @@ from run_dirs import read_cases, write_histories
 
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.plain import LaneHistory, check
+from kafka_chaos.verification.scope import Method
 
 pytestmark = pytest.mark.spark
 
 
 def assert_agreement(
-    histories: dict[str, LaneHistory], folder: Path, spark: Any, *, screened: bool | None = None
+    histories: dict[str, LaneHistory], folder: Path, spark: Any, *, method: Method | None = None
 ) -> int:
     """Compare findings/ and the counts with the plain checker's; return how many cases there were."""
-    verdict = verify(write_histories(folder, histories), spark=spark, screened=screened)
+    verdict = verify(write_histories(folder, histories), spark=spark, method=method)
     found = read_cases(folder)
     total = 0
     for lane, history in histories.items():
@@ -50,10 +51,11 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_agreement_behind_the_screen(tmp_path: Path, spark: Any) -> None:
+@pytest.mark.parametrize("method", [Method.BLOCKS, Method.STRETCHES])
+def test_agreement_behind_a_screen(tmp_path: Path, spark: Any, method: Method) -> None:
     random = Random(21)
     lanes = {f"lane-{i}": random_history(random, final_log=True, records=600) for i in range(200)}
-    assert assert_agreement(lanes, tmp_path / "run", spark, screened=True) > 1000
+    assert assert_agreement(lanes, tmp_path / "run", spark, method=method) > 1000
 
 
 @pytest.mark.parametrize("final_log", [True, False])
@@ -78,7 +80,8 @@ def test_agreement_on_thousands_of_lanes(tmp_path: Path, spark: Any, final_log: 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("seed", range(8))
-def test_agreement_behind_the_screen_on_thousands_of_lanes(tmp_path: Path, spark: Any, seed: int) -> None:
+@pytest.mark.parametrize("method", [Method.BLOCKS, Method.STRETCHES])
+def test_agreement_behind_a_screen_on_thousands_of_lanes(tmp_path: Path, spark: Any, method: Method, seed: int) -> None:
     random = Random(2000 + seed)
     lanes = {f"lane-{i}": random_history(random, final_log=True, records=700) for i in range(1000)}
-    assert_agreement(lanes, tmp_path / "run", spark, screened=True)
+    assert_agreement(lanes, tmp_path / "run", spark, method=method)
