@@ -91,6 +91,10 @@ class BrokerClient:
     ) -> None:
         self._socket.close()
 
+    def wait(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds for each answer from now on."""
+        self._socket.settimeout(timeout)
+
     def request(self, request: Any) -> Any:
         """Send a request of kafka-python and wait for its answer."""
         self._protocol.send_request(request)
@@ -145,17 +149,20 @@ class BrokerClient:
         return answer.error_code, answer.offset
 
     def produce(
-        self, topic: str, record: str, *, acks: str = "all", partition: int = 0, key: str | None = None
+        self, topic: str, record: str, *, acks: str = "all", partition: int = 0, timeout: float = 60.0
     ) -> tuple[int, int]:
-        """Send one record, once: (error, offset) as this broker answers. acks=0 has no answer: use a producer."""
+        """Send one record, once: (error, offset) as this broker answers. acks=0 has no answer: use a producer.
+
+        `timeout` is how long the broker may wait for the ISR, in seconds.
+        """
         builder = MemoryRecordsBuilder(2, 0, _ENOUGH)
-        builder.append(timestamp=None, key=None if key is None else key.encode(), value=record.encode(), headers=[])
+        builder.append(timestamp=None, key=None, value=record.encode(), headers=[])
         builder.close()
         data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
         request = ProduceRequest(
             transactional_id=None,
             acks=-1 if acks == "all" else int(acks),
-            timeout_ms=60_000,
+            timeout_ms=int(timeout * 1000),
             topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
             version=_PRODUCE,
         )

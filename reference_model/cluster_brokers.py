@@ -107,11 +107,11 @@ def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         if not behind:
             told = told_offset(leader, follower)
             parked = follower._replace(parked=True)
-            after = state.with_replica(parked).with_replica(advanced(told))
+            after = state.with_replica(parked).with_replica(advanced(told, config))
             sentence = f"Broker {leader.broker} learns that broker {follower.broker} holds all below "
             yield f"{sentence}{follower.log_end}.", after
             continue
-        told = leader if follower.parked else advanced(told_offset(leader, follower))
+        told = leader if follower.parked else advanced(told_offset(leader, follower), config)
         start = max(follower.log_end, leader.log_start)
         new = tuple(entry for entry in leader.log if entry.offset >= start)
         received = append(follower, new, leader.log_end)
@@ -152,8 +152,13 @@ def told_offset(leader: Replica, follower: Replica) -> Replica:
     return leader._replace(fetched=tuple(sorted(known.items())))
 
 
-def advanced(leader: Replica) -> Replica:
-    """The leader with the high watermark its ISR's known log ends allow."""
+def advanced(leader: Replica, config: ClusterConfig) -> Replica:
+    """The leader with the high watermark its ISR's known log ends allow.
+
+    Since Kafka 3.7 (KAFKA-15583) it stays where it is while the ISR is smaller than min.insync.replicas.
+    """
+    if config.watermark_waits_for_min_isr and len(leader.isr) < config.effective_min_isr:
+        return leader
     known = dict(leader.fetched)
     ends = [known.get(broker, -1) for broker in leader.isr if broker != leader.broker]
     return leader._replace(high_watermark=max(leader.high_watermark, min([leader.log_end, *ends])))
@@ -204,10 +209,13 @@ def send(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         for leader in state.replicas:
             if leader.role == LEADER and leader.runs and not state.is_cut(CLIENTS, CLIENT, leader.broker):
                 yield from _handle(state, config, leader, produce)
+        if produce.acks == "0" and state.partition.leader_epoch > 0:
+            sentence = f"{produce.record} is sent to a former leader, which closes the connection without a word."
+            yield sentence, _acknowledged(_without(state, produce), produce.record, None)
 
 
 def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce: Produce) -> Iterator[Outcome]:
-    if produce.acks == "all" and len(leader.isr) < config.min_insync_replicas:
+    if produce.acks == "all" and len(leader.isr) < config.effective_min_isr:
         yield from _answered_with(state, leader, produce, "NOT_ENOUGH_REPLICAS")
         return
     offset = _held_at(leader, produce) if produce.idempotent else None
@@ -219,7 +227,7 @@ def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce
         offset = leader.log_end
         producer = produce.producer if produce.idempotent else None
         entry = Entry(offset, produce.record, leader.leader_epoch, producer, produce.sequence, produce.key)
-        leader = advanced(append(leader, (entry,), offset + 1))
+        leader = advanced(append(leader, (entry,), offset + 1), config)
         sentence = f"Broker {leader.broker} appends {produce.record} at offset {offset}."
     after = _without(state.with_replica(leader), produce)
     if produce.acks == "all":
@@ -267,7 +275,7 @@ def answer(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
             error = "NOT_LEADER_OR_FOLLOWER" if replica.up else "NETWORK_EXCEPTION"
             yield _retried(rest, pending, error)
         elif replica.runs and replica.high_watermark > pending.offset:
-            if len(replica.isr) < config.min_insync_replicas:
+            if len(replica.isr) < config.effective_min_isr:
                 yield _retried(rest, pending, "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
             else:
                 sentence = f"Broker {replica.broker} acknowledges {record} at offset {pending.offset}."

@@ -17,6 +17,7 @@ from kafka_chaos.reference_model.cluster_state import (
     FOLLOWER,
     LEADER,
     NOBODY,
+    NONE,
     OFFLINE,
     ClusterConfig,
     ClusterState,
@@ -153,6 +154,8 @@ def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         at = state.requests.index(request)
         rest = state._replace(requests=state.requests[:at] + state.requests[at + 1 :])
         error, after = handle(replica, request)
+        if after.role == LEADER and after.leader_epoch > replica.leader_epoch:
+            after = advanced(after, config)
         what = f"LeaderAndIsr(leader {request.leader}, leader epoch {request.leader_epoch})"
         sentence = f"Broker {replica.broker} answers {what} with {error}."
         yield sentence, rest.with_replica(after)
@@ -175,6 +178,10 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
         return "STALE_CONTROLLER_EPOCH", replica
     if request.leader_epoch == replica.leader_epoch and replica.role in (LEADER, FOLLOWER):
         return "NONE", replica
+    if request.leader == NOBODY:
+        # Only what clients are told changes: a broker neither truncates nor takes the epoch while there is no leader.
+        role = FOLLOWER if replica.role == NONE else replica.role
+        return "NONE", replica._replace(role=role, leader=NOBODY)
     shared = replica._replace(
         leader=request.leader,
         leader_epoch=request.leader_epoch,
@@ -191,14 +198,12 @@ def make_leader(replica: Replica) -> Replica:
     epochs = replica.epochs
     if not epochs or epochs[-1][0] < replica.leader_epoch:
         epochs = (*(line for line in epochs if line[1] < replica.log_end), (replica.leader_epoch, replica.log_end))
-    led = replica._replace(role=LEADER, fetched=(), truncating=False, parked=False, epochs=epochs)
-    return advanced(led)
+    return replica._replace(role=LEADER, fetched=(), truncating=False, parked=False, epochs=epochs)
 
 
 def make_follower(replica: Replica) -> Replica:
-    """The broker follows, and has to truncate first, unless there is nobody to follow."""
-    led = replica.leader != NOBODY
-    return replica._replace(role=FOLLOWER, fetched=(), truncating=led, parked=False)
+    """The broker follows, and has to truncate first."""
+    return replica._replace(role=FOLLOWER, fetched=(), truncating=True, parked=False)
 
 
 def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
@@ -211,7 +216,7 @@ def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         follower = state.replica(broker)
         caught_up = end >= max(leader.high_watermark, start) and follower.registered
         if broker not in leader.isr and caught_up and reachable_leader(state, config, follower) is not None:
-            yield f"Broker {broker} joins the ISR.", _with_isr(state, leader, (*leader.isr, broker))
+            yield f"Broker {broker} joins the ISR.", _with_isr(state, config, leader, (*leader.isr, broker))
 
 
 def shrink_isr(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
@@ -232,7 +237,7 @@ def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome
         stuck = reachable_leader(state, config, state.replica(broker)) is None
         if stuck and known.get(broker, -1) < leader.log_end:
             rest = tuple(member for member in leader.isr if member != broker)
-            yield f"Broker {broker} leaves the ISR.", _with_isr(state, leader, rest)
+            yield f"Broker {broker} leaves the ISR.", _with_isr(state, config, leader, rest)
 
 
 def leader_of_record(state: ClusterState) -> Replica | None:
@@ -245,9 +250,9 @@ def leader_of_record(state: ClusterState) -> Replica | None:
     return leader if leads else None
 
 
-def _with_isr(state: ClusterState, leader: Replica, isr: tuple[int, ...]) -> ClusterState:
+def _with_isr(state: ClusterState, config: ClusterConfig, leader: Replica, isr: tuple[int, ...]) -> ClusterState:
     partition: Partition = state.partition._replace(
         isr=tuple(sorted(isr)), partition_epoch=state.partition.partition_epoch + 1
     )
     changed = leader._replace(isr=partition.isr, partition_epoch=partition.partition_epoch)
-    return state._replace(partition=partition).with_replica(advanced(changed))
+    return state._replace(partition=partition).with_replica(advanced(changed, config))

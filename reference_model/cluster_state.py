@@ -153,7 +153,8 @@ class ClusterConfig:
     """What is configured: brokers in the partition's assignment order, and the topic's and brokers' settings.
 
     `lag_is_short`: `replica.lag.time.max.ms` passes within a step, so that a follower that does not fetch leaves
-    the ISR; otherwise only the action `expire_lag` makes it. `controllers` limits who may become controller.
+    the ISR; otherwise only the action `expire_lag` makes it. `watermark_waits_for_min_isr` is false for brokers before 3.7
+    (KAFKA-15583).
     """
 
     brokers: tuple[int, ...] = (1, 2, 3)
@@ -162,6 +163,12 @@ class ClusterConfig:
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
     lag_is_short: bool = False
+    watermark_waits_for_min_isr: bool = True
+
+    @property
+    def effective_min_isr(self) -> int:
+        """min.insync.replicas, which never asks for more replicas than there are."""
+        return min(self.min_insync_replicas, len(self.brokers))
 
     def initial(self) -> ClusterState:
         """All brokers registered, the first leads in epoch 0, everyone has handled that LeaderAndIsr."""

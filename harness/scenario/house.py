@@ -16,6 +16,7 @@ from kafka_chaos.harness.broker_client import BrokerClient
 from kafka_chaos.harness.cluster import Cluster, ClusterSpec
 from kafka_chaos.harness.cluster_view import ClusterView
 from kafka_chaos.harness.errors import KafkaChaosError
+from kafka_chaos.harness.image import KAFKA_VERSION
 from kafka_chaos.harness.node import Node
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.zookeeper import ZooKeeper
@@ -39,16 +40,30 @@ class House:
 
     name: str
     brokers: int = 3
+    kafka_version: str = KAFKA_VERSION
     protocol: str = "kip320"
     lag_is_short: bool = False
     configs: Mapping[str, object] = field(default_factory=dict)
     configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
 
     @property
+    def watermark_waits_for_min_isr(self) -> bool:
+        """Whether these brokers hold the high watermark while the ISR is too small (KAFKA-15583, since 3.7)."""
+        return tuple(int(part) for part in self.kafka_version.split(".")[:2]) >= (3, 7)
+
+    @property
+    def lag_seconds(self) -> float:
+        """`replica.lag.time.max.ms` in seconds."""
+        return float(str({**_ALWAYS, **self.configs}["replica.lag.time.max.ms"])) / 1000
+
+    @property
     def spec(self) -> ClusterSpec:
         """The cluster's specification."""
         return ClusterSpec(
-            brokers=self.brokers, broker_configs={**_ALWAYS, **self.configs}, configs_of=dict(self.configs_of)
+            kafka_version=self.kafka_version,
+            brokers=self.brokers,
+            broker_configs={**_ALWAYS, **self.configs},
+            configs_of=dict(self.configs_of),
         )
 
 

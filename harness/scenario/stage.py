@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +84,7 @@ class Play:
                 min_insync_replicas=min_insync_replicas,
                 unclean_leader_election=unclean_leader_election,
                 lag_is_short=house.lag_is_short,
+                watermark_waits_for_min_isr=house.watermark_waits_for_min_isr,
             )
             epoch = tenancy.zookeeper.controller_epoch()
             model = self.model_of(config, frozenset([_beginning(config, epoch)]))
@@ -324,10 +325,8 @@ class Stage:
             seen = look()
             return bool(seen == expected)
 
-        try:
+        with suppress(WaitTimeout):
             wait_until(holds, text, timeout=timeout, interval=0.1)
-        except WaitTimeout:
-            pass
         self.expect(text, seen=seen, expected=expected)
 
     def expect_in_model(self, text: str, of_state: Callable[[ClusterState], Any], *, expected: Any) -> None:

@@ -169,8 +169,8 @@ def test_two_views_of_the_leader_and_their_healing() -> None:
     assert acknowledged(model) == {"m1": 0}
 
 
-def test_min_insync_replicas_refuses_before_and_after_the_append() -> None:
-    config = ClusterConfig(brokers=(1, 2), controller=1, min_insync_replicas=2)
+def test_before_3_7_min_insync_replicas_refuses_before_and_after_the_append() -> None:
+    config = ClusterConfig(brokers=(1, 2), controller=1, min_insync_replicas=2, watermark_waits_for_min_isr=False)
     model = run(config, cut(2, 1), produce("m1"), step("expire_lag"))
     (state,) = {(s.outgoing, s.pending) for s in model.states}
     assert [sent.error for sent in state[0]] == ["NOT_ENOUGH_REPLICAS"]
@@ -179,6 +179,36 @@ def test_min_insync_replicas_refuses_before_and_after_the_append() -> None:
     assert "NOT_ENOUGH_REPLICAS_AFTER_APPEND" in stories
     model.apply(heal(2, 1))
     assert records(model, 1) == ["m1", "m1"]
+
+
+def test_since_3_7_the_high_watermark_waits_until_the_isr_is_large_enough() -> None:
+    config = ClusterConfig(brokers=(1, 2), controller=1, min_insync_replicas=2)
+    model = run(config, cut(2, 1), produce("m1"), step("expire_lag"))
+    assert only(model, 1, "isr") == (1,)
+    assert only(model, 1, "high_watermark") == 0
+    assert acknowledged(model) == {}
+    model.apply(produce("m2", "1"))
+    assert only(model, 1, "high_watermark") == 0
+    model.apply(heal(2, 1))
+    assert acknowledged(model) == {"m2": 1, "m1": 0}
+    assert only(model, 1, "high_watermark") == 2
+
+
+def test_a_broker_that_is_told_of_no_leader_keeps_its_epoch_and_its_log() -> None:
+    (state,) = run(ClusterConfig()).states
+    request = forged_request(state, 2, None, 5)._replace(leader=0)
+    error, after = handle(state.replica(2), request)
+    assert (error, after.leader, after.leader_epoch, after.role) == ("NONE", 0, 0, "follower")
+    assert not after.truncating
+
+
+def test_acks_0_may_be_handed_to_a_former_leader() -> None:
+    model = run(ClusterConfig(controller=2), produce("m1", "0"))
+    assert records(model, 1) == ["m1"]
+    model.apply(step("kill", broker=1))
+    model.apply(produce("m2", "0"))
+    assert acknowledged(model) == {"m1": None, "m2": None}
+    assert {tuple(entry.record for entry in s.replica(2).log) for s in model.states} == {("m1",), ("m1", "m2")}
 
 
 @pytest.mark.parametrize("unclean", [False, True])
