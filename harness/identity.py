@@ -60,6 +60,16 @@ class IdentityCodec:
         whole = values.tobytes()
         return [whole[start : start + size] for start in range(0, count * size, size)]
 
+    def checksums(self, producer_ids: npt.NDArray[np.int64], seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The checksums that values with these identities carry, without writing any of them."""
+        crc = np.zeros(len(seqs), dtype=np.uint32)
+        for producer_id in np.unique(producer_ids):
+            crc[producer_ids == producer_id] = int.from_bytes(self.encode(int(producer_id), 0)[:4], "big")
+        seq_bytes = seqs.astype(">i8").view(np.uint8).reshape(len(seqs), _SEQ_BYTES)
+        for position in range(_SEQ_BYTES):
+            crc ^= self._byte_effects[position][seq_bytes[:, position]]
+        return crc.astype(np.int64)
+
     def decode(self, value: bytes | None) -> tuple[int, int]:
         """(producer_id, seq), or (-1, -1) for what is not a value of this lane."""
         if value is None or len(value) < SIZE:
