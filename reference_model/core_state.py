@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.protocols.rules import EPOCH_SHIFT
 
 NO_LEADER = -1
@@ -62,33 +63,15 @@ class Tables:
     """Interned values, by number and back."""
 
     def __init__(self) -> None:
-        self.locals: list[Local] = []
-        self.controllers: list[Controller] = []
-        self.budgets: list[Budget] = []
-        self._local_numbers: dict[Local, int] = {}
-        self._controller_numbers: dict[Controller, int] = {}
-        self._budget_numbers: dict[Budget, int] = {}
-
-    def local(self, value: Local) -> int:
-        """The number of a replica's local state."""
-        number = self._local_numbers.setdefault(value, len(self.locals))
-        if number == len(self.locals):
-            self.locals.append(value)
-        return number
-
-    def controller(self, value: Controller) -> int:
-        """The number of a controller's state."""
-        number = self._controller_numbers.setdefault(value, len(self.controllers))
-        if number == len(self.controllers):
-            self.controllers.append(value)
-        return number
-
-    def budget(self, value: Budget) -> int:
-        """The number of a budget."""
-        number = self._budget_numbers.setdefault(value, len(self.budgets))
-        if number == len(self.budgets):
-            self.budgets.append(value)
-        return number
+        self._locals = Numbers[Local]()
+        self._controllers = Numbers[Controller]()
+        self._budgets = Numbers[Budget]()
+        self.locals = self._locals.values
+        self.controllers = self._controllers.values
+        self.budgets = self._budgets.values
+        self.local = self._locals.of
+        self.controller = self._controllers.of
+        self.budget = self._budgets.of
 
 
 def make_entry(record: int, leader_epoch: int) -> int:

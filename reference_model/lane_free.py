@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from kafka_chaos.reference_model.anomalies import Anomaly
+from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.reference_model.lane_anomalies import Ending, diverged, pairs
+from kafka_chaos.reference_model.lane_anomalies import Ending, diverged, pairs, shown
 from kafka_chaos.reference_model.lane_effects import Step, observe, too_few_in_sync
 from kafka_chaos.reference_model.lane_faults import strike
 from kafka_chaos.reference_model.lane_idempotence import append_outdated, check_sequence
@@ -32,13 +33,14 @@ from kafka_chaos.reference_model.lane_replication import (
 from kafka_chaos.reference_model.lane_state import (
     FROZEN_LEADER,
     LEADER,
-    NEW,
     NOWHERE,
     OK,
     ZOMBIE,
     LaneState,
     Record,
+    Replica,
     attempts,
+    canonical,
     entry,
     entry_record,
     high_watermark,
@@ -52,6 +54,8 @@ from kafka_chaos.reference_model.lane_state import (
 ACKNOWLEDGED = 16
 """The first bit of the acknowledgements in `LaneState.reads`."""
 READ = (1 << ACKNOWLEDGED) - 1
+LEADING = (LEADER, ZOMBIE, FROZEN_LEADER)
+"""The roles in which a replica's leader epoch counts."""
 
 
 def kept_observations(lane: Lane, open_questions: Set[Anomaly]) -> int:
@@ -65,30 +69,106 @@ def kept_observations(lane: Lane, open_questions: Set[Anomaly]) -> int:
     return keep
 
 
-def free_initial_state(lane: Lane) -> LaneState:
-    """The lane's own initial state."""
-    return initial_state(lane)
+Environment = tuple[tuple[Replica, ...], int, tuple[str, ...]]
+"""Replicas, leader epoch, faults left."""
+FreeState = tuple[int, int, int, int]
+"""The numbers of the environment and of the records in a `FreeBound`, the observations, the producer epoch."""
 
 
-def unnamed_initial_state(lane: Lane) -> LaneState:
-    """The same with one record that may be appended as often as both together.
+class FreeBound:
+    """The bound as a search takes it: `canonical`, packed, without the observations that no question looks at.
 
-    Enough to ask whether replicas diverge: a leader epoch has one leader, which appends at its log end and drops
-    nothing while it leads, so leader epoch and offset name one append, and whose record it was adds nothing.
+    What brokers and faults do depends on the environment alone, what a producer appends on the records, the
+    producer epoch and whether the first record may be acknowledged besides; both add what they show to the
+    observations. Each is worked out once for all states that agree in those, and so is what an ending shows.
+    Of leader epochs only their order counts, so states are told apart by that alone (`renumbered`).
     """
-    state = initial_state(lane)
-    together = Record(NEW, sum(attempts(lane)), NOWHERE)
-    return state._replace(records=(together, *(Record(NEW, 0, NOWHERE) for _ in state.records[1:])))
+
+    def __init__(self, lane: Lane, keep: int) -> None:
+        self.lane = lane
+        self.keep = keep
+        self.environments = Numbers[Environment]()
+        self.records = Numbers[tuple[Record, ...]]()
+        self._moves: dict[int, list[tuple[int, int]]] = {}
+        self._appends: dict[tuple[int, int, int, bool], list[FreeState]] = {}
+        self._shown: dict[tuple[int, int], frozenset[Anomaly]] = {}
+
+    def initial(self) -> FreeState:
+        """The lane's own initial state."""
+        return self._pack(canonical(initial_state(self.lane), self.lane))
+
+    def successors(self, state: FreeState) -> list[FreeState]:
+        """The states after every step that is possible in a state."""
+        environment, records, reads, producer_epoch = state
+        moves = self._moves.get(environment)
+        if moves is None:
+            moves = self._moves[environment] = self._brokers_and_faults(state)
+        reached = [(after, records, reads | more, producer_epoch) for after, more in moves]
+        told = self.lane.idempotence and may_be_told(self._unpack(state), self.lane)
+        key = (environment, records, producer_epoch, told)
+        appends = self._appends.get(key)
+        if appends is None:
+            appends = self._appends[key] = self._of_the_producer(state, told)
+        reached += [(after, left, reads | more, renewed) for after, left, more, renewed in appends]
+        return reached
+
+    def shown(self, state: FreeState) -> frozenset[Anomaly]:
+        """What a run that ends in this state leaves behind."""
+        key = state[0], state[2]
+        found = self._shown.get(key)
+        if found is None:
+            found = self._shown[key] = shown(free_ending(self._unpack(state), self.lane))
+        return found
+
+    def _brokers_and_faults(self, state: FreeState) -> list[tuple[int, int]]:
+        afters = [self._pack(raw) for raw in _brokers_and_faults(self._unpack(state, reads=0), self.lane)]
+        return list(dict.fromkeys((environment, reads) for environment, _, reads, _ in afters))
+
+    def _of_the_producer(self, state: FreeState, told: bool) -> list[FreeState]:
+        return [self._pack(raw) for raw in append_anything(self._unpack(state, reads=0), self.lane, told=told)]
+
+    def _pack(self, raw: LaneState) -> FreeState:
+        state = canonical(_acknowledge(raw, self.lane), self.lane)
+        environment = self.environments.of((*renumbered(state.replicas, state.leader_epoch), state.faults))
+        return environment, self.records.of(state.records), state.reads & self.keep, state.producer_epoch
+
+    def _unpack(self, state: FreeState, reads: int | None = None) -> LaneState:
+        replicas, leader_epoch, faults = self.environments.values[state[0]]
+        observed = state[2] if reads is None else reads
+        return LaneState(replicas, leader_epoch, self.records.values[state[1]], observed, faults, state[3], 0, 0)
+
+
+def renumbered(replicas: tuple[Replica, ...], leader_epoch: int) -> tuple[tuple[Replica, ...], int]:
+    """The replicas and the leader epoch with the epochs that are in use counted from 0 on.
+
+    Epochs are compared with each other and raised by one, nothing else: an order-preserving renumbering changes
+    no step. One that no log and no leader knows of is as good as none; the next is larger in either case.
+    """
+    used = {value >> 2 for replica in replicas for value in replica.log}
+    used.update(replica.leader_epoch for replica in replicas if replica.role in LEADING)
+    if leader_epoch < len(used) or not used:
+        return replicas, leader_epoch if used else 0
+    numbers = {epoch: number for number, epoch in enumerate(sorted(used))}
+    exchanged = (
+        replica._replace(
+            log=tuple([numbers[value >> 2] << 2 | value & 3 for value in replica.log]),
+            leader_epoch=numbers[replica.leader_epoch] if replica.role in LEADING else 0,
+        )
+        for replica in replicas
+    )
+    return tuple(sorted(exchanged)), len(used) - 1
 
 
 def free_steps(state: LaneState, lane: Lane) -> Iterator[LaneState]:
-    """Every next state; not yet `canonical`."""
-    for after in _next_states(state, lane):
-        yield _acknowledge(after, lane)
+    """Every next state with all observations kept; not yet `canonical`."""
+    for raw in (
+        *append_anything(state, lane, told=may_be_told(state, lane)),
+        *_brokers_and_faults(state, lane),
+    ):
+        yield _acknowledge(raw, lane)
 
 
-def _next_states(state: LaneState, lane: Lane) -> Iterator[LaneState]:
-    yield from _append_anything(state, lane)
+def _brokers_and_faults(state: LaneState, lane: Lane) -> Iterator[LaneState]:
     for step in _of_the_brokers(state, lane):
         yield step[1]
     for _, struck in strike(state, lane):
@@ -124,7 +204,11 @@ def _of_the_brokers(state: LaneState, lane: Lane) -> Iterator[Step]:
     yield from restart(state)
 
 
-def _append_anything(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+def append_anything(state: LaneState, lane: Lane, *, told: bool) -> Iterator[LaneState]:
+    """Whoever takes itself for the leader appends any record that has an attempt left.
+
+    `told`: an idempotent producer may have been told that its first record is written.
+    """
     for broker, replica in enumerate(state.replicas):
         if replica.role not in (LEADER, ZOMBIE) or (lane.acks == "all" and too_few_in_sync(state, lane, replica)):
             continue
@@ -134,7 +218,7 @@ def _append_anything(state: LaneState, lane: Lane) -> Iterator[LaneState]:
             spent = Record(record.status, record.attempts - 1, NOWHERE)
             left = state._replace(records=replace_record(state.records, index, spent))
             if lane.idempotence:
-                yield from _append_in_sequence(state, left, lane, broker, index)
+                yield from _append_in_sequence(state, left, told, broker, index)
             else:
                 yield _append(left, lane, broker, index)
 
@@ -149,9 +233,8 @@ def _append(state: LaneState, lane: Lane, broker: int, index: int) -> LaneState:
     return observe(state._replace(replicas=replace_at(state.replicas, broker, appended), reads=reads))
 
 
-def _append_in_sequence(state: LaneState, left: LaneState, lane: Lane, broker: int, index: int) -> Iterator[LaneState]:
+def _append_in_sequence(state: LaneState, left: LaneState, told: bool, broker: int, index: int) -> Iterator[LaneState]:
     """The idempotent producer's appends, and its renewal of the producer epoch behind what may be gone."""
-    told = _first_may_be_acknowledged(state, lane)
     seen = state._replace(records=replace_record(state.records, 0, state.records[0]._replace(status=OK)))
     known, checked = check_sequence(seen if told else state, broker, index)
     if known is None:
@@ -166,7 +249,8 @@ def _append_in_sequence(state: LaneState, left: LaneState, lane: Lane, broker: i
             yield appended
 
 
-def _first_may_be_acknowledged(state: LaneState, lane: Lane) -> bool:
+def may_be_told(state: LaneState, lane: Lane) -> bool:
+    """Whether any producer could have been told by now that its first record is written."""
     if lane.min_insync_replicas == 1:
         return state.records[0].attempts < attempts(lane)[0]
     return any(record == 0 for record, _ in pairs(state.reads >> ACKNOWLEDGED))

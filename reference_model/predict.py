@@ -18,12 +18,14 @@ from kafka_chaos.reference_model.anomalies import Anomaly, Status
 from kafka_chaos.reference_model.courses import Course, CourseStep
 from kafka_chaos.reference_model.lane import Lane, LaneError
 from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER, OBSERVED, ending, is_resolved, shown
-from kafka_chaos.reference_model.lane_free import (
-    free_ending,
-    free_initial_state,
-    free_steps,
-    kept_observations,
-    unnamed_initial_state,
+from kafka_chaos.reference_model.lane_free import FreeBound, FreeState, free_ending, kept_observations
+from kafka_chaos.reference_model.lane_logs import (
+    LogState,
+    initial_log,
+    initial_logs,
+    log_steps,
+    logs_diverge,
+    one_log_steps,
 )
 from kafka_chaos.reference_model.lane_state import (
     RECORDS,
@@ -137,25 +139,53 @@ def _add_stories(lane: Lane, wanted: Set[Anomaly], stories: dict[Anomaly, tuple[
 
 
 def _outer_bounds(lane: Lane, open_questions: Set[Anomaly]) -> tuple[set[Anomaly], int]:
-    """Those of the open questions that the lane's outer bound can show, and the number of states reached.
+    """Those of the open questions that the lane's outer bounds can show, and the number of states reached.
 
-    A search that has to keep acknowledgements and reads ends as soon as nothing open depends on them; the next
-    one goes on without, and if only divergence is open, without the records' names as well.
+    The bounds that look at logs alone come first. A search that has to keep acknowledgements and reads ends as
+    soon as nothing open depends on them; the next one goes on without.
     """
-    initial = free_initial_state(lane)
-    bound, states, complete = _outer_bound(lane, open_questions, open_questions & OBSERVED, initial)
+    open_questions, states = _log_bounds(lane, open_questions)
+    bound, reached, complete = _outer_bound(lane, open_questions, open_questions & OBSERVED)
+    states += reached
     left = open_questions - bound
     if complete or not left:
         return bound, states
-    if left == {Anomaly.REPLICA_DIVERGENCE}:
-        lane, initial = replace(lane, idempotence=False), unnamed_initial_state(lane)
-    more, reached, _ = _outer_bound(lane, left, left, initial)
+    more, reached, _ = _outer_bound(lane, left, left)
     return bound | more, states + reached
 
 
-def _outer_bound(
-    lane: Lane, open_questions: Set[Anomaly], until: Set[Anomaly], initial: LaneState
-) -> tuple[set[Anomaly], int, bool]:
+def _log_bounds(lane: Lane, open_questions: Set[Anomaly]) -> tuple[set[Anomaly], int]:
+    """The open questions without those that logs alone answer with no."""
+    left, states = set(open_questions), 0
+    of_one_log = left & {Anomaly.DUPLICATE, Anomaly.REORDERED}
+    if of_one_log:
+        shown_by_one: set[Anomaly] = set()
+
+        def visit_one(state: LaneState) -> bool:
+            shown_by_one.update(shown(free_ending(state, lane), of_one_log - shown_by_one))
+            return of_one_log <= shown_by_one
+
+        one = breadth_first(initial_log(lane), lambda s: one_log_steps(s, lane), visit_one, max_states=MAX_STATES)
+        _require_answer(lane, one.complete or of_one_log <= shown_by_one)
+        left -= of_one_log - shown_by_one
+        states += len(one.parents)
+    if Anomaly.REPLICA_DIVERGENCE in left:
+        diverged: list[LogState] = []
+
+        def visit_all(state: LogState) -> bool:
+            if logs_diverge(state):
+                diverged.append(state)
+            return bool(diverged)
+
+        logs = breadth_first(initial_logs(lane), log_steps, visit_all, max_states=MAX_STATES)
+        _require_answer(lane, logs.complete or bool(diverged))
+        if not diverged:
+            left.remove(Anomaly.REPLICA_DIVERGENCE)
+        states += len(logs.parents)
+    return left, states
+
+
+def _outer_bound(lane: Lane, open_questions: Set[Anomaly], until: Set[Anomaly]) -> tuple[set[Anomaly], int, bool]:
     """What a search of the bound shows that ends early once all of `until` is shown, and whether it did not.
 
     States that differ only in observations that no open question looks at count as one.
@@ -163,23 +193,20 @@ def _outer_bound(
     if not until:
         return set(), 0, False
     bound: set[Anomaly] = set()
-    keep = kept_observations(lane, open_questions)
+    model = FreeBound(lane, kept_observations(lane, open_questions))
 
-    def visit(state: LaneState) -> bool:
-        bound.update(shown(free_ending(state, lane), open_questions - bound))
+    def visit(state: FreeState) -> bool:
+        bound.update(model.shown(state) & open_questions)
         return until <= bound
 
-    def successors(state: LaneState) -> list[LaneState]:
-        reached = (canonical(after, lane) for after in free_steps(state, lane))
-        return [
-            after if after.reads == after.reads & keep else after._replace(reads=after.reads & keep)
-            for after in reached
-        ]
-
-    search = breadth_first(canonical(initial, lane), successors, visit, max_states=MAX_STATES)
-    if not search.complete and not until <= bound:
-        raise ScopeNotExhausted(f"more than {MAX_STATES} states for {lane}")
+    search = breadth_first(model.initial(), model.successors, visit, max_states=MAX_STATES)
+    _require_answer(lane, search.complete or until <= bound)
     return bound, len(search.parents), search.complete
+
+
+def _require_answer(lane: Lane, answered: bool) -> None:
+    if not answered:
+        raise ScopeNotExhausted(f"more than {MAX_STATES} states for {lane}")
 
 
 def _witnesses(lane: Lane, wanted: Set[Anomaly]) -> tuple[dict[Anomaly, LaneState], Search[LaneState]]:
