@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import click
 
 from kafka_chaos import __version__
-from kafka_chaos.harness.errors import EXIT_ENVIRONMENT, EXIT_USAGE, KafkaChaosError
+from kafka_chaos.harness.errors import EXIT_ENVIRONMENT, EXIT_USAGE, KafkaChaosError, UsageFailure
 from kafka_chaos.verification.session import SparkUnavailableError
 
 RUNS = Path("runs")
@@ -64,6 +65,10 @@ def cli() -> None:
               help="Write JUnit XML, one test case per lane.")  # fmt: skip
 @click.option("--events", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Write every event as a JSON line, as it happens.")  # fmt: skip
+@click.option("--attach", metavar="BOOTSTRAP_SERVERS",
+              help="Verify existing topics of this cluster; nothing is injected, only records are added.")  # fmt: skip
+@click.option("--client-config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="With --attach: librdkafka's key=value lines, such as those for SASL and TLS.")  # fmt: skip
 def run_command(
     experiment: Path,
     out: Path,
@@ -73,6 +78,8 @@ def run_command(
     quiet: bool,
     junit: Path | None,
     events: Path | None,
+    attach: str | None,
+    client_config: Path | None,
 ) -> None:
     """Run an experiment and verify it.
 
@@ -87,9 +94,17 @@ def run_command(
 
     loaded = load_experiment(experiment, overrides={} if seed is None else {"seed": seed})
     others = chosen_listeners(junit=junit, events=events)
+    run = partial(run_experiment, loaded, root=out, keep=keep)
+    if attach is not None:
+        from kafka_chaos.harness.attach import Attached, read_client_config, run_attached
+
+        reached = Attached(attach, read_client_config(client_config) if client_config is not None else {})
+        run = partial(run_attached, loaded, reached, root=out)
+    elif client_config is not None:
+        raise UsageFailure("--client-config: expected together with --attach")
     if as_json or quiet:
         printing = _print_json if as_json else _print_kept
-        result = run_experiment(loaded, root=out, listeners=[printing, *others], keep=keep)
+        result = run(listeners=[printing, *others])
         if as_json:
             click.echo(json.dumps({"run_dir": str(result.path), **result.verdict.to_json()}))
     else:
@@ -103,7 +118,7 @@ def run_command(
             # A log is as wide as it needs to be.
             console = Console(width=WIDTH_OF_A_LOG)
         with TerminalListener(console) as listener:
-            result = run_experiment(loaded, root=out, listeners=[listener, *others], keep=keep)
+            result = run(listeners=[listener, *others])
         console.print(result_table(result.verdict, result.gaps))
         for lane in result.verdict.lanes:
             for reason in lane.reasons:

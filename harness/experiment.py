@@ -21,13 +21,14 @@ from kafka_chaos.harness.configs import check_keys
 from kafka_chaos.harness.errors import UsageFailure
 from kafka_chaos.harness.image import KAFKA_VERSION
 from kafka_chaos.reference_model import CourseStep
-from kafka_chaos.reference_model.lane import Lane, LaneError
+from kafka_chaos.reference_model.lane import FAULT_KINDS, Lane, LaneError
 
 OWNED_TOPIC_KEYS = frozenset({"min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"})
 OWNED_CLIENT_KEYS = frozenset(
     {"bootstrap.servers", "acks", "request.required.acks", "enable.idempotence", "max.in.flight"}
     | {"max.in.flight.requests.per.connection", "metadata.broker.list"}
 )
+_OF_A_PHASE = ("lanes", "workload", "schedule", "course", "outside_faults")
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
 
@@ -172,13 +173,17 @@ class CourseModel(_Model):
 
 
 class PhaseModel(_Model):
-    """An entry of `phases`; it has a `schedule` or a `course`, or neither (load without faults)."""
+    """An entry of `phases`; it has a `schedule` or a `course`, or neither (load without faults).
+
+    `outside_faults` are kinds of faults that others may inject meanwhile: the prediction allows for them.
+    """
 
     phase: Name
     lanes: tuple[LaneModel, ...] = Field(min_length=1, strict=False)
     workload: WorkloadModel = WorkloadModel()
     schedule: tuple[FaultModel, ...] = Field(default=(), strict=False)
     course: CourseModel | None = None
+    outside_faults: tuple[str, ...] = Field(default=(), strict=False)
 
     def faults(self) -> tuple[Fault, ...]:
         """The timed faults in the order of their start."""
@@ -191,8 +196,8 @@ class PhaseModel(_Model):
     def model_faults(self) -> tuple[str, ...]:
         """What the lanes of this phase live through, as entries of `faults` in lanes.json."""
         if self.course is not None:
-            return ("partition", "kill")
-        return tuple(kind for fault in self.faults() for kind in fault.model_kinds)
+            return ("partition", "kill", *self.outside_faults)
+        return (*(kind for fault in self.faults() for kind in fault.model_kinds), *self.outside_faults)
 
 
 class Experiment(_Model):
@@ -214,7 +219,7 @@ class Experiment(_Model):
     def _single_phase(cls, value: Any) -> Any:
         """An experiment without `phases` is one phase, written at the top."""
         if isinstance(value, dict) and "phases" not in value and "lanes" in value:
-            inner = {key: value[key] for key in ("lanes", "workload", "schedule", "course") if key in value}
+            inner = {key: value[key] for key in _OF_A_PHASE if key in value}
             outer = {key: entry for key, entry in value.items() if key not in inner}
             return {**outer, "phases": [{"phase": "main", **inner}]}
         return value
@@ -232,6 +237,10 @@ class Experiment(_Model):
             if phase.phase in phase_names:
                 raise ExperimentError(("phases", number, "phase"), f"{phase.phase!r} names two phases")
             phase_names.add(phase.phase)
+            for index, kind in enumerate(phase.outside_faults):
+                if kind not in FAULT_KINDS:
+                    place = ("phases", number, "outside_faults", index)
+                    raise ExperimentError(place, f"{kind!r} is not a fault kind: expected {', '.join(FAULT_KINDS)}")
             self._check_lanes(number, phase, names, topics)
             self._check_faults(number, phase)
 

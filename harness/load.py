@@ -53,9 +53,11 @@ class LaneLoad:
         reservations: Reservations,
         on_notice: Callable[[str], None],
         application: Application | None = None,
+        client_configs: Mapping[str, object] | None = None,
+        start_offsets: Mapping[int, int] | None = None,
     ) -> None:
         self.lane = lane
-        configs = producer_configs(lane, bootstrap_servers)
+        configs = {**producer_configs(lane, bootstrap_servers), **(client_configs or {})}
         self._application: ApplicationProducing | None = None
         self.producer: RecordedProducer | ApplicationProducing
         self.consumer: RecordedConsumer | ApplicationConsuming
@@ -86,9 +88,10 @@ class LaneLoad:
                 topic=lane.topic_name,
                 partitions=lane.partitions,
                 bootstrap_servers=bootstrap_servers,
-                configs={},
+                configs=client_configs or {},
                 writer=consumed,
                 on_error=on_notice,
+                start_offsets=start_offsets,
             )
         self.unsettled = 0
         self._rate = workload.rate
@@ -159,7 +162,12 @@ class LaneLoad:
 
 
 class PhaseLoad:
-    """All lanes of a phase under load, as a context manager that leaves no thread behind."""
+    """All lanes of a phase under load, as a context manager that leaves no thread behind.
+
+    `applications` maps lanes to the functions that take the place of their clients. `client_configs` go to every client
+    of the harness's own, such as those for SASL and TLS; `start_offsets` maps lanes to the offsets, by partition, that
+    their topics' records of this run begin at: without them a topic is the run's own.
+    """
 
     def __init__(
         self,
@@ -170,6 +178,8 @@ class PhaseLoad:
         run_directory: Path,
         on_notice: Callable[[str], None],
         applications: Mapping[str, Application] | None = None,
+        client_configs: Mapping[str, object] | None = None,
+        start_offsets: Mapping[str, Mapping[int, int]] | None = None,
     ) -> None:
         self._produced = HistoryWriter(run_directory / "produced")
         self._consumed = HistoryWriter(run_directory / "consumed")
@@ -185,6 +195,8 @@ class PhaseLoad:
                 reservations=self._reservations,
                 on_notice=on_notice,
                 application=(applications or {}).get(lane.lane),
+                client_configs=client_configs,
+                start_offsets=(start_offsets or {}).get(lane.lane),
             )
 
     def __enter__(self) -> PhaseLoad:

@@ -28,7 +28,10 @@ _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, Kaf
 
 
 class RecordedConsumer:
-    """Follows one lane in a thread of its own until `drain` has seen it reach the end offsets."""
+    """Follows one lane in a thread of its own until `drain` has seen it reach the end offsets.
+
+    `start_offsets` says by partition where to begin; without it, at the topic's beginning.
+    """
 
     def __init__(
         self,
@@ -40,6 +43,7 @@ class RecordedConsumer:
         configs: Mapping[str, object],
         writer: HistoryWriter,
         on_error: Callable[[str], None],
+        start_offsets: Mapping[int, int] | None = None,
     ) -> None:
         self.lane = lane
         self.consumed = 0
@@ -54,6 +58,7 @@ class RecordedConsumer:
         self._row_count = 0
         self._last_poll_ns = 0
         self._flushed_at = time.monotonic()
+        self._start = {number: (start_offsets or {}).get(number, OFFSET_BEGINNING) for number in range(partitions)}
         self._position = dict.fromkeys(range(partitions), 0)
         self._targets: dict[int, int] | None = None
         self._error: Exception | None = None
@@ -101,8 +106,8 @@ class RecordedConsumer:
     def _assign(self) -> None:
         self._assignments += 1
         self._name = f"{self.lane}-{self._assignments}"
-        self._position = dict.fromkeys(range(self._partitions), 0)
-        wanted = [TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in range(self._partitions)]
+        self._position = {number: max(0, start) for number, start in self._start.items()}
+        wanted = [TopicPartition(self._topic, number, start) for number, start in self._start.items()]
         self._consumer.assign(wanted)
 
     def _run(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -33,6 +33,7 @@ from kafka_chaos.harness.history import RESERVATIONS
 from kafka_chaos.harness.load import PhaseLoad
 from kafka_chaos.harness.monitor import Monitor
 from kafka_chaos.harness.run_directory import RunDirectory, new_run_id, versions
+from kafka_chaos.harness.storage.collect import StoredLane, collect_replicas
 from kafka_chaos.reference_model import Lane, predict_cached
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ def run_experiment(
     `cluster`: one that runs already, as the experiment's `cluster` describes it; it is left running. `applications`
     maps lanes to the functions that take the place of their producer or consumer.
     """
-    return _Run(
+    return Stages(
         experiment, root=root, listeners=listeners, keep=keep, given=cluster, applications=applications or {}
     ).run()
 
 
-class _Run:
+class Stages:
     """One run on its way; each method is a stage."""
 
     def __init__(
@@ -89,6 +90,7 @@ class _Run:
         self.given = given
         self.applications = applications
         self.started_at = time.time()
+        self.kafka_version = experiment.cluster.kafka_version
         self.started = time.monotonic()
         self.gaps: dict[str, float] = {}
         self.predictions: dict[str, dict[str, Any]] = {}
@@ -100,11 +102,24 @@ class _Run:
         self.cancelled = threading.Event()
 
     def run(self) -> RunResult:
-        """All stages; the verdict is emitted last."""
+        """All stages on a cluster of this project; the verdict is emitted last."""
+        return self._run(self.break_and_verify)
+
+    def run_with(self, observe: Callable[[], None]) -> RunResult:
+        """Plan, let `observe` gather the evidence, and verify it."""
+
+        def observe_and_verify() -> RunVerdict:
+            with ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start") as starter:
+                observe()
+                return self.verify(starter.submit(_start_spark))
+
+        return self._run(observe_and_verify)
+
+    def _run(self, rest: Callable[[], RunVerdict]) -> RunResult:
         verdict: RunVerdict | None = None
         try:
             self.plan()
-            verdict = self.break_and_verify()
+            verdict = rest()
         finally:
             self.cancelled.set()
             self.events.emit(
@@ -125,7 +140,7 @@ class _Run:
         }
         recorded = {
             "run_id": self.directory.run_id,
-            "versions": versions(self.experiment.cluster.kafka_version),
+            "versions": versions(self.kafka_version),
             "started": started,
         }
         self.directory.write_text("experiment.yaml", dump_experiment(self.experiment, {"recorded": recorded}))
@@ -143,9 +158,6 @@ class _Run:
 
     def break_and_verify(self) -> RunVerdict:
         """Everything that needs the cluster, and the verdict."""
-        from kafka_chaos.harness.report import write_report
-        from kafka_chaos.verification import verify
-
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start") as starter:
             with self.cluster() as cluster:
                 topics = {lane.lane: lane.topic_name for _, lane, _ in self.experiment.lanes()}
@@ -162,12 +174,19 @@ class _Run:
                             spark = starter.submit(_start_spark)
                 assert spark is not None
                 self.collect(cluster, spark)
-            self.say("verifying with Spark")
-            verdict = verify(self.directory.path, spark=spark.result())
-            self.tell(verdict)
-            self.say("writing the report")
-            write_report(self.directory.path, spark=spark.result())
-            return verdict
+            return self.verify(spark)
+
+    def verify(self, spark: Future[SparkSession]) -> RunVerdict:
+        """The verdict and the report out of a complete run directory."""
+        from kafka_chaos.harness.report import write_report
+        from kafka_chaos.verification import verify
+
+        self.say("verifying with Spark")
+        verdict = verify(self.directory.path, spark=spark.result())
+        self.tell(verdict)
+        self.say("writing the report")
+        write_report(self.directory.path, spark=spark.result())
+        return verdict
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
@@ -320,7 +339,7 @@ class _Run:
             self.gaps[name] = lane.producer.longest_gap_ns / 1e9
 
     def collect(self, cluster: Cluster, spark: Future[SparkSession]) -> None:
-        """Read the final log back; from then on the run directory is complete."""
+        """Read the final log back, and every replica; from then on the run directory is complete."""
         from kafka_chaos.verification import collect_log
 
         # Rows of all phases are on disk: nothing is left that a crash could take.
@@ -332,6 +351,9 @@ class _Run:
             lanes=[lane for _, _, lane in self.experiment.lanes()],
             out_dir=self.directory.path / "log",
         )
+        self.say("reading every replica from its broker's own files")
+        stored = [StoredLane(lane.lane, lane.topic_name, lane.partitions) for _, lane, _ in self.experiment.lanes()]
+        collect_replicas(cluster.brokers.values(), stored, self.directory.path)
 
     def tell(self, verdict: RunVerdict) -> None:
         """Emit every lane's verdict."""
