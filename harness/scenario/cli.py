@@ -1,4 +1,4 @@
-"""`kafka-chaos scenario list|run`: the seed documents' behaviours, played and told.
+"""`kafka-chaos scenario list|run|document`: the seed documents' behaviours, played and told.
 
 Guarantee: bad arguments exit 64 before anything starts; a run writes its results whole or not at all, after every
 scenario, so that one that is interrupted leaves what it has; what was started is removed on every way out.
@@ -92,6 +92,18 @@ def run_command(
     elif not quiet and len(planned) > 1:
         _print_summary(done)
     sys.exit(_EXIT_CODES[finished["verdict"]])
+
+
+@scenario_command.command("document")
+@click.argument("results", metavar="RESULTS.json…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", required=True,
+              help="The page, as docs/scenarios.md; its pictures and its results go beside it.")  # fmt: skip
+def document_command(results: tuple[Path, ...], out: Path) -> None:
+    """Write the page of all scenarios from results of real runs; runs in several files are counted together."""
+    from kafka_chaos.harness.scenario.document import write_document
+
+    for path in write_document(results, out):
+        click.echo(path)
 
 
 def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:

@@ -114,7 +114,7 @@ def tell_columns(act: ActRecord, columns: Sequence[Column]) -> list[str]:
             if before.get(broker) != cell:
                 parts.append(f"{replica_name(act, broker)}{_tell_cell(cell)}.")
         before = _without_gone(column.cells)
-        told.append(" ".join([*parts, f"{column.partition}."]))
+        told.append(" ".join([*parts, f"ZooKeeper: {column.partition}."]))
     return told
 
 

@@ -1,6 +1,6 @@
 """The replicas after a step as a table for the terminal: on Kafka and in the model, what differs in red.
 
-Guarantee: every observed field is shown, or named as left out; where several states of the model match, all their
+Guarantee: whatever differs is red in the row of its replica; where several states of the model match, all their
 values are shown as `1 | 2`; a broker that does not run has only what its files say.
 """
 

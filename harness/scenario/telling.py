@@ -7,7 +7,7 @@ in full, and any later one that does not conform; the others are a line each.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -17,6 +17,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from kafka_chaos.harness.scenario.markdown import table_rows
 from kafka_chaos.harness.scenario.record import ActRecord, Expectation, ScenarioRecord, StepRecord, plain
 from kafka_chaos.harness.scenario.registry import Scenario
 from kafka_chaos.harness.scenario.replica_table import (
@@ -99,7 +100,7 @@ class Teller:
                 self._tell_fact(*what)
             case "verdict":
                 self._print(Text.assemble(f"{what.scenario}: ", _verdict(what)))
-                if what.reason:
+                if what.reason and not _was_told(what):
                     self._print(Text(what.reason, _STYLES[what.verdict]), indent=2)
                 self._print("")
 
@@ -141,7 +142,7 @@ class Teller:
             self._print(Text(f"✗ {expectation.text}: {what}", DIFFERS), indent=_INDENT - 2)
 
     def _tell_fact(self, name: str, value: Any) -> None:
-        rows = table_rows(value)
+        rows = table_rows(plain(value))
         if rows is None:
             self._print(Text.assemble(("• ", "cyan"), f"{name}: ", (_compact(value), "cyan")), indent=_INDENT - 2)
             return
@@ -177,14 +178,6 @@ def tell_difference(act: ActRecord, difference: Difference) -> str:
     return f"{where}, {name}: Kafka has {seen}, the model allows {allowed}"
 
 
-def table_rows(value: Any) -> Sequence[Mapping[str, Any]] | None:
-    """A fact's value as rows of one table: a list of dicts with equal keys; None for anything else."""
-    found = plain(value)
-    if not isinstance(found, list) or not found or not all(isinstance(row, dict) and row for row in found):
-        return None
-    return found if all(list(row) == list(found[0]) for row in found) else None
-
-
 def summary(records: Sequence[ScenarioRecord]) -> Table:
     """A row per scenario: how its runs ended, and the least, median and most seconds."""
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
@@ -200,6 +193,15 @@ def summary(records: Sequence[ScenarioRecord]) -> Table:
         times = [f"{seconds:.1f}" for seconds in told["seconds"].values()]
         table.add_row(name, Text(verdict, _STYLES[verdict]), conforms, violation, unknown, *times)
     return table
+
+
+def _was_told(record: ScenarioRecord) -> bool:
+    """Whether a violation's reason stands above already, as differences or as an expectation."""
+    act = record.acts[-1] if record.acts else None
+    if act is None or record.verdict != "violation":
+        return False
+    differs = bool(act.steps) and bool(act.steps[-1].differences)
+    return differs or (bool(act.expectations) and not act.expectations[-1].holds)
 
 
 def _verdict(record: ScenarioRecord) -> Text:

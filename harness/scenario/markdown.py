@@ -1,0 +1,72 @@
+"""Small pieces of Markdown, so that text of any origin stays text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+_MOST_ROWS = 40
+_MOST_LINES = 60
+_LONGEST_INLINE = 400
+_MARKED = re.compile(r"(`+[^`]+`+)|([\\*<|])|(?<![\w`])(_+)")
+
+
+def prose(text: str) -> str:
+    """A sentence as it stands, but for what it has in backticks."""
+    return _MARKED.sub(lambda found: found[1] or "\\" + (found[2] or found[3]), " ".join(text.split()))
+
+
+def code(value: Any) -> str:
+    """A value as code in a line: text as it is, anything else as JSON."""
+    text = " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
+    if len(text) > _LONGEST_INLINE:
+        text = text[:_LONGEST_INLINE] + "…"
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    space = " " if text.startswith("`") or text.endswith("`") or not text else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:
+    """A table of cells that are Markdown already; the columns in `right` hold numbers."""
+    numbers = set(right)
+    ruler = ["---:" if place in numbers else "---" for place in range(len(headings))]
+    lines = [list(headings), ruler, *(list(row) for row in rows)]
+    return [f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines]
+
+
+def fact(name: str, value: Any) -> list[str]:
+    """Something measured or quoted: a table of equal rows, a block of several lines, else one line."""
+    rows = table_rows(value)
+    if rows is not None:
+        cells = [[code(cell) for cell in row.values()] for row in rows[:_MOST_ROWS]]
+        more = [f"… and {len(rows) - _MOST_ROWS} more rows", ""] if len(rows) > _MOST_ROWS else []
+        return ["", f"{prose(name)}:", "", *table([prose(heading) for heading in rows[0]], cells), "", *more]
+    if isinstance(value, str) and "\n" in value.strip():
+        return _block(name, value.strip("\n").splitlines(), "text")
+    if not isinstance(value, str) and len(json.dumps(value, ensure_ascii=False)) > _LONGEST_INLINE:
+        return _block(name, json.dumps(value, ensure_ascii=False, indent=1).splitlines(), "json")
+    return [f"- {prose(name)}: {code(value)}"]
+
+
+def table_rows(value: Any) -> Sequence[Mapping[str, Any]] | None:
+    """A JSON value as rows of one table: a list of dicts with equal keys; None for anything else."""
+    if not isinstance(value, list) or not value or not all(isinstance(row, dict) and row for row in value):
+        return None
+    return value if all(list(row) == list(value[0]) for row in value) else None
+
+
+def _block(name: str, lines: Sequence[str], language: str) -> list[str]:
+    shown = [
+        *lines[:_MOST_LINES],
+        *([f"… and {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else []),
+    ]
+    longest = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return ["", f"{prose(name)}:", "", f"{fence}{language}", *shown, fence, ""]
+
+
+def _cell(text: str) -> str:
+    """Within a table, a stroke that is not escaped ends the cell, even in code."""
+    return re.sub(r"(?<!\\)\|", r"\\|", text)
