@@ -25,6 +25,7 @@ _ELSEWHERE = {
     "runs": ("kafka_chaos.harness.runs_command", "runs_command"),
     "serve": ("kafka_chaos.harness.serve", "serve_command"),
     "doctor": ("kafka_chaos.harness.doctor", "doctor_command"),
+    "import": ("kafka_chaos.verification.importers.cli", "import_command"),
     "predict": ("kafka_chaos.reference_model.cli", "predict_command"),
     "explore": ("kafka_chaos.reference_model.cli", "explore_command"),
     "scenario": ("kafka_chaos.harness.scenario.cli", "scenario_command"),

@@ -1,0 +1,77 @@
+"""`kafka-chaos import …`: what other tools recorded becomes a run directory.
+
+Guarantee: nothing half-written; a line that can't be taken exits 64 with its file and number.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kafka_chaos.reference_model.lane import ACKS, CLEANUP_POLICIES, FAULT_KINDS, Lane, LaneError
+from kafka_chaos.verification.importers.writing import HistoryError
+
+EXIT_USAGE = 64
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.group("import")
+def import_command() -> None:
+    """Make a run directory from a history that another tool recorded, for `kafka-chaos verify`."""
+
+
+def _lane_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say under which configuration the history was recorded: predictions depend on it."""
+    policies = [policy for policy in CLEANUP_POLICIES if policy]
+    options = [
+        click.option("--out", required=True, type=click.Path(path_type=Path), help="The run directory to make."),
+        click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True),
+        click.option("--idempotence", is_flag=True, help="enable.idempotence of the producers."),
+        click.option("--replication-factor", type=click.IntRange(min=1), default=3, show_default=True),
+        click.option("--min-insync-replicas", type=click.IntRange(min=1), default=1, show_default=True),
+        click.option("--unclean-leader-election", is_flag=True),
+        click.option("--max-in-flight", type=click.IntRange(min=1), default=5, show_default=True),
+        click.option("--cleanup-policy", type=click.Choice(policies)),
+        click.option("--fault", "faults", type=click.Choice(FAULT_KINDS), multiple=True,
+                     help="What the cluster lived through; again for each further occurrence."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@import_command.command("verifiable")
+@click.argument("producers", metavar="PRODUCER_OUTPUT…", nargs=-1, required=True, type=_FILE)
+@click.option("--consumer", "consumers", type=_FILE, multiple=True, required=True,
+              help="Output of VerifiableConsumer --verbose; again for each further consumer.")  # fmt: skip
+@_lane_options
+def verifiable_command(producers: tuple[Path, ...], consumers: tuple[Path, ...], out: Path, **settings: Any) -> None:
+    """Output of Kafka's VerifiableProducer (and VerifiableConsumer), one JSON object per line."""
+    from kafka_chaos.verification.importers.verifiable import import_verifiable
+
+    _run(lambda: import_verifiable(producers, consumers, out, settings=settings), out)
+
+
+@import_command.command("jepsen")
+@click.argument("history", metavar="HISTORY", type=_FILE)
+@click.option("--lane", default="jepsen", show_default=True, help="The lane's name.")
+@_lane_options
+def jepsen_command(history: Path, lane: str, out: Path, **settings: Any) -> None:
+    """An operation log of Jepsen's kafka workload: history.edn, or the same as JSON (.json, .jsonl)."""
+    from kafka_chaos.verification.importers.jepsen import import_jepsen
+
+    _run(lambda: import_jepsen(history, out, lane=lane, settings=settings), out)
+
+
+def _run(make: Callable[[], list[Lane]], out: Path) -> None:
+    try:
+        lanes = make()
+    except (HistoryError, LaneError) as error:
+        click.echo(f"kafka-chaos: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    for lane in lanes:
+        click.echo(f"{out}: lane {lane.lane}, {lane.partitions} partitions")

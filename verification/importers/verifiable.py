@@ -1,0 +1,228 @@
+"""What Kafka's own VerifiableProducer and VerifiableConsumer print, one JSON object per line, as a run directory.
+
+Guarantee: every acknowledgement and every read of the files becomes a row; a record that may have been sent without a
+line about it (the tool was killed) becomes `info`, never a phantom. A line that is not understood is an error.
+
+A value is `N` or `P.N`: the N-th record of a producer, started with `--value-prefix P`. So (P, N) is a record's
+identity; without a prefix, P is 0. Reads are told one by one only by a consumer started with `--verbose`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.verification.importers.writing import Clock, HistoryError, RunWriter, new_run
+
+MILLISECOND = 1_000_000
+UNDECODABLE = (-1, -1)
+CERTAINLY_NOT_WRITTEN = ("RecordTooLargeException", "SerializationException", "InvalidTopicException")
+"""Refused whatever attempt it was. Any other error says nothing of what an earlier attempt left behind: info."""
+
+_VALUE = re.compile(r"(?:(\d{1,9})\.)?(\d{1,18})")
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What is known of one producer's records on one topic."""
+
+    invoke_ns: int
+    told: set[int] = field(default_factory=set)
+    announced: int = 0
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Per topic: the highest partition; per topic and producer: the records told of; the highest that was read."""
+
+    partitions: dict[str, int] = field(default_factory=dict)
+    sent: dict[tuple[str, int], _Sent] = field(default_factory=dict)
+    highest_read: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def partition(self, topic: str, partition: int) -> None:
+        self.partitions[topic] = max(partition, self.partitions.get(topic, 0))
+
+
+def import_verifiable(
+    producers: Sequence[Path], consumers: Sequence[Path], out: Path, *, settings: Mapping[str, Any] | None = None
+) -> list[Lane]:
+    """Write the run directory `out` from the tools' output; each topic is a lane.
+
+    `settings`: further keys of `lanes.json`, alike for all lanes, such as `acks` or `faults`. Raises `HistoryError`.
+    """
+    seen = _Seen()
+    with new_run(out) as writer:
+        for path in producers:
+            _read_producer(path, writer, seen)
+        clock = Clock()
+        for number, path in enumerate(consumers):
+            _read_consumer(path, f"consumer-{number}", writer, seen, clock)
+        _add_untold(writer, seen)
+        if not seen.partitions:
+            raise HistoryError(producers[0], None, "tells of no record, expected producer_send_success lines")
+        template = Lane.from_json({"lane": "-", **(settings or {})})
+        lanes = [
+            replace(template, lane=topic, topic=topic, partitions=highest + 1)
+            for topic, highest in sorted(seen.partitions.items())
+        ]
+        writer.finish(lanes)
+    return lanes
+
+
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    with path.open(encoding="utf-8", errors="strict") as lines:
+        try:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                try:
+                    event = json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise HistoryError(path, number, f"not valid JSON ({error})") from error
+                if not isinstance(event, dict) or not isinstance(event.get("name"), str):
+                    raise HistoryError(path, number, "expected an object with a name, as the Verifiable tools print")
+                yield number, event
+        except UnicodeDecodeError as error:
+            raise HistoryError(path, None, f"not text in UTF-8 ({error})") from error
+
+
+class _Event:
+    """One line's object, whose fields are asked for by type."""
+
+    def __init__(self, path: Path, line: int, fields: Mapping[str, Any]) -> None:
+        self.path, self.line, self.fields = path, line, fields
+
+    def text(self, name: str) -> str:
+        return str(self._of(name, str, "a text"))
+
+    def number(self, name: str) -> int:
+        return int(self._of(name, int, "a whole number"))
+
+    def _of(self, name: str, kind: type, expected: str) -> Any:
+        value = self.fields.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise self.error(f"{name} is {value!r}, expected {expected}")
+        return value
+
+    def error(self, problem: str) -> HistoryError:
+        return HistoryError(self.path, self.line, f"{self.fields['name']}: {problem}")
+
+
+def _identity(value: object) -> tuple[int, int]:
+    match = _VALUE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return UNDECODABLE
+    return int(match[1] or 0), int(match[2])
+
+
+def _read_producer(path: Path, writer: RunWriter, seen: _Seen) -> None:
+    started_ns, announced, ended = 0, 0, False
+    mine: set[tuple[str, int]] = set()
+    for number, fields in _lines(path):
+        event = _Event(path, number, fields)
+        name = fields["name"]
+        if name == "startup_complete":
+            started_ns = event.number("timestamp") * MILLISECOND
+        elif name in {"producer_send_success", "producer_send_error"}:
+            mine.add(_take_send(event, writer, seen, started_ns, is_ok=name == "producer_send_success"))
+        elif name == "tool_data":
+            announced = event.number("sent")
+        elif name == "shutdown_complete":
+            ended = True
+        else:
+            raise event.error("no event of VerifiableProducer")
+    for key in mine:
+        # The tool counts what it sent altogether.
+        seen.sent[key].announced = announced if len(mine) == 1 else 0
+        seen.sent[key].ended = ended
+
+
+def _take_send(event: _Event, writer: RunWriter, seen: _Seen, started_ns: int, *, is_ok: bool) -> tuple[str, int]:
+    topic, stamp_ns = event.text("topic"), event.number("timestamp") * MILLISECOND
+    producer_id, seq = _identity(event.text("value"))
+    if (producer_id, seq) == UNDECODABLE:
+        raise event.error(
+            f"value is {event.fields['value']!r}, expected N or P.N as VerifiableProducer numbers records"
+        )
+    sent = seen.sent.setdefault((topic, producer_id), _Sent(started_ns or stamp_ns))
+    if seq in sent.told:
+        hint = "two producers need different --value-prefix"
+        raise event.error(f"value {event.fields['value']!r} of topic {topic!r} is there twice; {hint}")
+    sent.told.add(seq)
+    partition = offset = error = None
+    outcome = "ok"
+    if is_ok:
+        partition, offset = event.number("partition"), event.number("offset")
+        seen.partition(topic, partition)
+    else:
+        seen.partition(topic, 0)
+        error = f"{event.text('exception')}: {event.fields.get('message')}"
+        outcome = "fail" if event.text("exception").endswith(CERTAINLY_NOT_WRITTEN) else "info"
+    key = event.fields.get("key")
+    writer.produced(
+        topic,
+        producer_id,
+        seq,
+        key=None if key is None else str(key),
+        partition=partition,
+        # With acks=0 the client reports the offset −1.
+        offset=None if offset is None or offset < 0 else offset,
+        invoke_ns=sent.invoke_ns,
+        complete_ns=stamp_ns,
+        outcome=outcome,
+        error=error,
+    )
+    return topic, producer_id
+
+
+def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock: Clock) -> None:
+    assignment = records = told = 0
+    for number, fields in _lines(path):
+        event = _Event(path, number, fields)
+        kind = fields["name"]
+        if kind == "partitions_assigned":
+            assignment += 1
+        elif kind == "records_consumed":
+            records += event.number("count")
+        elif kind == "record_data":
+            told += 1
+            topic, partition = event.text("topic"), event.number("partition")
+            producer_id, seq = _identity(fields.get("value"))
+            seen.partition(topic, partition)
+            stamp_ns = clock.next(name, event.number("timestamp") * MILLISECOND)
+            writer.consumed(
+                topic, f"{name}/{assignment}", partition, event.number("offset"), producer_id, seq, stamp_ns
+            )
+            if (producer_id, seq) != UNDECODABLE:
+                read = seen.highest_read
+                read[topic, producer_id] = max(seq, read.get((topic, producer_id), seq))
+        elif kind not in {"startup_complete", "shutdown_complete", "partitions_revoked", "offsets_committed"}:
+            raise event.error("no event of VerifiableConsumer")
+    if records and not told:
+        raise HistoryError(
+            path, None, "tells how many records were read, not which: start VerifiableConsumer --verbose"
+        )
+
+
+def _add_untold(writer: RunWriter, seen: _Seen) -> None:
+    """`info` for what was sent, or may have been, without a line about it: records are numbered without gaps."""
+    for (topic, producer_id), sent in seen.sent.items():
+        end = max(max(sent.told) + 1, sent.announced)
+        if not sent.ended:
+            end = max(end, seen.highest_read.get((topic, producer_id), -1) + 1)
+        for seq in range(end):
+            if seq not in sent.told:
+                writer.produced(
+                    topic,
+                    producer_id,
+                    seq,
+                    invoke_ns=sent.invoke_ns,
+                    outcome="info",
+                    error="the tool told nothing of it",
+                )

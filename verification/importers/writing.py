@@ -1,0 +1,124 @@
+"""An imported history on its way into a run directory.
+
+Guarantee: the run directory appears whole or not at all; memory is bounded by `ROWS_PER_FILE` rows per table, and by
+what the importer itself keeps.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.verification.contract import TABLES
+
+ROWS_PER_FILE = 200_000
+
+_ARROW = {"string": pa.string(), "int32": pa.int32(), "int64": pa.int64()}
+
+
+class HistoryError(ValueError):
+    """A line that an importer can't take: the message names the file, the line and what was expected."""
+
+    def __init__(self, path: Path, line: int | None, problem: str) -> None:
+        self.path, self.line, self.problem = path, line, problem
+        super().__init__(f"{path}: {problem}" if line is None else f"{path}, line {line}: {problem}")
+
+
+class RunWriter:
+    """Takes rows of produced/ and consumed/ as tuples in the order of the contract's columns."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._rows: dict[str, list[Sequence[Any]]] = {"produced": [], "consumed": []}
+        self._files = 0
+        for table in self._rows:
+            (folder / table).mkdir(parents=True)
+
+    def produced(
+        self,
+        lane: str,
+        producer_id: int,
+        seq: int,
+        *,
+        key: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        invoke_ns: int,
+        complete_ns: int | None = None,
+        outcome: str,
+        error: str | None = None,
+    ) -> None:
+        """One produced record and its outcome."""
+        row = (lane, producer_id, seq, key, partition, offset, invoke_ns, complete_ns, outcome, error)
+        self._add("produced", row)
+
+    def consumed(
+        self, lane: str, consumer: str, partition: int, offset: int, producer_id: int, seq: int, poll_ns: int
+    ) -> None:
+        """One record as a consumer was given it."""
+        self._add("consumed", (lane, consumer, partition, offset, producer_id, seq, None, poll_ns))
+
+    def finish(self, lanes: Sequence[Lane]) -> None:
+        """Write what is left, and lanes.json."""
+        for table in self._rows:
+            self._flush(table)
+        document = {"format_version": 1, "lanes": [lane.to_json() for lane in lanes]}
+        (self._folder / "lanes.json").write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+
+    def _add(self, table: str, row: Sequence[Any]) -> None:
+        rows = self._rows[table]
+        rows.append(row)
+        if len(rows) >= ROWS_PER_FILE:
+            self._flush(table)
+
+    def _flush(self, table: str) -> None:
+        rows = self._rows[table]
+        if not rows:
+            return
+        columns = TABLES[table]
+        arrays = [
+            pa.array(values, _ARROW[column.type])
+            for column, values in zip(columns, zip(*rows, strict=True), strict=True)
+        ]
+        whole = pa.Table.from_arrays(arrays, names=[column.name for column in columns])
+        pq.write_table(whole, self._folder / table / f"part-{self._files:05d}.parquet", compression="zstd")
+        self._files += 1
+        rows.clear()
+
+
+@contextmanager
+def new_run(out: Path) -> Iterator[RunWriter]:
+    """A writer whose run directory is renamed to `out` when the block ends well, and removed when it does not.
+
+    Raises `HistoryError` if `out` is there already.
+    """
+    if out.exists():
+        raise HistoryError(out, None, "is there already, expected a new directory")
+    fresh = out.with_name(f".{out.name}-{uuid.uuid4().hex}")
+    try:
+        yield RunWriter(fresh)
+        fresh.rename(out)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+class Clock:
+    """Poll times that strictly increase per consumer, though the tool's own clock counts in coarser steps."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+
+    def next(self, consumer: str, at_ns: int) -> int:
+        """`at_ns`, or just after the consumer's last time if that is later."""
+        stamp = max(at_ns, self._last.get(consumer, at_ns - 1) + 1)
+        self._last[consumer] = stamp
+        return stamp
