@@ -178,7 +178,12 @@ class Stage:
         def start() -> None:
             self.tenancy.cluster.start_again([self.node(broker)])
 
-        self._take(f"{self.name(broker)} is started again.", start, step("start", broker=broker))
+        # Packet filter rules go with the container's network: a cut at this broker ends with its restart.
+        lifted = [cut for cut in self._cuts if cut[2] == broker]
+        heals = [step("heal", channel=channel, source=source, target=broker) for channel, source, _ in lifted]
+        for cut in lifted:
+            del self._cuts[cut]
+        self._take(f"{self.name(broker)} is started again.", start, step("start", broker=broker), *heals)
 
     def pause(self, broker: int) -> None:
         """Freeze a broker until its ZooKeeper session has ended."""
