@@ -67,6 +67,26 @@ def test_the_run_conforms_and_leaves_the_contract_s_files_and_no_container(finis
     assert left_of(finished.path.name) == []
 
 
+def test_every_broker_s_replicas_hold_the_final_log_and_end_at_its_high_watermark(finished: RunResult) -> None:
+    columns = ["lane", "partition", "offset", "producer_id", "seq"]
+    log = sorted(
+        map(tuple, (row.values() for row in pq.read_table(finished.path / "log", columns=columns).to_pylist()))
+    )
+    told = json.loads((finished.path / "checkpoints.json").read_text())["brokers"]
+    assert set(told) == {"1", "2", "3"}
+    for broker, partitions in told.items():
+        rows = pq.read_table(finished.path / "replicas" / f"broker-{broker}.parquet").to_pylist()
+        assert {row["broker"] for row in rows} == {int(broker)}
+        assert sorted(tuple(row[name] for name in columns) for row in rows) == log
+        assert set(partitions) == {"acks1/0", "idempotent/0", "idempotent/1"}
+        for place, marks in partitions.items():
+            lane, _, partition = place.partition("/")
+            end = sum(row[:2] == (lane, int(partition)) for row in log)
+            assert (marks["high_watermark"], marks["log_end_offset"]) == (end, end)
+            epochs = {row["leader_epoch"] for row in rows if (row["lane"], row["partition"]) == (lane, int(partition))}
+            assert epochs <= {epoch for epoch, _ in marks["leader_epochs"]}
+
+
 def test_the_events_tell_of_the_fault_and_its_proof(finished: RunResult) -> None:
     events = [json.loads(line) for line in (finished.path / "events.jsonl").read_text().splitlines()]
     fault = [event for event in events if event["type"].startswith("fault_")]
@@ -93,6 +113,21 @@ def test_a_planted_loss_is_a_violation(copy_of_run: Path) -> None:
     assert code == 1
     assert counts["idempotent"]["lost_write"] == 1
     assert counts["acks1"] == {}
+    finding = next(row for row in pq.read_table(copy_of_run / "findings").to_pylist() if row["anomaly"] == "lost_write")
+    assert f"offset {finding['offset']} is of leader epoch " in finding["cause"]
+
+
+def test_a_planted_difference_between_replicas_is_a_violation(copy_of_run: Path) -> None:
+    path = copy_of_run / "replicas" / "broker-2.parquet"
+    table = pq.read_table(path)
+    rows = [
+        {**row, "leader_epoch": row["leader_epoch"] + 7} if (row["lane"], row["seq"]) == ("idempotent", 100) else row
+        for row in table.to_pylist()
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+    code, counts = verify(copy_of_run)
+    assert code == 1
+    assert counts["idempotent"]["replica_divergence"] == 1
 
 
 def test_a_planted_duplicate_is_a_violation(copy_of_run: Path) -> None:

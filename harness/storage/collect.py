@@ -123,6 +123,8 @@ def _chunks(file: str, content: IO[bytes]) -> Iterator[tuple[Batch, ...]]:
         segment = read_segment(file, rest + piece)
         if segment.batches:
             yield segment.batches
+        if segment.torn and not segment.torn.cut_short:
+            return
         # A batch that goes on in the next chunk looks like a torn tail until then.
         rest = (rest + piece)[segment.torn.position :] if segment.torn else b""
 

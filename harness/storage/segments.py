@@ -114,11 +114,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """What follows the last whole batch of a file: `size` bytes from `position` on, and why they are none."""
+    """What follows the last whole batch of a file: `size` bytes from `position` on, and why they are none.
+
+    `cut_short`: they may be the beginning of a batch.
+    """
 
     position: int
     size: int
     reason: str
+    cut_short: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +156,8 @@ def read_segment(file: str, data: bytes) -> Segment:
     position = 0
     while position < len(data):
         found = _read_batch(file, data, position)
-        if isinstance(found, str):
-            torn = TornTail(position, len(data) - position, found)
+        if isinstance(found, _Refusal):
+            torn = TornTail(position, len(data) - position, found.reason, found.cut_short)
             break
         batches.append(found)
         position += found.size
@@ -166,25 +170,31 @@ def records_of(batches: tuple[Batch, ...]) -> Iterator[Record]:
         yield from batch.records()
 
 
-def _read_batch(file: str, data: bytes, position: int) -> Batch | str:
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    reason: str
+    cut_short: bool = False
+
+
+def _read_batch(file: str, data: bytes, position: int) -> Batch | _Refusal:
     """The batch at `position`, or the reason why there is none."""
     left = len(data) - position
     if left < HEADER_SIZE:
-        return f"{left} bytes are less than a batch header's {HEADER_SIZE}"
+        return _Refusal(f"{left} bytes are less than a batch header's {HEADER_SIZE}", cut_short=True)
     size = LENGTH_END + int.from_bytes(data[position + 8 : position + LENGTH_END], "big", signed=True)
     if size < HEADER_SIZE:
-        return f"a batch length of {size} bytes is less than its header's {HEADER_SIZE}"
+        return _Refusal(f"a batch length of {size} bytes is less than its header's {HEADER_SIZE}")
     magic = data[position + 16]
     if magic in (0, 1) and position == 0:
         raise SegmentError(f"{file}: message format v{magic}, expected v2 (Kafka 0.11 or later)")
     if magic != 2:
-        return f"magic {magic}, expected 2"
+        return _Refusal(f"magic {magic}, expected 2")
     if left < size:
-        return f"the batch has {size} bytes, {left} are there"
+        return _Refusal(f"the batch has {size} bytes, {left} are there", cut_short=True)
     whole = data[position : position + size]
     header = DefaultRecordBatch(whole[:HEADER_SIZE])
     if calc_crc32c(memoryview(whole)[DefaultRecordBatch.ATTRIBUTES_OFFSET :]) != header.crc:
-        return "the batch's checksum differs"
+        return _Refusal("the batch's checksum differs")
     codec = header.compression_type
     return Batch(
         file=file,

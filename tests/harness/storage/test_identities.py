@@ -15,7 +15,7 @@ from kafka_chaos.harness.storage.segments import Batch, read_segment, records_of
 
 LANE = "lane-ä"
 FIRST = "00000000000000000000.log"
-RARE = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RARE = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 identities = st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1))
 keys = st.none() | st.binary(max_size=10) | st.just(MAGIC * 2)
