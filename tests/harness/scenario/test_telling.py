@@ -1,0 +1,224 @@
+"""The story on the terminal: as printed, where it is narrow, where something differs, and over repeated runs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pytest
+from rich.console import Console
+
+from kafka_chaos.harness.scenario.record import ScenarioRecord
+from kafka_chaos.harness.scenario.registry import Scenario
+from kafka_chaos.harness.scenario.replica_table import log_text
+from kafka_chaos.harness.scenario.telling import Teller, summary
+from tests.harness.scenario.samples import act, look, planted_difference, replica, scenario_record, step, truncation
+
+RED = "\x1b[1;31m"
+
+
+def told(*records: ScenarioRecord, width: int = 120, colours: bool = False) -> str:
+    """What a teller prints of these runs of one scenario."""
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, highlight=False, force_terminal=colours, color_system="standard" if colours else None
+    )
+    teller = Teller(console, repeat=len(records))
+    for record in records:
+        play(teller, record)
+    return out.getvalue()
+
+
+def play(teller: Teller, record: ScenarioRecord) -> None:
+    def shown(_: object) -> None:
+        """X loses what it alone had."""
+
+    teller("scenario", Scenario(record.scenario, record.document, record.title, shown))
+    for one in record.acts:
+        teller("act", one)
+        for taken in one.steps:
+            teller("step", (one, taken))
+        for expectation in one.expectations:
+            teller("expectation", expectation)
+        for fact in one.facts.items():
+            teller("fact", fact)
+    teller("verdict", record)
+
+
+STORY = """\
+acks-1-recovery (document 002)
+  An acknowledged record is lost
+  X loses what it alone had.
+  A log is a cell per record: record·leader epoch. High watermark: in memory (checkpointed). Epochs file: epoch@start
+  offset.
+
+as told  (cluster: steady; truncation: kip320) ─────────────────────────────────────────────────────────────────────────
+
+  0. The topic is made.  1.2 s, 4 states allowed
+                       log            high       epochs     log                high       epochs
+     broker  role      on Kafka  end  watermark  file       in the model  end  watermark  file
+     -------------------------------------------------------------------------------------------
+     X (1)   leader    empty     0    0 (0)      0@0     │  empty         0    0 (0)      0@0
+     Y (2)   follower  empty     0    0 (0)      0@0     │  empty         0    0 (0)      0@0
+     Z (3)   follower  empty     0    0 (0)      0@0     │  empty         0    0 (0)      0@0
+     ZooKeeper: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
+
+  1. M1 is sent with acks=1.  1.2 s, 4 states allowed
+                       log            high       epochs     log                high       epochs
+     broker  role      on Kafka  end  watermark  file       in the model  end  watermark  file
+     -------------------------------------------------------------------------------------------
+     X (1)   leader    M1·0      1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
+     Y (2)   follower  M1·0      1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
+     Z (3)   follower  M1·0      1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
+     ZooKeeper: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
+     acknowledged: M1@0
+
+  2. Y's and Z's fetches no longer reach X.  1.2 s, 4 states allowed
+     nothing has changed
+
+  3. M2 is sent with acks=1.  1.2 s, 4 states allowed
+                       log             high       epochs     log                high       epochs
+     broker  role      on Kafka   end  watermark  file       in the model  end  watermark  file
+     --------------------------------------------------------------------------------------------
+     X (1)   leader    M1·0 M2·0  2    1 (1)      0@0     │  M1·0 M2·0     2    1 (1)      0@0
+     Y (2)   follower  M1·0       1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
+     Z (3)   follower  M1·0       1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
+     ZooKeeper: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
+     acknowledged: M1@0 M2@1
+
+  4. X is killed; M3 is sent.  1.2 s, 4 states allowed
+                          log             high       epochs      log                high       epochs
+     broker  role         on Kafka   end  watermark  file        in the model  end  watermark  file
+     -------------------------------------------------------------------------------------------------
+     X (1)   not running  M1·0 M2·0  2    – (1)      0@0      │  M1·0 M2·0     2    – (1)      0@0
+     Y (2)   leader       M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
+     Z (3)   follower     M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
+     ZooKeeper: leader 2 · leader epoch 1 · ISR 2 3 · controller epoch 1
+     acknowledged: M1@0 M2@1 M3@1
+
+  5. X is started again.  1.2 s, 4 states allowed
+                       log             high       epochs      log                high       epochs
+     broker  role      on Kafka   end  watermark  file        in the model  end  watermark  file
+     ----------------------------------------------------------------------------------------------
+     X (1)   follower  M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
+     Y (2)   leader    M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
+     Z (3)   follower  M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
+     ZooKeeper: leader 2 · leader epoch 1 · ISR 1 2 3 · controller epoch 1
+     acknowledged: M1@0 M2@1 M3@1
+   ✓ M2 is gone: ["M1", "M3"]
+   ✓ nobody was told
+   • X's log: Truncating to offset 1
+   • times:
+     broker  seconds
+     1       0.5
+     2       1
+acks-1-recovery: conforms in 12.3 s
+"""
+
+
+def stripped(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip() + "\n"
+
+
+def test_the_story_as_printed_without_a_terminal() -> None:
+    assert stripped(told(truncation())) == STORY
+
+
+@pytest.mark.parametrize("width", [72, 80, 90])
+def test_on_a_narrow_terminal_kafka_and_the_model_stand_one_under_the_other(width: int) -> None:
+    text = told(truncation(), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    place = rows.index("X (1) not running Kafka M1·0 M2·0 2 – (1) 0@0")
+    assert rows[place + 1] == "model M1·0 M2·0 2 – (1) 0@0"
+
+
+def test_a_planted_difference_names_the_replica_in_red() -> None:
+    lines = told(planted_difference(), colours=True).splitlines()
+    row = next(line for line in reversed(lines) if "X (1)" in line and "follower" in line)
+    assert f"{RED}M1·0 M3·1" in row
+    assert f"{RED}M1·0 M2·0" in row
+    others = [line for line in lines if "Y (2)" in line or "Z (3)" in line]
+    assert others
+    assert not [line for line in others if RED in line]
+    sentence = "✗ broker X (1), log: Kafka has M1·0 M3·1, the model allows M1·0 M2·0"
+    assert [line for line in lines if sentence in line and RED in line]
+    assert f"{RED}violation" in lines[-2]
+
+
+def test_a_violation_is_told_once() -> None:
+    assert "as told, step 5" not in told(planted_difference())
+
+
+def test_all_values_of_the_states_that_match_are_shown() -> None:
+    row = next(line for line in told(planted_difference()).splitlines()[::-1] if "X (1)" in line and "│" in line)
+    assert row.split("│")[1].split() == ["M1·0", "M2·0", "2", "2", "(2)", "|", "1", "(1)", "0@0"]
+
+
+def test_a_difference_in_zookeeper_or_in_a_role_shows_both_sides() -> None:
+    from kafka_chaos.reference_model.cluster_observation import Difference
+
+    seen = look({1: replica("m·0", role="leader"), 2: replica("m·0", role="leader")}, leader=2)
+    model = look({1: replica("m·0", role="leader"), 2: replica("m·0")}, leader=1)
+    different = [Difference(0, "leader", 2, (1,)), Difference(2, "role", "leader", ("follower",))]
+    text = told(scenario_record(act(step(0, "Both lead.", seen, allowed=[model], differences=different))))
+    assert "ZooKeeper: leader 2 (model: 1) · leader epoch 0" in text
+    assert "Y (2)   leader (model: follower)" in text
+    assert "✗ the partition in ZooKeeper, leader: Kafka has 2, the model allows 1" in text
+
+
+def test_a_failed_expectation_says_what_was_expected_and_seen() -> None:
+    record = truncation()
+    (played,) = record.acts
+    from kafka_chaos.harness.scenario.record import Expectation
+
+    played.expectations = [Expectation("M2 is kept", ["M1", "M2"], ["M1", "M3"], False)]
+    record.verdict, record.reason = "violation", "M2 is kept: …"
+    text = told(record)
+    assert '✗ M2 is kept: expected ["M1", "M2"], seen ["M1", "M3"]' in text
+
+
+def test_a_failure_of_the_machine_is_told_with_its_reason() -> None:
+    text = told(scenario_record(verdict="unknown", reason="[broker-1] did not start"))
+    assert "acks-1-recovery: unknown in 12.3 s\n  [broker-1] did not start\n" in stripped(text)
+
+
+def test_of_repeated_runs_the_first_and_those_that_do_not_conform_are_told_in_full() -> None:
+    text = stripped(told(truncation(), truncation(), planted_difference(), truncation()))
+    assert "acks-1-recovery (document 002, run 1 of 4)" in text
+    assert "acks-1-recovery, run 2 of 4: conforms in 12.3 s" in text
+    assert "acks-1-recovery (document 002, run 3 of 4)" in text
+    assert text.endswith("acks-1-recovery, run 4 of 4: conforms in 12.3 s\n")
+    assert text.count("X is killed; M3 is sent.") == 2
+
+
+def test_with_a_terminal_a_status_line_says_what_is_played() -> None:
+    out = io.StringIO()
+    with Teller(Console(file=out, width=100, force_terminal=True)) as teller:
+        play(teller, truncation())
+    assert "acks-1-recovery: as told" in out.getvalue()
+    assert out.getvalue().count("M2 is gone") == 1
+
+
+@pytest.mark.parametrize(
+    ("entries", "start", "expected"),
+    [
+        ((), 0, "empty"),
+        ((), 7, "from 7: empty"),
+        (((7, "", 2), (8, "a\x1bb", 3)), 7, "from 7: ∅·2 a�b·3"),
+        (tuple((n, f"r{n}", 0) for n in range(30)), 0, "r0·0 r1·0 …22… r24·0 r25·0 r26·0 r27·0 r28·0 r29·0"),
+    ],
+)
+def test_a_log_is_cells(entries: Sequence[tuple[int, str, int]], start: int, expected: str) -> None:
+    assert log_text(tuple(entries), start).plain == expected
+
+
+def test_the_summary_counts_runs_and_times() -> None:
+    records = [truncation(), truncation(), planted_difference(), scenario_record(name="acks-0", verdict="unknown")]
+    for record, seconds in zip(records, (1.0, 2.0, 9.0, 4.0), strict=True):
+        record.seconds = seconds
+    out = io.StringIO()
+    Console(file=out, width=100).print(summary(records))
+    rows = [line.split() for line in out.getvalue().splitlines()]
+    assert rows[1] == ["acks-1-recovery", "violation", "2/3", "1/3", "1.0", "2.0", "9.0"]
+    assert rows[2] == ["acks-0", "unknown", "1/1", "4.0", "4.0", "4.0"]
