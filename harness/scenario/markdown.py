@@ -10,12 +10,12 @@ from typing import Any
 _MOST_ROWS = 40
 _MOST_LINES = 60
 _LONGEST_INLINE = 400
-_MARKED = re.compile(r"(`+[^`]+`+)|([\\*<|])|(?<![\w`])(_+)")
+_MARKED = re.compile(r"(`+[^`]+`+)|([\\*<|]|(?<![^\W_])_+|_+(?![^\W_]))")
 
 
 def prose(text: str) -> str:
     """A sentence as it stands, but for what it has in backticks."""
-    return _MARKED.sub(lambda found: found[1] or "\\" + (found[2] or found[3]), " ".join(text.split()))
+    return _MARKED.sub(lambda found: found[1] or "".join(f"\\{sign}" for sign in found[2]), " ".join(text.split()))
 
 
 def code(value: Any) -> str:

@@ -35,6 +35,7 @@ from kafka_chaos.reference_model.cluster_state import NOBODY
 _WIDTH_OF_A_LOG = 150
 _STYLES = {"conforms": "green", "unknown": "yellow", "violation": DIFFERS}
 _INDENT = 5
+_LONGEST_VALUE = 1200
 
 
 def console() -> Console:
@@ -209,4 +210,5 @@ def _verdict(record: ScenarioRecord) -> Text:
 
 
 def _compact(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}… (whole in --json and --out)"

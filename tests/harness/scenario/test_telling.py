@@ -222,3 +222,9 @@ def test_the_summary_counts_runs_and_times() -> None:
     rows = [line.split() for line in out.getvalue().splitlines()]
     assert rows[1] == ["acks-1-recovery", "violation", "2/3", "1/3", "1.0", "2.0", "9.0"]
     assert rows[2] == ["acks-0", "unknown", "1/1", "4.0", "4.0", "4.0"]
+
+
+def test_a_long_fact_is_cut_and_says_where_it_is_whole() -> None:
+    text = told(scenario_record(act(facts={"request": "x" * 5000})))
+    assert text.count("x") < 1300
+    assert "(whole in --json and --out)" in " ".join(text.split())
