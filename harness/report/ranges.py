@@ -11,14 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 RANGES = 200
 """Findings of an anomaly in a partition that lie closer than this part of their spread form one range."""
 MOST_ROWS = 20_000
 """Most pieces of ranges that leave Spark, the fullest ones."""
-CAUSES = 400
-"""Most ranges whose first cause is looked up, the largest ones."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +42,9 @@ class FindingRange:
         return self.producer_id is not None
 
 
-def find_ranges(spark: SparkSession, findings: DataFrame) -> list[FindingRange]:
+def find_ranges(findings: DataFrame) -> list[FindingRange]:
     """The ranges of FINDINGS in the order of lane, anomaly and place."""
-    placed = _placed(findings)
-    pieces = _pieces(placed)
-    if not pieces:
-        return []
-    return _with_causes(spark, placed, _joined(pieces))
+    return _joined(_pieces(_placed(findings)))
 
 
 def _placed(findings: DataFrame) -> DataFrame:
@@ -78,14 +72,20 @@ def _pieces(placed: DataFrame) -> list[tuple[FindingRange, int]]:
     """What each of `RANGES` parts of a group's spread holds, and the spread's part: the distance that joins."""
     from pyspark.sql import functions as F
 
-    numbers = placed.select(*_GROUP, "at")
-    spread = numbers.groupBy(*_GROUP).agg(F.min("at").alias("low"), F.max("at").alias("high"))
+    spread = placed.groupBy(*_GROUP).agg(F.min("at").alias("low"), F.max("at").alias("high"))
     reach = F.expr(f"(high - low) div {RANGES} + 1").alias("reach")
     spread = spread.select(*_GROUP, "low", reach)
     parts = (
-        numbers.join(F.broadcast(spread), list(_GROUP))
+        placed.join(F.broadcast(spread), list(_GROUP))
         .groupBy(*_GROUP, "reach", F.expr("(at - low) div reach").alias("part"))
-        .agg(F.min("at").alias("first"), F.max("at").alias("last"), F.count("*").alias("count"))
+        .agg(
+            F.min("at").alias("first"),
+            F.max("at").alias("last"),
+            F.count("*").alias("count"),
+            # Of several findings at the first place, one that has a cause.
+            F.min_by("cause", F.when(F.col("cause").isNotNull(), F.col("at"))).alias("cause"),
+            F.min(F.when(F.col("cause").isNotNull(), F.col("at"))).alias("caused"),
+        )
     )
     rows: Sequence[Any] = parts.orderBy(F.desc("count"), *_GROUP, "part").limit(MOST_ROWS).collect()
     pieces = [
@@ -98,6 +98,7 @@ def _pieces(placed: DataFrame) -> list[tuple[FindingRange, int]]:
                 first=row.first,
                 last=row.last,
                 count=row["count"],
+                cause=row.cause if row.caused == row.first else None,
             ),
             row.reach,
         )
@@ -119,22 +120,3 @@ def _joined(pieces: Sequence[tuple[FindingRange, int]]) -> list[FindingRange]:
         else:
             ranges.append(piece)
     return ranges
-
-
-def _with_causes(spark: SparkSession, placed: DataFrame, ranges: Sequence[FindingRange]) -> list[FindingRange]:
-    """The ranges, the largest ones with what the verification says of their first finding."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
-
-    from kafka_chaos.verification.history import local_frame
-
-    types = [StringType(), StringType(), IntegerType(), IntegerType(), LongType()]
-    schema = StructType([StructField(name, kind) for name, kind in zip((*_GROUP, "at"), types, strict=True)])
-    largest = sorted(ranges, key=lambda found: -found.count)[:CAUSES]
-    wanted = local_frame(spark, schema, [(*_key(found), found.first) for found in largest])
-    known = placed.where(F.col("cause").isNotNull()).join(F.broadcast(wanted), [*_GROUP, "at"])
-    causes = {
-        ((row.lane, row.anomaly, row.partition, row.producer), row.at): row.cause
-        for row in known.limit(CAUSES).collect()
-    }
-    return [replace(found, cause=causes.get((_key(found), found.first))) for found in ranges]

@@ -7,11 +7,13 @@ of records; counts, maxima and gaps are exact, p50 and p99 are within `LATENCY_S
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_chaos.harness.report.footers import Extent, Footers, read_footers
 from kafka_chaos.harness.report.ranges import FindingRange, find_ranges
 
 if TYPE_CHECKING:
@@ -109,12 +111,16 @@ def condense(
         for name, schema in (("produced", schemas.PRODUCED), ("findings", schemas.FINDINGS), ("log", schemas.LOG))
         if tables.get(name)
     }
-    with tuned(spark, _rows(tables)):
-        ranges = find_ranges(spark, frames["findings"]) if "findings" in frames else []
-        concerned = {found.lane for found in ranges}
-        ends = _ends(frames["log"], concerned) if "log" in frames and concerned else {}
-        lanes = _over_time(spark, frames["produced"], spans, buckets) if "produced" in frames else {}
-    return Series(lanes=lanes, ranges=ranges, ends=ends)
+    footers = read_footers(tables)
+    # Each of these takes Spark longer to plan than to compute: side by side, one is planned while another runs.
+    with tuned(spark, footers.rows), ThreadPoolExecutor(max_workers=4) as threads:
+        ranges = threads.submit(find_ranges, frames["findings"]) if "findings" in frames else None
+        ends = threads.submit(_ends, frames["log"]) if "log" in frames and ranges is not None else None
+        lanes = _over_time(spark, frames["produced"], spans, buckets, footers, threads) if "produced" in frames else {}
+        found = ranges.result() if ranges is not None else []
+        concerned = {one.lane for one in found}
+        known = ends.result() if ends is not None else {}
+    return Series(lanes=lanes, ranges=found, ends={place: end for place, end in known.items() if place[0] in concerned})
 
 
 def bucket_width(span_ns: int, buckets: int) -> int:
@@ -127,27 +133,27 @@ def bucket_width(span_ns: int, buckets: int) -> int:
         power *= 10
 
 
-def _rows(tables: Mapping[str, Sequence[Path]]) -> int:
-    import pyarrow.parquet as pq
-
-    return sum(pq.ParquetFile(file).metadata.num_rows for files in tables.values() for file in files)
-
-
 def _over_time(
-    spark: SparkSession, produced: DataFrame, spans: Mapping[str, Span], buckets: int
+    spark: SparkSession,
+    produced: DataFrame,
+    spans: Mapping[str, Span],
+    buckets: int,
+    footers: Footers,
+    threads: ThreadPoolExecutor,
 ) -> dict[str, LaneSeries]:
     """Everything over time, from one pass over the records: what follows works on slots."""
     slots = _slots(produced).persist()
     try:
-        frames = _frames(slots, spans, buckets)
+        frames = _frames(footers.extents or _extents(slots), spans, buckets)
         if not frames:
             return {}
+        found_errors = None if footers.all_ok else threads.submit(_errors, produced)
+        found_gaps = threads.submit(_gaps, slots)
         counted = _buckets(spark, slots, frames)
-        gaps, longest = _gaps(slots)
+        gaps, longest = found_gaps.result()
+        errors = {} if found_errors is None else found_errors.result()
     finally:
         slots.unpersist()
-    unacknowledged = any(bucket.fail or bucket.info for found in counted.values() for bucket in found)
-    errors = _errors(produced) if unacknowledged else {}
     return {
         lane: LaneSeries(
             start_ns=start,
@@ -180,22 +186,27 @@ def _slots(produced: DataFrame) -> DataFrame:
     )
 
 
-def _frames(slots: DataFrame, spans: Mapping[str, Span], buckets: int) -> dict[str, tuple[int, int]]:
-    """Start and bucket width per lane: lanes of one phase share both, so that their charts can be compared."""
+def _extents(slots: DataFrame) -> dict[str, Extent]:
+    """Each lane's extent, where the footers could not tell."""
     from pyspark.sql import functions as F
 
     seen = slots.groupBy("lane").agg(F.min("invoked").alias("first"), F.max("last").alias("last")).collect()
+    return {row.lane: Extent(row.first, row.last) for row in seen}
+
+
+def _frames(extents: Mapping[str, Extent], spans: Mapping[str, Span], buckets: int) -> dict[str, tuple[int, int]]:
+    """Start and bucket width per lane: lanes of one phase share both, so that their charts can be compared."""
     groups: dict[str, list[int]] = {}
-    for row in seen:
-        span = spans.get(row.lane)
+    for lane, extent in extents.items():
+        span = spans.get(lane)
         if span is not None:
-            known = [edge for edge in (span.start_ns, span.end_ns, row.first, row.last) if edge is not None]
-            groups.setdefault(span.group, []).extend(known)
+            told = [edge for edge in (span.start_ns, span.end_ns) if edge is not None]
+            groups.setdefault(span.group, []).extend([*told, extent.first_ns, extent.last_ns])
     placed = {}
     for name, edges in groups.items():
         start = min(edges) // SLOT_NS * SLOT_NS
         placed[name] = (start, bucket_width(max(edges) - start + 1, buckets))
-    return {row.lane: placed[spans[row.lane].group] for row in seen if row.lane in spans}
+    return {lane: placed[spans[lane].group] for lane in extents if lane in spans}
 
 
 def _buckets(spark: SparkSession, slots: DataFrame, frames: Mapping[str, tuple[int, int]]) -> dict[str, list[Bucket]]:
@@ -262,10 +273,9 @@ def _errors(produced: DataFrame) -> dict[str, list[ErrorCount]]:
     return errors
 
 
-def _ends(log: DataFrame, lanes: Collection[str]) -> dict[tuple[str, int], int]:
-    """The last offset of each partition, in the lanes that have findings."""
+def _ends(log: DataFrame) -> dict[tuple[str, int], int]:
+    """The last offset of each partition."""
     from pyspark.sql import functions as F
 
-    concerned = log.where(F.col("lane").isin(*lanes))
-    rows = concerned.groupBy("lane", "partition").agg(F.max("offset").alias("end")).collect()
+    rows = log.groupBy("lane", "partition").agg(F.max("offset").alias("end")).collect()
     return {(row.lane, row.partition): row.end for row in rows}
