@@ -5,15 +5,20 @@ through the controller), KIP-98 (sequence numbers), the producer and topic confi
 (it happens without anyone waiting for anything) or optional (it may happen or not: a parked fetch that ends, a
 high-watermark checkpoint).
 
-Left out: batches of more than one record, the cache of the last five batches (a broker here knows all of a
-producer's), the time a leader waits before it drops a follower (`ClusterConfig.lag_is_short`), UpdateMetadata,
-consumer groups, transactions.
+Left out: batches of more than one record, the time a leader waits before it drops a follower
+(`ClusterConfig.lag_is_short`), UpdateMetadata, consumer groups, transactions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_chaos.reference_model.cluster_producers import (
+    after_append,
+    after_truncation,
+    cached_offset,
+    last_sequence,
+)
 from kafka_chaos.reference_model.cluster_state import (
     CLIENT,
     CLIENTS,
@@ -82,6 +87,7 @@ def truncated(replica: Replica, end: int) -> Replica:
         high_watermark=min(replica.high_watermark, end),
         flushed=min(replica.flushed, end),
         active_segment=min(replica.active_segment, end),
+        producers=after_truncation(replica.producers, replica.log, end),
     )
 
 
@@ -142,7 +148,8 @@ def append(replica: Replica, entries: tuple[Entry, ...], log_end: int) -> Replic
     for entry in entries:
         if not epochs or epochs[-1][0] < entry.leader_epoch:
             epochs = (*epochs, (entry.leader_epoch, entry.offset))
-    return replica._replace(log=replica.log + entries, log_end=log_end, epochs=epochs)
+    producers = after_append(replica.producers, entries)
+    return replica._replace(log=replica.log + entries, log_end=log_end, epochs=epochs, producers=producers)
 
 
 def told_offset(leader: Replica, follower: Replica) -> Replica:
@@ -226,7 +233,9 @@ def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce
     if offset is None:
         offset = leader.log_end
         producer = produce.producer if produce.idempotent else None
-        entry = Entry(offset, produce.record, leader.leader_epoch, producer, produce.sequence, produce.key)
+        entry = Entry(
+            offset, produce.record, leader.leader_epoch, producer, produce.sequence, produce.key, produce.tombstone
+        )
         leader = advanced(append(leader, (entry,), offset + 1), config)
         sentence = f"Broker {leader.broker} appends {produce.record} at offset {offset}."
     after = _without(state.with_replica(leader), produce)
@@ -238,14 +247,11 @@ def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce
 
 
 def _held_at(leader: Replica, produce: Produce) -> int | None:
-    for entry in leader.log:
-        if entry.producer == produce.producer and entry.sequence == produce.sequence:
-            return entry.offset
-    return None
+    return cached_offset(leader.producers, produce.producer, produce.sequence)
 
 
 def _in_sequence(leader: Replica, produce: Produce) -> bool:
-    last = max((e.sequence or 0 for e in leader.log if e.producer == produce.producer), default=None)
+    last = last_sequence(leader.producers, produce.producer)
     return last is None or produce.sequence == last + 1
 
 
@@ -286,3 +292,23 @@ def _retried(state: ClusterState, pending: Pending, error: str) -> Outcome:
     again = pending.produce._replace(error=error)
     sentence = f"The answer for {again.record} is {error}: its producer will send it again."
     return sentence, state._replace(outgoing=(again, *state.outgoing))
+
+
+def serve_consumers(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A consumer that polls is answered by a broker that leads, with what lies below its high watermark; urgent.
+
+    A position outside the log is reset to the log's start (`auto.offset.reset=earliest`).
+    """
+    for consumer in state.consumers:
+        if not consumer.polling:
+            continue
+        for leader in state.replicas:
+            if leader.role != LEADER or not leader.runs or state.is_cut(CLIENTS, CLIENT, leader.broker):
+                continue
+            start = consumer.position if leader.log_start <= consumer.position <= leader.log_end else leader.log_start
+            new = tuple((e.offset, e.record) for e in leader.log if start <= e.offset < leader.high_watermark)
+            end = max(start, leader.high_watermark)
+            answered = consumer._replace(position=end, read=consumer.read + new, polling=False)
+            names = ", ".join(record for _, record in new) or "nothing"
+            after = tuple(answered if other == consumer else other for other in state.consumers)
+            yield f"{consumer.name} reads {names} from broker {leader.broker}.", state._replace(consumers=after)

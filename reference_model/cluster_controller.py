@@ -3,8 +3,7 @@
 Sources: Kafka's documentation, KIP-497 (ISR changes go through the controller), KIP-380 (a restarted broker gets
 nothing from before its registration), the LeaderAndIsr handling described in the seed documents.
 
-Left out: ZooKeeper itself (its writes are atomic and seen at once), UpdateMetadata and StopReplica, adding and
-removing replicas (a reassignment here changes the order of the same replicas).
+Left out: ZooKeeper itself (its writes are atomic and seen at once), UpdateMetadata, cancelling a reassignment.
 """
 
 from __future__ import annotations
@@ -38,7 +37,12 @@ def decide(state: ClusterState, leader: int, isr: tuple[int, ...]) -> ClusterSta
         controller_epoch=state.controller_epoch,
     )
     state = state._replace(partition=partition)
-    return tell(state, [replica.broker for replica in state.replicas if replica.registered])
+    return tell(state, live_replicas(state))
+
+
+def live_replicas(state: ClusterState) -> list[int]:
+    """The registered brokers of the partition's assignment, which the controller keeps informed."""
+    return [r.broker for r in state.replicas if r.registered and r.broker in state.partition.replicas]
 
 
 def tell(state: ClusterState, brokers: list[int]) -> ClusterState:
@@ -139,7 +143,7 @@ def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
     if not state.partition.leader:
         state = elect(state, config)
     if state.partition == before:
-        state = tell(state, [replica.broker for replica in state.replicas if replica.registered])
+        state = tell(state, live_replicas(state))
     return state
 
 
@@ -157,6 +161,8 @@ def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         if after.role == LEADER and after.leader_epoch > replica.leader_epoch:
             after = advanced(after, config)
         what = f"LeaderAndIsr(leader {request.leader}, leader epoch {request.leader_epoch})"
+        if request.stop:
+            what = "StopReplica"
         sentence = f"Broker {replica.broker} answers {what} with {error}."
         yield sentence, rest.with_replica(after)
 
@@ -176,6 +182,8 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
         return "KAFKA_STORAGE_ERROR", replica
     if request.leader_epoch < replica.leader_epoch:
         return "STALE_CONTROLLER_EPOCH", replica
+    if request.stop:
+        return "NONE", Replica(replica.broker, controller_epoch=request.controller_epoch)
     if request.leader_epoch == replica.leader_epoch and replica.role in (LEADER, FOLLOWER):
         return "NONE", replica
     if request.leader == NOBODY:
@@ -204,6 +212,37 @@ def make_leader(replica: Replica) -> Replica:
 def make_follower(replica: Replica) -> Replica:
     """The broker follows, and has to truncate first."""
     return replica._replace(role=FOLLOWER, fetched=(), truncating=True, parked=False)
+
+
+def start_reassignment(state: ClusterState, target: tuple[int, ...]) -> ClusterState:
+    """The controller adds the target's replicas to the assignment and tells all in a new leader epoch (KIP-455)."""
+    old = state.partition
+    both = (*target, *(broker for broker in old.replicas if broker not in target))
+    state = state._replace(partition=old._replace(replicas=both, target=target))
+    return decide(state, old.leader, old.isr)
+
+
+def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """All of the target is in the ISR: the target becomes the assignment, one of it leads, the others leave; urgent.
+
+    The assignment changes in a new leader epoch, and so does the ISR with each replica that leaves it.
+    """
+    partition = state.partition
+    if not partition.target or not set(partition.target) <= set(partition.isr) or not state.controller:
+        return
+    alive = [broker for broker in partition.target if state.replica(broker).registered]
+    if not state.replica(state.controller).runs or not alive:
+        return
+    removed = [broker for broker in partition.replicas if broker not in partition.target]
+    leader = partition.leader if partition.leader in alive else alive[0]
+    after = state._replace(partition=partition._replace(replicas=partition.target, target=()))
+    after = decide(after, leader, partition.isr)
+    for broker in removed:
+        if broker in after.partition.isr:
+            after = decide(after, leader, tuple(member for member in after.partition.isr if member != broker))
+    stops = tuple(request_to(after, b)._replace(stop=True) for b in removed if state.replica(b).registered)
+    names = ", ".join(map(str, partition.target))
+    yield f"The reassignment to {names} is complete.", after._replace(requests=after.requests + stops)
 
 
 def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:

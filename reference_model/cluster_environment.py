@@ -18,8 +18,10 @@ from kafka_chaos.reference_model.cluster_controller import (
     handle,
     request_to,
     session_ended,
+    start_reassignment,
     tell,
 )
+from kafka_chaos.reference_model.cluster_producers import last_sequence
 from kafka_chaos.reference_model.cluster_state import (
     CLIENTS,
     CONTROL,
@@ -30,6 +32,7 @@ from kafka_chaos.reference_model.cluster_state import (
     REPLICATION,
     ClusterConfig,
     ClusterState,
+    Consumer,
     LeaderAndIsr,
     Produce,
     Replica,
@@ -51,12 +54,13 @@ def produce(
     producer: str = "p",
     idempotent: bool = False,
     key: str | None = None,
+    tombstone: bool = False,
 ) -> ClusterState:
     """A producer has a record to send; an idempotent one gives it the next sequence number."""
     _require(acks in ("0", "1", "all"), f"acks {acks!r}: expected 0, 1 or all")
     _require(acks == "all" or not idempotent, "an idempotent producer needs acks=all")
     sequence = _next_sequence(state, producer) if idempotent else None
-    sent = Produce(record, producer, acks, idempotent, sequence, key)
+    sent = Produce(record, producer, acks, idempotent, sequence, key, tombstone=tombstone)
     return state._replace(outgoing=(*state.outgoing, sent))
 
 
@@ -64,7 +68,7 @@ def _next_sequence(state: ClusterState, producer: str) -> int:
     """One after the highest this producer has used, in flight or in any log."""
     used = [sent.sequence for sent in state.outgoing if sent.producer == producer]
     used += [pending.produce.sequence for pending in state.pending if pending.produce.producer == producer]
-    used += [entry.sequence for r in state.replicas for entry in r.log if entry.producer == producer]
+    used += [last_sequence(replica.producers, producer) for replica in state.replicas]
     return max((number for number in used if number is not None), default=-1) + 1
 
 
@@ -73,6 +77,13 @@ def give_up(state: ClusterState, config: ClusterConfig, record: str) -> ClusterS
     outgoing = tuple(sent for sent in state.outgoing if sent.record != record)
     pending = tuple(waiting for waiting in state.pending if waiting.produce.record != record)
     return state._replace(outgoing=outgoing, pending=pending)
+
+
+def consume(state: ClusterState, config: ClusterConfig, consumer: str = "c") -> ClusterState:
+    """A consumer polls, from offset 0 the first time; it waits until a broker that leads answers."""
+    others = tuple(one for one in state.consumers if one.name != consumer)
+    known = next((one for one in state.consumers if one.name == consumer), Consumer(consumer))
+    return state._replace(consumers=tuple(sorted((*others, known._replace(polling=True)))))
 
 
 def cut(state: ClusterState, config: ClusterConfig, channel: str, source: int, target: int) -> ClusterState:
@@ -157,6 +168,7 @@ def start(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterSta
         flushed=replica.flushed,
         checkpointed_high_watermark=watermark,
         epochs=replica.epochs,
+        producers=replica.producers,
     )
     return _registered(state.with_replica(started), config, broker)
 
@@ -168,7 +180,7 @@ def _registered(state: ClusterState, config: ClusterConfig, broker: int) -> Clus
         electing = elect(state, config)
         if electing.partition != state.partition:
             return electing
-    return tell(state, [broker])
+    return tell(state, [broker]) if broker in state.partition.replicas else state
 
 
 def pause(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
@@ -203,12 +215,22 @@ def expire_lag(state: ClusterState, config: ClusterConfig) -> ClusterState:
 
 
 def reassign(state: ClusterState, config: ClusterConfig, replicas: Sequence[int]) -> ClusterState:
-    """The assignment gets another order, and with it another preferred leader."""
+    """The assignment gets another order and with it another preferred leader, or other replicas (KIP-455).
+
+    New replicas are added first; once all of them are in the ISR, those that are no longer wanted are removed.
+    """
+    target = tuple(replicas)
+    for broker in target:
+        _replica(state, broker)
     _require(
-        sorted(replicas) == sorted(state.partition.replicas),
-        f"a reassignment here orders the replicas {sorted(state.partition.replicas)} anew, not {list(replicas)}",
+        bool(target) and len(set(target)) == len(target),
+        f"a reassignment names one or more different brokers, not {list(target)}",
     )
-    return state._replace(partition=state.partition._replace(replicas=tuple(replicas)))
+    if set(target) == set(state.partition.replicas) and not state.partition.target:
+        return state._replace(partition=state.partition._replace(replicas=target))
+    _require(not state.partition.target, "a reassignment is under way")
+    _require(bool(state.controller), "there is no controller to reassign replicas")
+    return start_reassignment(state, target)
 
 
 def elect_preferred(state: ClusterState, config: ClusterConfig) -> ClusterState:
@@ -284,6 +306,7 @@ ACTIONS: Mapping[str, Callable[..., ClusterState]] = {
     for action in (
         produce,
         give_up,
+        consume,
         cut,
         heal,
         kill,

@@ -19,9 +19,11 @@ from kafka_chaos.reference_model.cluster_brokers import (
     end_parked_fetch,
     fetch,
     send,
+    serve_consumers,
     truncate,
 )
 from kafka_chaos.reference_model.cluster_controller import (
+    complete_reassignment,
     controller_takes_over,
     deliver,
     expand_isr,
@@ -43,8 +45,10 @@ URGENT: tuple[Internal, ...] = (
     fetch,
     expand_isr,
     shrink_isr,
+    complete_reassignment,
     send,
     answer,
+    serve_consumers,
 )
 OPTIONAL: tuple[Internal, ...] = (end_parked_fetch,)
 MAX_STATES = 200_000

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafka_chaos.reference_model.cluster_producers import ProducerState
 from kafka_chaos.reference_model.protocols import PROTOCOLS, Protocol
 
 NOBODY = 0
@@ -33,6 +34,7 @@ class Entry(NamedTuple):
     producer: str | None = None
     sequence: int | None = None
     key: str | None = None
+    tombstone: bool = False
 
 
 class Replica(NamedTuple):
@@ -43,7 +45,8 @@ class Replica(NamedTuple):
     offset) pairs its followers' fetches have told it; as follower, `truncating` until it has found its
     truncation offset, and `parked` while its fetch waits at the leader. On disk: the `log` from `log_start` on
     with the `active_segment`'s base offset, the `flushed` log end offset, `checkpointed_high_watermark`, and
-    `epochs`, the (leader epoch, start offset) lines of leader-epoch-checkpoint.
+    `epochs`, the (leader epoch, start offset) lines of leader-epoch-checkpoint, and `producers`, what it remembers
+    of idempotent producers.
     """
 
     broker: int
@@ -67,6 +70,7 @@ class Replica(NamedTuple):
     flushed: int = 0
     checkpointed_high_watermark: int = 0
     epochs: tuple[tuple[int, int], ...] = ()
+    producers: tuple[ProducerState, ...] = ()
 
     @property
     def runs(self) -> bool:
@@ -75,7 +79,10 @@ class Replica(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """The partition's node in ZooKeeper; `replicas` is its assignment, the preferred leader first."""
+    """The partition's node in ZooKeeper; `replicas` is its assignment, the preferred leader first.
+
+    While a reassignment adds or removes replicas (KIP-455), `target` is where it leads and `replicas` has both.
+    """
 
     replicas: tuple[int, ...]
     leader: int = NOBODY
@@ -83,10 +90,11 @@ class Partition(NamedTuple):
     partition_epoch: int = -1
     isr: tuple[int, ...] = ()
     controller_epoch: int = 0
+    target: tuple[int, ...] = ()
 
 
 class LeaderAndIsr(NamedTuple):
-    """A LeaderAndIsr request on its way to a broker."""
+    """A LeaderAndIsr request on its way to a broker; with `stop`, a StopReplica that deletes its replica."""
 
     to: int
     controller: int
@@ -95,6 +103,7 @@ class LeaderAndIsr(NamedTuple):
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
+    stop: bool = False
 
 
 class Produce(NamedTuple):
@@ -107,6 +116,7 @@ class Produce(NamedTuple):
     sequence: int | None = None
     key: str | None = None
     error: str | None = None
+    tombstone: bool = False
 
 
 class Pending(NamedTuple):
@@ -115,6 +125,15 @@ class Pending(NamedTuple):
     produce: Produce
     broker: int
     offset: int
+
+
+class Consumer(NamedTuple):
+    """A consumer at its position, with the (offset, record) pairs it has read; `polling` until it is answered."""
+
+    name: str
+    position: int = 0
+    read: tuple[tuple[int, str], ...] = ()
+    polling: bool = False
 
 
 class ClusterState(NamedTuple):
@@ -130,6 +149,7 @@ class ClusterState(NamedTuple):
     outgoing: tuple[Produce, ...] = ()
     pending: tuple[Pending, ...] = ()
     acknowledged: tuple[tuple[str, int | None], ...] = ()
+    consumers: tuple[Consumer, ...] = ()
 
     def replica(self, broker: int) -> Replica:
         """The replica on a broker; raises `KeyError` for one that is not there."""
@@ -152,9 +172,10 @@ class ClusterState(NamedTuple):
 class ClusterConfig:
     """What is configured: brokers in the partition's assignment order, and the topic's and brokers' settings.
 
+    `assignment` is for a partition that has replicas on some of the brokers only, the preferred leader first.
     `lag_is_short`: `replica.lag.time.max.ms` passes within a step, so that a follower that does not fetch leaves
-    the ISR; otherwise only the action `expire_lag` makes it. `watermark_waits_for_min_isr` is false for brokers before 3.7
-    (KAFKA-15583).
+    the ISR; otherwise only the action `expire_lag` makes it. `watermark_waits_for_min_isr` is false for brokers
+    before 3.7 (KAFKA-15583).
     """
 
     brokers: tuple[int, ...] = (1, 2, 3)
@@ -164,23 +185,27 @@ class ClusterConfig:
     unclean_leader_election: bool = False
     lag_is_short: bool = False
     watermark_waits_for_min_isr: bool = True
+    assignment: tuple[int, ...] = ()
 
     @property
     def effective_min_isr(self) -> int:
         """min.insync.replicas, which never asks for more replicas than there are."""
-        return min(self.min_insync_replicas, len(self.brokers))
+        return min(self.min_insync_replicas, len(self.assignment or self.brokers))
 
     def initial(self) -> ClusterState:
         """All brokers registered, the first leads in epoch 0, everyone has handled that LeaderAndIsr."""
-        first = self.brokers[0]
-        isr = tuple(sorted(self.brokers))
-        partition = Partition(self.brokers, first, 0, 0, isr, 1)
+        assignment = self.assignment or self.brokers
+        first = assignment[0]
+        isr = tuple(sorted(assignment))
+        partition = Partition(assignment, first, 0, 0, isr, 1)
         shared = {"leader": first, "leader_epoch": 0, "partition_epoch": 0, "controller_epoch": 1}
         followers = tuple((broker, 0) for broker in isr if broker != first)
         replicas = tuple(
             Replica(broker, role=LEADER, isr=isr, fetched=followers, epochs=((0, 0),), **shared)  # type: ignore[arg-type]
             if broker == first
             else Replica(broker, role=FOLLOWER, isr=isr, parked=True, **shared)  # type: ignore[arg-type]
-            for broker in isr
+            if broker in isr
+            else Replica(broker, controller_epoch=1)
+            for broker in sorted(self.brokers)
         )
         return ClusterState(replicas, partition, self.controller or first, 1)

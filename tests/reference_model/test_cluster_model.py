@@ -336,7 +336,8 @@ def test_every_state_of_the_model_conforms_to_itself() -> None:
         (lambda: cut(1, 2, "carrier pigeon"), "expected replication"),
         (lambda: heal(1, 2), "no cut"),
         (lambda: produce("m", "2"), "expected 0, 1 or all"),
-        (lambda: step("reassign", replicas=(1, 2)), "orders the replicas"),
+        (lambda: step("reassign", replicas=(1, 1)), "different brokers"),
+        (lambda: step("reassign", replicas=(1, 9)), "no broker 9"),
     ],
 )
 def test_an_action_that_makes_no_sense_is_refused(action: object, message: str) -> None:
