@@ -73,6 +73,15 @@ class Capture:
             seen=lambda: ", ".join(f"{e.api} v{e.version} to broker {e.broker}" for e in self.exchanges()[-10:]),
         )
 
+    def await_answers(self, *, timeout: float = 20.0) -> None:
+        """Wait until every request so far has been answered."""
+        wait_until(
+            lambda: all(exchange.response is not None for exchange in self.exchanges()),
+            "every captured request to be answered",
+            timeout=timeout,
+            seen=lambda: ", ".join(f"{e.api} to broker {e.broker}" for e in self.exchanges() if e.response is None),
+        )
+
     @property
     def lost(self) -> str:
         """What was not captured, in words; an empty text where all was. Complete once the block has been left."""
