@@ -19,19 +19,18 @@ from kafka_chaos.reference_model.cluster_model import step
 from kafka_chaos.reference_model.cluster_search import search_cluster
 from kafka_chaos.reference_model.cluster_state import ClusterConfig
 from kafka_chaos.reference_model.core import CoreScope
+from kafka_chaos.reference_model.document import FAULT_SETS
 from kafka_chaos.reference_model.explore import explore
 from kafka_chaos.reference_model.protocols import PROTOCOLS
 
-FAULT_SETS = (
-    ("kill",),
-    ("stop",),
-    ("pause",),
-    ("partition",),
-    ("session-expiry",),
-    ("power-loss",),
+FAULTS = (
+    *FAULT_SETS,
     ("pause", "kill"),
+    ("kill", "power-loss"),
+    ("partition", "kill", "kill"),
     ("pause", "kill", "kill"),
 )
+"""What the document tabulates, the experiments' mixes and the recipes'."""
 
 
 def measure_core() -> bool:
@@ -74,7 +73,7 @@ def measure_predict() -> bool:
         (("0", False), ("1", False), ("all", False), ("all", True)), (1, 2, 3), (False, True), (1, 5)
     )
     for (acks, idempotence), minimum, unclean, in_flight in matrix:
-        for faults in FAULT_SETS:
+        for faults in FAULTS:
             lane = Lane(
                 lane="measured",
                 acks=acks,

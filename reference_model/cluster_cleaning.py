@@ -4,8 +4,8 @@ Sources: Kafka's documentation of `cleanup.policy`, `retention.ms`, `retention.b
 replica cleans its own log. Only closed segments are cleaned: retention rolls an expired active segment first,
 compaction leaves the active one alone. Nothing at or above the high watermark is deleted by retention.
 
-Left out: segment sizes and times (an action says what has expired), the compaction lag options, tombstones'
-`delete.retention.ms`.
+Left out: segment sizes and times, the compaction lag options and `delete.retention.ms`: an action says what has
+expired, and whether tombstones have.
 """
 
 from __future__ import annotations
@@ -41,20 +41,25 @@ def _deleted(replica: Replica, expired_below: int | None) -> Replica:
     return replica._replace(log=kept, log_start=start, active_segment=active, epochs=epochs)
 
 
-def compact(state: ClusterState, config: ClusterConfig) -> ClusterState:
-    """Every running broker keeps the last record per key in its closed segments; offsets stay as they are."""
+def compact(state: ClusterState, config: ClusterConfig, *, drop_tombstones: bool = False) -> ClusterState:
+    """Every running broker keeps the last record per key in its closed segments; offsets stay as they are.
+
+    `drop_tombstones`: `delete.retention.ms` has passed since they were cleaned, so that they go as well.
+    """
     for replica in state.replicas:
         if replica.runs:
-            state = state.with_replica(_compacted(replica))
+            state = state.with_replica(_compacted(replica, drop_tombstones))
     return state
 
 
-def _compacted(replica: Replica) -> Replica:
+def _compacted(replica: Replica, drop_tombstones: bool) -> Replica:
     cleanable = min(replica.active_segment, replica.high_watermark)
     last = {entry.key: entry.offset for entry in replica.log if entry.key is not None and entry.offset < cleanable}
     kept = tuple(
         entry
         for entry in replica.log
-        if entry.offset >= cleanable or entry.key is None or last[entry.key] == entry.offset
+        if entry.offset >= cleanable
+        or entry.key is None
+        or (last[entry.key] == entry.offset and not (entry.tombstone and drop_tombstones))
     )
     return replica._replace(log=kept)

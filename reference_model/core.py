@@ -138,32 +138,32 @@ class Core:
 
     def become_leader(self, state: CoreState) -> Iterator[CoreStep]:
         """A broker receives a LeaderAndIsr of a newer epoch that makes it the leader; its high watermark stays."""
-        controller = self.tables.controllers[state[-2]]
-        for broker in self.brokers:
-            local = self.tables.locals[state[broker]]
-            for epoch in range(local.leader_epoch + 1, len(controller.requests)):
-                leader, isr = controller.requests[epoch]
-                if leader == broker:
-                    led = local._replace(leader_epoch=epoch, leader=broker, isr=isr)
-                    yield CoreAction("become_leader", broker, detail=epoch), self._with(state, broker, led)
+        for broker, local, epoch, leader, isr in self._newer_requests(state):
+            if leader == broker:
+                led = local._replace(leader_epoch=epoch, leader=broker, isr=isr)
+                yield CoreAction("become_leader", broker, detail=epoch), self._with(state, broker, led)
 
     def become_follower(self, state: CoreState) -> Iterator[CoreStep]:
         """A broker receives a LeaderAndIsr of a newer epoch that makes another the leader, and truncates."""
-        controller = self.tables.controllers[state[-2]]
+        for broker, local, epoch, leader, isr in self._newer_requests(state):
+            if leader == broker:
+                continue
+            end = len(local.log)
+            if leader != NO_LEADER:
+                other = self.tables.locals[state[leader]]
+                if not self._may_answer(other, leader, epoch):
+                    continue
+                end = self.protocol.truncation(local.log, local.high_watermark, other.log)
+            follower = Local(local.log[:end], min(end, local.high_watermark), epoch, leader, isr)
+            yield CoreAction("become_follower", broker, leader, epoch), self._with(state, broker, follower)
+
+    def _newer_requests(self, state: CoreState) -> Iterator[tuple[int, Local, int, int, int]]:
+        """(broker, its local state, epoch, leader, isr) for each LeaderAndIsr sent that is news to a broker."""
+        requests = self.tables.controllers[state[-2]].requests
         for broker in self.brokers:
             local = self.tables.locals[state[broker]]
-            for epoch in range(local.leader_epoch + 1, len(controller.requests)):
-                leader, isr = controller.requests[epoch]
-                if leader == broker:
-                    continue
-                end = len(local.log)
-                if leader != NO_LEADER:
-                    other = self.tables.locals[state[leader]]
-                    if not self._may_answer(other, leader, epoch):
-                        continue
-                    end = self.protocol.truncation(local.log, local.high_watermark, other.log)
-                follower = Local(local.log[:end], min(end, local.high_watermark), epoch, leader, isr)
-                yield CoreAction("become_follower", broker, leader, epoch), self._with(state, broker, follower)
+            for epoch in range(local.leader_epoch + 1, len(requests)):
+                yield broker, local, epoch, *requests[epoch]
 
     def _may_answer(self, leader_local: Local, leader: int, epoch: int) -> bool:
         """Whether the leader answers a new follower's question for the truncation offset."""

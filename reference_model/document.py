@@ -15,10 +15,12 @@ from kafka_chaos.reference_model import (
     cluster_brokers,
     cluster_cleaning,
     cluster_controller,
+    cluster_producers,
     core,
     lane_faults,
     lane_free,
     lane_idempotence,
+    lane_logs,
     lane_protocol,
     lane_replication,
 )
@@ -79,12 +81,14 @@ MODULES: tuple[ModuleType, ...] = (
     core,
     cluster_brokers,
     cluster_controller,
+    cluster_producers,
     cluster_cleaning,
     lane_idempotence,
     lane_protocol,
     lane_replication,
     lane_faults,
     lane_free,
+    lane_logs,
 )
 
 
