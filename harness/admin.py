@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
 
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.server_properties import config_text
@@ -79,6 +86,31 @@ class ClusterAdmin:
                 future.result()
             except KafkaException as error:
                 raise ClusterFailure(f"topic {name} could not be deleted: {error.args[0].str()}") from error
+
+    def alter_topic(self, topic: str, configs: Mapping[str, object | None]) -> None:
+        """Set topic configs on a running cluster; None takes the topic's own value away (KIP-339)."""
+        entries = [
+            ConfigEntry(
+                key,
+                None if value is None else config_text(value),
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for key, value in configs.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        try:
+            self._client.incremental_alter_configs([resource], request_timeout=30)[resource].result()
+        except KafkaException as error:
+            raise ClusterFailure(f"the configs of {topic} could not be altered: {error.args[0].str()}") from error
+
+    def topic_config(self, topic: str, key: str) -> str | None:
+        """A config of a topic as the cluster has it; None where the topic has no such config."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        try:
+            found = self._client.describe_configs([resource], request_timeout=30)[resource].result()
+        except KafkaException as error:
+            raise ClusterFailure(f"the configs of {topic} were not told: {error.args[0].str()}") from error
+        return found[key].value if key in found else None
 
     def partitions(self, topic: str) -> dict[int, PartitionState]:
         """The topic's partitions; empty while the cluster doesn't know it or doesn't answer in time."""

@@ -25,13 +25,15 @@ _CONTROLLER_EPOCH = "/controller_epoch"
 
 @dataclass(frozen=True, slots=True)
 class PartitionInZooKeeper:
-    """`/brokers/topics/<topic>/partitions/<n>/state`; `leader` is −1 for none, `partition_epoch` the node's version."""
+    """`/brokers/topics/<topic>/partitions/<n>/state`; `leader` is −1 for none, `partition_epoch` the node's version,
+    `written_ms` when the controller wrote it, in milliseconds since the epoch by ZooKeeper's clock."""
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
     partition_epoch: int
+    written_ms: int
 
 
 class ZooKeeper:
@@ -64,13 +66,14 @@ class ZooKeeper:
         found = self._get(f"/brokers/topics/{topic}/partitions/{partition}/state")
         if found is None:
             return None
-        state, version = found
+        state, stat = found
         return PartitionInZooKeeper(
             int(state["leader"]),
             int(state["leader_epoch"]),
             tuple(sorted(state["isr"])),
             int(state["controller_epoch"]),
-            version,
+            int(stat.version),
+            int(stat.mtime),
         )
 
     def controller(self) -> int | None:
@@ -120,11 +123,11 @@ class ZooKeeper:
 
         wait_until(elected, f"broker {broker} to become controller", timeout=timeout, interval=0.05)
 
-    def _get(self, path: str) -> tuple[Any, int] | None:
+    def _get(self, path: str) -> tuple[Any, Any] | None:
         try:
             data, stat = self._client.get(path)
         except NoNodeError:
             return None
         except KazooException as error:
             raise ClusterFailure(f"ZooKeeper did not answer for {path}: {error!r}") from error
-        return json.loads(data), int(stat.version)
+        return json.loads(data), stat

@@ -12,6 +12,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from kafka_chaos.harness.errors import ClusterFailure
 
+NAME = "record"
+"""The header that carries a tombstone's name."""
 _POLL = 0.02
 
 
@@ -54,12 +56,23 @@ class Clients:
             producer.poll(0)
 
     def send(
-        self, record: str, *, producer: str, acks: str, idempotent: bool, key: str | None, configs: Mapping[str, object]
+        self,
+        record: str,
+        *,
+        producer: str = "p",
+        acks: str = "all",
+        idempotent: bool = False,
+        key: str | None = None,
+        tombstone: bool = False,
+        configs: Mapping[str, object] | None = None,
     ) -> None:
-        """Hand a record to a producer, which is made at its first record; answers come to `answers`."""
+        """Hand a record to a producer, which is made at its first record; answers come to `answers`.
+
+        A tombstone has no value to carry the record's name: a header does.
+        """
         client = self._producers.get(producer)
         if client is None:
-            client = self._producers[producer] = self._make(producer, acks, idempotent, configs)
+            client = self._producers[producer] = self._make(producer, acks, idempotent, configs or {})
 
         def answered(error: KafkaError | None, message: Message) -> None:
             offset = message.offset()
@@ -67,7 +80,9 @@ class Clients:
             with self._lock:
                 self._answers.append(Answer(record, producer, known, None if error is None else str(error.name())))
 
-        client.produce(self.topic, value=record.encode(), key=key, partition=0, on_delivery=answered)
+        value = None if tombstone else record.encode()
+        headers = [(NAME, record.encode())] if tombstone else []
+        client.produce(self.topic, value=value, key=key, headers=headers, partition=0, on_delivery=answered)
 
     def answers(self) -> tuple[Answer, ...]:
         """All answers so far, in the order in which they came."""

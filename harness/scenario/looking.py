@@ -23,8 +23,9 @@ from kafka_chaos.harness import broker_client
 from kafka_chaos.harness.broker_client import BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.cluster import Cluster
 from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.scenario.clients import Clients
+from kafka_chaos.harness.scenario.clients import NAME, Clients
 from kafka_chaos.harness.storage.replica import Replica, read_replica
+from kafka_chaos.harness.storage.segments import Record
 from kafka_chaos.harness.zookeeper import ZooKeeper
 from kafka_chaos.reference_model.cluster_observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.cluster_state import FOLLOWER, LEADER, NOBODY, NONE, OFFLINE
@@ -42,6 +43,12 @@ _ROLES = {
 }
 UNREACHABLE = "unreachable"
 """A role no state of the model has: the process runs, yet nobody answers."""
+
+
+def _named(record: Record) -> str:
+    """The name that the scenario gave a record: its value, or a tombstone's header."""
+    name = record.value if record.value is not None else dict(record.headers).get(NAME)
+    return (name or b"").decode(errors="replace")
 
 
 @dataclass
@@ -82,7 +89,7 @@ class Eyes:
         state = self.cluster.brokers[broker].state()
         files = self.files(broker)
         on_disk = ReplicaObservation(
-            log=tuple((r.offset, (r.value or b"").decode(), r.leader_epoch) for r in files.records),
+            log=tuple((r.offset, _named(r), r.leader_epoch) for r in files.records),
             log_end=files.log_end,
             epochs=tuple(files.leader_epochs),
             checkpointed_high_watermark=files.high_watermark or 0,

@@ -149,18 +149,21 @@ class Stage:
         producer: str = "p",
         idempotent: bool = False,
         key: str | None = None,
+        tombstone: bool = False,
         configs: Mapping[str, object] | None = None,
+        then: Sequence[Step] = (),
     ) -> None:
-        """A producer sends a record and goes on trying until it is answered."""
-
-        def send() -> None:
-            self.clients.send(
-                record, producer=producer, acks=acks, idempotent=idempotent, key=key, configs=configs or {}
-            )
-
-        action = step("produce", record=record, acks=acks, producer=producer, idempotent=idempotent, key=key)
+        """A producer sends a record and goes on trying until it is answered; `then`: what follows from that."""
+        chosen: dict[str, Any] = {
+            **{"producer": producer, "acks": acks, "idempotent": idempotent},
+            **{"key": key, "tombstone": tombstone},
+        }
+        how = f"with acks={acks}{' by an idempotent producer' if idempotent else ''}{f', key {key}' if key else ''}"
         self._take(
-            f"{record} is sent with acks={acks}{' by an idempotent producer' if idempotent else ''}.", send, action
+            f"{record} is sent {how}.",
+            lambda: self.clients.send(record, **chosen, configs=configs),
+            step("produce", record=record, **chosen),
+            *then,
         )
 
     def kill(self, *brokers: int) -> None:
