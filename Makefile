@@ -1,7 +1,8 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all bench-verify lint setup clean stop-engine
+.PHONY: demo test test-unit test-all nightly docs bench-verify lint setup clean stop-engine
 
 BIN := .venv/bin
+NIGHTLY_MINUTES ?= 60
 
 demo: setup
 	$(BIN)/kafka-chaos run experiments/demo.yaml
@@ -16,6 +17,14 @@ test-unit: .venv/.installed
 test-all: setup
 	@docker/set-up browser
 	$(BIN)/python -m pytest
+
+# Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
+nightly: setup
+	$(BIN)/kafka-chaos nightly --minutes $(NIGHTLY_MINUTES) $(if $(NIGHTLY_HISTORY),--history $(NIGHTLY_HISTORY))
+
+# The site, in docs/_site; a warning, such as a link to nowhere, fails it.
+docs: .venv/.installed
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_site
 
 # Verification of 10 million records beside DuckDB on the same files; the last line is the ratio as JSON.
 bench-verify: setup
@@ -35,7 +44,7 @@ setup:
 # Leftovers of dead runs, run directories and build output go; the engine and the image stay (see stop-engine).
 clean:
 	[ ! -x $(BIN)/kafka-chaos ] || $(BIN)/kafka-chaos clean || true
-	rm -rf runs dist build .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse
+	rm -rf runs dist build docs/_site docs/reference .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Ends the Docker engine if `make setup` started it.

@@ -7,6 +7,7 @@ environment; the slow one installs everything as pip resolves it.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -15,61 +16,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TESTS = '''
-"""A user's tests of a service that places orders through Kafka."""
-
-import pytest
-from confluent_kafka import Producer
-
+MORE_TESTS = """
 import experiments
 import harness
-from kafka_chaos import kill, lane, load, pause
-
-
-@pytest.mark.kafka_chaos(brokers=3)
-def test_orders_survive_leader_loss(kafka_chaos_cluster, kafka_chaos_run):
-    run = kafka_chaos_run(
-        lanes=[lane("orders", acks="all", min_insync_replicas=2)],
-        faults=[kill("leader(orders)").at(5)],
-        load=load(rate=500, seconds=10),
-    )
-    run.assert_conforms()
-    assert run.count("orders", "lost_write") == 0
-
-
-def place_orders(app):
-    producer = app.producer()
-    number = 0
-    while app.wait(0.01):
-        number += 1
-        producer.produce(app.topic, key=str(number % 7), value=f"order {number}", headers={"trace": "abc"})
-        producer.poll(0)
-    producer.flush(30)
-
-
-def bill_orders(app):
-    consumer = app.consumer({"group.id": "billing"})
-    consumer.subscribe([app.topic])
-    while app.running():
-        message = consumer.poll(0.1)
-        if message is not None and message.error() is None:
-            assert message.value().startswith(b"order ")
-            assert dict(message.headers())["trace"] == b"abc"
-    consumer.close()
-
-
-def test_the_service_loses_only_what_its_settings_permit(kafka_chaos_run):
-    run = kafka_chaos_run(
-        lanes=[lane("orders", acks=1, partitions=2)],
-        faults=[pause("leader(orders)").at(2).lasting(5)],
-        load=load(seconds=10),
-        producer=place_orders,
-        consumer=bill_orders,
-    )
-    run.assert_conforms()
-    orders = run.lane("orders")
-    assert orders.produced > 100
-    assert orders.consumed > 100
+from confluent_kafka import Producer
 
 
 def test_a_record_from_nowhere_is_found(kafka_chaos_run, kafka_chaos_cluster):
@@ -82,14 +32,15 @@ def test_a_record_from_nowhere_is_found(kafka_chaos_run, kafka_chaos_cluster):
     kafka_chaos_run(lanes=["orders"], load=load(seconds=2), producer=smuggle).assert_conforms()
 
 
-def test_topics_are_the_test_s_own(kafka_chaos_topic, kafka_chaos_cluster):
+def test_the_repository_s_own_packages_are_its_own():
     assert harness.OWNER == experiments.OWNER == "the user"
-    topic = kafka_chaos_topic("orders", partitions=2)
-    assert topic.startswith("orders-")
-    producer = Producer({"bootstrap.servers": kafka_chaos_cluster.bootstrap_servers})
-    producer.produce(topic, b"hello")
-    assert producer.flush(30) == 0
-'''
+"""
+
+
+def tests_of_the_guide() -> str:
+    """The guide's Python, as a user would put it into one file."""
+    text = (ROOT / "docs" / "guides" / "application-under-test.md").read_text(encoding="utf-8")
+    return "\n\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)) + MORE_TESTS
 
 
 def run(*command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -118,7 +69,7 @@ def project(tmp_path: Path) -> Path:
         (folder / name / "__init__.py").write_text("OWNER = 'the user'\n")
     (folder / "pyproject.toml").write_text("[tool.pytest.ini_options]\naddopts = '--strict-markers'\n")
     (folder / "conftest.py").touch()
-    (folder / "tests" / "test_orders.py").write_text(TESTS)
+    (folder / "tests" / "test_orders.py").write_text(tests_of_the_guide())
     return folder
 
 
@@ -154,7 +105,7 @@ def check(python: str, project: Path, site: Path) -> None:
     assert Path(where).is_relative_to(site)
     done = run(python, "-m", "pytest", "-p", "no:cacheprovider", "--kafka-chaos-seed=7", cwd=project)
     text = done.stdout
-    assert "1 failed, 3 passed" in text, f"{text}\n{done.stderr}"
+    assert "1 failed, 4 passed" in text, f"{text}\n{done.stderr}"
     assert done.returncode == 1
     reason = "phantom is forbidden and was found: 1"
     for line in (
