@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,26 @@ def phases() -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{path.stem}-{phase.get('phase', number)}", phase
 
 
+def fault_mixes(schedule: Any) -> Iterator[tuple[str, ...]]:
+    """The faults of a written schedule, or every mix that a generated one may come to."""
+    if isinstance(schedule, dict):
+        generate = schedule["generate"]
+        kinds = sorted(kind for kind in generate["faults"] if kind in FAULT_KINDS)
+        yield from combinations_with_replacement(kinds, generate["count"])
+    else:
+        yield tuple(fault["fault"] for fault in schedule if fault["fault"] in FAULT_KINDS)
+
+
 def questions() -> Iterator[Any]:
     for name, phase in phases():
-        faults = [fault["fault"] for fault in phase.get("schedule", ()) if fault["fault"] in FAULT_KINDS]
+        mixes = list(fault_mixes(phase.get("schedule", ())))
         course = parse_course(phase["course"]["steps"]) if "course" in phase else None
         for entry in phase["lanes"]:
             settings = {key: value for key, value in entry.items() if key in KEYS}
             settings["acks"] = str(settings.get("acks", "all"))
-            lane = Lane.from_json({**settings, "faults": [] if course else faults})
-            yield pytest.param(lane, course, id=f"{name}-{lane.lane}")
+            for faults in [()] if course else mixes:
+                lane = Lane.from_json({**settings, "faults": faults})
+                yield pytest.param(lane, course, id=f"{name}-{lane.lane}-{'+'.join(faults)}")
 
 
 def test_there_are_lanes_to_predict() -> None:
