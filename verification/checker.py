@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
@@ -18,6 +17,7 @@ from kafka_chaos.verification.judge import LaneFacts, judge, not_judged
 from kafka_chaos.verification.result import LaneVerdict, Observation, RunVerdict
 from kafka_chaos.verification.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.session import spark_session
+from kafka_chaos.verification.storage import RunPath, run_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,16 +26,18 @@ if TYPE_CHECKING:
 
 
 def verify(
-    run_dir: str | Path, *, spark: SparkSession | None = None, write: bool = True, method: Method | None = None
+    run_dir: str | RunPath, *, spark: SparkSession | None = None, write: bool = True, method: Method | None = None
 ) -> RunVerdict:
     """Judge the run directory `run_dir` and, unless `write` is false, leave findings/ and verdict.json in it.
+
+    `run_dir`: a local path, or one with a scheme that Hadoop knows.
 
     `method`: how the tables are gone through (`scope.Method`); default, by what is there; the result is the same.
     `spark`: a session to use; default, the process's own (`spark_session`). Raises `RunDirectoryError` for
     input outside the contract and `SparkUnavailableError` where no session can be had.
     """
     started = time.perf_counter()
-    run = open_run(run_dir)
+    run = open_run(run_path(run_dir, spark))
     predictions = {lane.lane: _prediction(run, lane) for lane in run.lanes}
     session = spark or spark_session()
     from kafka_chaos.verification import evidence, findings, output

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -17,6 +16,7 @@ from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.verification.contract import RunDirectoryError
 from kafka_chaos.verification.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.session import DEFAULT_MASTER, SparkUnavailableError, spark_session
+from kafka_chaos.verification.storage import is_remote
 
 EXIT_CODES = {Verdict.CONFORMS: 0, Verdict.VIOLATION: 1, Verdict.UNKNOWN: 2}
 EXIT_ENVIRONMENT = 3
@@ -26,12 +26,15 @@ _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNK
 
 
 @click.command("verify")
-@click.argument("run_dirs", metavar="DIR…", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--spark-master", metavar="MASTER", default=DEFAULT_MASTER, show_default=True, help="Any Spark master.")
+@click.argument("run_dirs", metavar="DIR…", nargs=-1, required=True)
+@click.option("--spark-master", metavar="MASTER", show_default=f"{DEFAULT_MASTER}, or spark-submit's",
+              help="Any Spark master.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run, as in verdict.json.")
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code and verdict.json tell.")
-def verify_command(run_dirs: tuple[Path, ...], spark_master: str, as_json: bool, quiet: bool) -> None:
+def verify_command(run_dirs: tuple[str, ...], spark_master: str | None, as_json: bool, quiet: bool) -> None:
     """Verify run directories against what was predicted for them, all in one Spark session.
+
+    A directory may be a local path or any that Hadoop knows (file:, hdfs:, s3a: …).
 
     Writes findings/ and verdict.json into each. Exit code: the worst of 0 conforms, 2 unknown, 1 violation;
     3 if Spark cannot start, 64 for a run directory that breaks the contract (the others are not verified).
@@ -40,6 +43,8 @@ def verify_command(run_dirs: tuple[Path, ...], spark_master: str, as_json: bool,
 
     try:
         for run_dir in run_dirs:
+            if is_remote(run_dir):
+                spark_session(master=spark_master)
             open_run(run_dir)
         session = spark_session(master=spark_master)
         from kafka_chaos.verification.checker import verify

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from kafka_chaos.verification.storage import RunPath, open_binary
 
 
 class RunDirectoryError(ValueError):
@@ -18,7 +19,7 @@ class RunDirectoryError(ValueError):
     Raised before anything is written. `problem` says what was found and what was expected.
     """
 
-    def __init__(self, path: str | Path, problem: str, *, column: str | None = None) -> None:
+    def __init__(self, path: str | RunPath, problem: str, *, column: str | None = None) -> None:
         self.path = str(path)
         self.column = column
         self.problem = problem
@@ -72,7 +73,7 @@ class Footer:
     first_poll_ns: int | None = None
 
 
-def check_parquet(path: Path, table: str) -> Footer:
+def check_parquet(path: RunPath, table: str) -> Footer:
     """Check one Parquet file's footer against the contract of `table`.
 
     Raises `RunDirectoryError` for a truncated file, a missing, misnamed or unknown column, a wrong type and
@@ -82,7 +83,7 @@ def check_parquet(path: Path, table: str) -> Footer:
     from pyarrow import ArrowInvalid
 
     try:
-        with pq.ParquetFile(path) as file:
+        with open_binary(path) as binary, pq.ParquetFile(binary) as file:
             metadata = file.metadata
     except (ArrowInvalid, OSError) as error:
         raise RunDirectoryError(path, f"not a whole Parquet file ({_first_line(error)})") from error
@@ -109,7 +110,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
-def _check_names(path: Path, table: str, found: list[str]) -> None:
+def _check_names(path: RunPath, table: str, found: list[str]) -> None:
     names = [column.name for column in TABLES[table]]
     unknown = [name for name in found if name not in names]
     missing = [column for column in TABLES[table] if column.name not in found]
@@ -128,7 +129,7 @@ def _check_names(path: Path, table: str, found: list[str]) -> None:
         raise RunDirectoryError(path, f"not a column of {table}/ ({known}){hint}", column=unknown[0])
 
 
-def _check_type(path: Path, column: Column, found: Any) -> None:
+def _check_type(path: RunPath, column: Column, found: Any) -> None:
     logical = found.logical_type.type
     fits = found.physical_type == _PHYSICAL[column.type] and found.max_repetition_level == 0
     if column.type == "string":
@@ -143,7 +144,7 @@ def _check_type(path: Path, column: Column, found: Any) -> None:
         raise RunDirectoryError(path, f"has type {shown}, expected {column.type}", column=column.name)
 
 
-def _check_nulls(path: Path, table: str, metadata: Any) -> None:
+def _check_nulls(path: RunPath, table: str, metadata: Any) -> None:
     strict = {column.name for column in TABLES[table] if not column.nullable}
     for group in range(metadata.num_row_groups):
         for index in range(metadata.num_columns):

@@ -15,12 +15,13 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
-from kafka_chaos.verification import schemas, stretches
+from kafka_chaos.verification import schemas
 from kafka_chaos.verification.contract import OUTCOMES, RunDirectoryError
 from kafka_chaos.verification.history import OK, local_frame, outcome_code
 from kafka_chaos.verification.judge import LaneFacts, PartitionFacts
 from kafka_chaos.verification.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
+from kafka_chaos.verification.storage import open_binary
 
 ROWS_PER_SHUFFLE_PARTITION = 5_000_000
 SMALL = 200_000
@@ -243,7 +244,7 @@ def _shown_facts(runs: DataFrame, reads: DataFrame) -> DataFrame:
 
 
 def packed_facts(
-    run: RunDirectory, frames: Frames, sent: DataFrame, read: DataFrame, stored: DataFrame, lanes: DataFrame
+    run: RunDirectory, frames: Frames, sent: DataFrame, read: DataFrame, stored: DataFrame
 ) -> dict[str, LaneFacts]:
     """The same facts from the stretches of the three tables (`stretches.Packing`), in one job.
 
@@ -253,17 +254,16 @@ def packed_facts(
     no_place, none = F.lit(None).cast("int"), F.lit(None).cast("bigint")
     zero = F.lit(0).cast("bigint")
     columns = ("produced", "acknowledged", "bad_outcomes", "first_acknowledged_ns", "consumed", "stored")
-    produced = sent.groupBy("lane_key").agg(
+    produced = sent.groupBy("lane").agg(
         F.sum("n"),
         F.sum(F.when(ok, F.col("n")).otherwise(zero)),
         F.sum(F.when(bad, F.col("n")).otherwise(zero)),
         F.min(F.when(ok, F.col("first_complete_ns"))),
     )
-    named = produced.join(F.broadcast(lanes), "lane_key", "left")
-    rows = named.select("lane", no_place, *produced.columns[1:], zero, zero, none, none)
+    rows = produced.select("lane", no_place, *produced.columns[1:], zero, zero, none, none)
     rows = rows.toDF("lane", "partition", *columns, "read_end", "log_end")
     for table, name in ((read, "consumed"), (stored, "stored")):
-        ends = stretches.spans(table, lanes).groupBy("lane", "partition").agg(F.sum("n"), F.max("last"))
+        ends = table.groupBy("lane", "partition").agg(F.sum("n"), F.max("last"))
         counted, last = (F.col(column) for column in ends.columns[2:])
         found = {"consumed": (counted, zero, last, none), "stored": (zero, counted, none, last)}[name]
         rows = rows.union(ends.select("lane", "partition", zero, zero, zero, none, *found))
@@ -323,7 +323,8 @@ def _refuse_lane(run: RunDirectory, lane: str) -> NoReturn:
 
     for table in ("produced", "consumed", "log"):
         for file in run.files[table]:
-            column = pq.read_table(file, columns=["lane"]).column("lane")
+            with open_binary(file) as binary:
+                column = pq.read_table(binary, columns=["lane"]).column("lane")
             if pc.any(pc.equal(column, lane)).as_py():
                 known = ", ".join(entry.lane for entry in run.lanes)
                 raise RunDirectoryError(file, f"{lane!r} is not in lanes.json ({known})", column="lane")

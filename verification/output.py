@@ -6,11 +6,10 @@ away first and the new one comes last, so that it always belongs to the findings
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import shutil
 import uuid
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,13 +18,14 @@ from pyspark.sql import DataFrame
 from kafka_chaos.verification import contract
 from kafka_chaos.verification.result import RunVerdict
 from kafka_chaos.verification.schemas import FINDINGS
+from kafka_chaos.verification.storage import HadoopPath, RunPath, listed, remove
 
 ROWS_PER_FILE = 200_000
 
 _ARROW = {"string": pa.string(), "int32": pa.int32(), "int64": pa.int64()}
 
 
-def write(run_dir: Path, cases: DataFrame | None, verdict: RunVerdict) -> None:
+def write(run_dir: RunPath, cases: DataFrame | None, verdict: RunVerdict) -> None:
     """Write CASES (None: there are none) to findings/ and the result to verdict.json."""
     final = run_dir / "findings"
     fresh = run_dir / f".findings-{uuid.uuid4().hex}"
@@ -34,12 +34,12 @@ def write(run_dir: Path, cases: DataFrame | None, verdict: RunVerdict) -> None:
             _write_nothing(fresh)
         else:
             _few_files(cases, verdict).select(*FINDINGS.names).write.parquet(str(fresh.absolute()))
-            for leftover in fresh.glob(".*.crc"):
-                leftover.unlink()
-        (run_dir / "verdict.json").unlink(missing_ok=True)
+            for leftover in listed(fresh, ".*.crc"):
+                remove(leftover)
+        remove(run_dir / "verdict.json")
         _replace_folder(fresh, final)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        remove(fresh)
     write_text(run_dir / "verdict.json", json.dumps(verdict.to_json(), indent=2) + "\n")
 
 
@@ -48,25 +48,31 @@ def _few_files(cases: DataFrame, verdict: RunVerdict) -> DataFrame:
     return cases.coalesce(1) if found < ROWS_PER_FILE else cases
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: RunPath, text: str) -> None:
     """Write a small file under a temporary name, then rename it into place."""
     fresh = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
-        fresh.write_text(text, "utf-8")
-        os.replace(fresh, path)
+        fresh.write_bytes(text.encode())
+        if isinstance(fresh, HadoopPath):
+            fresh.replace(path)  # type: ignore[arg-type]
+        else:
+            os.replace(fresh, str(path))
     finally:
-        fresh.unlink(missing_ok=True)
+        remove(fresh)
 
 
-def _write_nothing(folder: Path) -> None:
+def _write_nothing(folder: RunPath) -> None:
     folder.mkdir()
     schema = pa.schema([(column.name, _ARROW[column.type]) for column in contract.FINDINGS])
-    pq.write_table(schema.empty_table(), folder / "part-00000.parquet")
+    content = io.BytesIO()
+    pq.write_table(schema.empty_table(), content)
+    (folder / "part-00000.parquet").write_bytes(content.getvalue())
 
 
-def _replace_folder(fresh: Path, final: Path) -> None:
+def _replace_folder(fresh: RunPath, final: RunPath) -> None:
     old = final.with_name(f".findings-old-{uuid.uuid4().hex}")
+    # Both live on one file system.
     if final.exists():
-        final.rename(old)
-    fresh.rename(final)
-    shutil.rmtree(old, ignore_errors=True)
+        final.rename(old)  # type: ignore[arg-type]
+    fresh.rename(final)  # type: ignore[arg-type]
+    remove(old)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.verification.storage import RunPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class LaneVerdict:
 class RunVerdict:
     """The result of one run directory: the lanes' verdicts merged, violation > unknown > conforms."""
 
-    run_dir: Path
+    run_dir: RunPath
     verdict: Verdict
     lanes: tuple[LaneVerdict, ...]
     seconds: float = field(default=0.0, compare=False)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from kafka_chaos.reference_model.anomalies import Anomaly, Status
 from kafka_chaos.reference_model.lane import Lane, LaneError
 from kafka_chaos.verification.contract import TABLES, RunDirectoryError, check_parquet
+from kafka_chaos.verification.storage import RunPath, listed, run_path
 
 FORMAT_VERSION = 1
 REQUIRED_TABLES = ("produced", "consumed")
@@ -46,9 +46,9 @@ class RunDirectory:
     footers tell: where they tell none, the screen takes times from 0 on.
     """
 
-    path: Path
+    path: RunPath
     lanes: tuple[Lane, ...]
-    files: Mapping[str, tuple[Path, ...]]
+    files: Mapping[str, tuple[RunPath, ...]]
     rows: Mapping[str, int]
     faults: tuple[Fault, ...] | None
     predictions: Mapping[str, Mapping[Anomaly, Status]]
@@ -71,14 +71,14 @@ class RunDirectory:
         return next(lane for lane in self.lanes if lane.lane == name)
 
 
-def open_run(path: str | Path) -> RunDirectory:
-    """Open and check the run directory at `path`; see the module's guarantee."""
-    root = Path(path)
+def open_run(path: str | RunPath) -> RunDirectory:
+    """Open and check the run directory at `path`, local or with a scheme; see the module's guarantee."""
+    root = run_path(path)
     if not root.is_dir():
         raise RunDirectoryError(root, "no such directory, expected a run directory")
     lanes = _read_lanes(root / "lanes.json")
     names = {lane.lane for lane in lanes}
-    files = {table: tuple(sorted((root / table).glob("*.parquet"))) for table in TABLES}
+    files = {table: tuple(listed(root / table, "*.parquet")) for table in TABLES}
     for table in REQUIRED_TABLES:
         if not (root / table).is_dir():
             raise RunDirectoryError(root / table, "missing, expected a folder of Parquet files")
@@ -100,7 +100,7 @@ def open_run(path: str | Path) -> RunDirectory:
     )
 
 
-def _read_json(path: Path) -> Any:
+def _read_json(path: RunPath) -> Any:
     try:
         return json.loads(path.read_text("utf-8"))
     except FileNotFoundError as error:
@@ -109,12 +109,12 @@ def _read_json(path: Path) -> Any:
         raise RunDirectoryError(path, f"not valid JSON ({error})") from error
 
 
-def _expect(holds: bool, path: Path, key: str, problem: str) -> None:
+def _expect(holds: bool, path: RunPath, key: str, problem: str) -> None:
     if not holds:
         raise RunDirectoryError(path, problem, column=key)
 
 
-def _read_versioned(path: Path) -> dict[str, Any]:
+def _read_versioned(path: RunPath) -> dict[str, Any]:
     document = _read_json(path)
     _expect(isinstance(document, dict), path, "(top level)", "expected an object")
     version = document.get("format_version")
@@ -122,7 +122,7 @@ def _read_versioned(path: Path) -> dict[str, Any]:
     return dict(document)
 
 
-def _read_lanes(path: Path) -> tuple[Lane, ...]:
+def _read_lanes(path: RunPath) -> tuple[Lane, ...]:
     entries = _read_versioned(path).get("lanes")
     if not isinstance(entries, list) or not entries:
         raise RunDirectoryError(path, "expected a list of at least one lane", column="lanes")
@@ -140,7 +140,7 @@ def _read_lanes(path: Path) -> tuple[Lane, ...]:
     return tuple(lanes)
 
 
-def _read_predictions(path: Path) -> dict[str, dict[Anomaly, Status]]:
+def _read_predictions(path: RunPath) -> dict[str, dict[Anomaly, Status]]:
     if not path.exists():
         return {}
     lanes = _read_versioned(path).get("lanes")
@@ -161,7 +161,7 @@ def _read_predictions(path: Path) -> dict[str, dict[Anomaly, Status]]:
     return predictions
 
 
-def _read_events(path: Path, lanes: set[str]) -> tuple[tuple[Fault, ...] | None, bool]:
+def _read_events(path: RunPath, lanes: set[str]) -> tuple[tuple[Fault, ...] | None, bool]:
     if not path.exists():
         return None, False
     requested: dict[str, dict[str, Any]] = {}
@@ -201,7 +201,7 @@ def _read_events(path: Path, lanes: set[str]) -> tuple[tuple[Fault, ...] | None,
     return faults, reports
 
 
-def _parse_event(path: Path, number: int, line: str) -> dict[str, Any]:
+def _parse_event(path: RunPath, number: int, line: str) -> dict[str, Any]:
     place = f"line {number}"
     try:
         event = json.loads(line)
@@ -214,7 +214,7 @@ def _parse_event(path: Path, number: int, line: str) -> dict[str, Any]:
     return dict(event)
 
 
-def _check_requested(path: Path, number: int, event: Mapping[str, Any], lanes: set[str]) -> None:
+def _check_requested(path: RunPath, number: int, event: Mapping[str, Any], lanes: set[str]) -> None:
     concerned = event.get("lanes")
     if concerned is None:
         return
@@ -224,7 +224,7 @@ def _check_requested(path: Path, number: int, event: Mapping[str, Any], lanes: s
 
 
 def _read_checkpoints(
-    path: Path,
+    path: RunPath,
 ) -> tuple[dict[tuple[str, int], tuple[tuple[int, int], ...]], dict[tuple[str, int], int]]:
     """Per partition: the epoch chain of the replica that has seen the newest epoch; the lowest high watermark."""
     if not path.exists():

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "local[2]"
 DEFAULT_DRIVER_MEMORY = "2g"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""What spark-submit sets for the application that it starts: master and memory are its business then."""
 
 _SETTINGS = {
     "spark.app.name": "kafka-chaos verify",
@@ -55,7 +57,8 @@ def spark_session(
 ) -> SparkSession:
     """The process's Spark session, started on first use.
 
-    `master`: any Spark master; default `local[2]`. `settings` are Spark's own keys and win over the defaults.
+    `master`: any Spark master; default, that of spark-submit if it started the process, else `local[2]`.
+    `settings` are Spark's own keys and win over the defaults.
     `with_kafka_source`: put the Kafka source's jars on the class path, fetching them if need be. A running session
     takes no further jars, so a local session has them from the start wherever they are at hand. Raises
     `SparkUnavailableError`.
@@ -66,11 +69,13 @@ def spark_session(
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    builder = SparkSession.builder.master(master or DEFAULT_MASTER)
-    chosen = {**_SETTINGS, **_local_settings(master or DEFAULT_MASTER)}
+    if master is None and SUBMITTED not in os.environ:
+        master = DEFAULT_MASTER
+    builder = SparkSession.builder if master is None else SparkSession.builder.master(master)
+    chosen = {**_SETTINGS, **_local_settings(master or "")}
     from kafka_chaos.verification.jars import cache_dir, ensure_jars
 
-    is_local = (master or DEFAULT_MASTER).startswith("local")
+    is_local = (master or "").startswith("local")
     if with_kafka_source or (is_local and cache_dir().is_dir()):
         chosen["spark.jars"] = ",".join(str(jar) for jar in ensure_jars())
     for key, value in {**chosen, **(settings or {})}.items():

@@ -25,12 +25,11 @@ PLACE = ("lane_key", "partition")
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """The three tables as stretches, and the lanes with their paces."""
+    """The three tables as stretches."""
 
     sent: DataFrame
     read: DataFrame
     stored: DataFrame
-    lanes: DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +61,22 @@ def by_stretches(
     spark: SparkSession, run: RunDirectory, frames: Frames, log: DataFrame, known: Mapping[str, Pace]
 ) -> Survey:
     """The survey of a run with a final log. `known`: the lanes' paces, as far as they are known."""
-    packing = Packing(known)
+    usual = known.get("", Pace())
+    paces = {lane.lane: known.get(lane.lane, usual) for lane in run.lanes}
+    packing = Packing(paces, stretches.lanes_frame(spark, paces))
     packed = _Packed(
         sent=keep(packing.sent(frames.produced)),
         read=keep(packing.read(frames.consumed)),
         stored=keep(packing.stored(log)),
-        lanes=stretches.lanes_frame(spark, [lane.lane for lane in run.lanes], known),
     )
-    facts = evidence.packed_facts(run, frames, packed.sent, packed.read, packed.stored, packed.lanes)
+    facts = evidence.packed_facts(run, frames, packed.sent, packed.read, packed.stored)
     doubts = _doubts(run, frames, packed)
     runs = doubts.log if doubts.holes else None
     if doubts.none:
         return Survey(frames, facts, Scope(runs=runs))
     wide = doubts.tangled is not None or doubts.unruly is not None
-    evidence.tune(spark, sum(run.rows.values()) if wide else 3 * 64 * doubts.n_suspects)
+    rows = sum(run.rows.values())
+    evidence.tune(spark, rows if wide else min(rows, max(evidence.SMALL, 3 * 64 * doubts.n_suspects)))
     drill = _Drill(packed, doubts.suspects, doubts.n_suspects <= MOST_BROADCAST)
     ends = evidence.ends(spark, facts, final_log=True)
     return Survey(frames, facts, _scope(drill, frames, doubts, ends, runs))
@@ -86,7 +87,7 @@ def _doubts(run: RunDirectory, frames: Frames, packed: _Packed) -> _Doubts:
     count, repeated = suspects.agg(F.count(F.lit(1)), F.max("repeated")).collect()[0]
     if repeated:
         evidence.require_unique_identities(run, frames)
-    log = keep(stretches.pieces(packed.stored, packed.lanes))
+    log = keep(stretches.pieces(packed.stored))
     links = keep(stretches.log_links(log))
     holes, tangled, descents = links.agg(F.max("hole"), F.max("overlap"), F.max("descent")).collect()[0]
     unruly = _unruly_reads(packed, log)
@@ -103,8 +104,8 @@ def _doubts(run: RunDirectory, frames: Frames, packed: _Packed) -> _Doubts:
 
 def _unruly_reads(packed: _Packed, log: DataFrame) -> DataFrame:
     """lane and partition of reads that are out of line, or that leave out an offset which the log holds."""
-    links = keep(stretches.read_links(stretches.pieces(packed.read, packed.lanes)))
-    twice = packed.read.where(F.col("n") != F.bit_count("bits")).join(F.broadcast(packed.lanes), "lane_key")
+    links = keep(stretches.read_links(stretches.pieces(packed.read)))
+    twice = packed.read.where(F.col("n") != F.bit_count("bits"))
     unruly = links.where("back").select("lane", "partition").union(twice.select("lane", "partition"))
     holes = links.where(~F.col("back"))
     if not holes.isEmpty():
@@ -138,7 +139,7 @@ def _scope(drill: _Drill, frames: Frames, doubts: _Doubts, ends: DataFrame, runs
         records=keep(history.records(seen)),
         shown=shown,
         stored=None if in_order else stored,
-        ascending=None if in_order else stretches.pieces(ascending, drill.packed.lanes),
+        ascending=None if in_order else stretches.pieces(ascending),
         held=held,
         polls=polls,
         consumed=consumed,
@@ -156,8 +157,8 @@ class _Drill:
 
     def seen(self, ends: DataFrame) -> DataFrame:
         """SIGHTINGS of the suspect identities."""
-        sent = self._rows(self._suspect(self.packed.sent)).withColumn("outcome", _outcome_name())
-        read, stored = (self._rows(self._suspect(table)) for table in (self.packed.read, self.packed.stored))
+        sent = stretches.members(self._suspect(self.packed.sent)).withColumn("outcome", _outcome_name())
+        read, stored = (stretches.members(self._suspect(table)) for table in (self.packed.read, self.packed.stored))
         return history.sightings(sent, read, stored, ends)
 
     def clean_log(self) -> DataFrame:
@@ -174,8 +175,8 @@ class _Drill:
         if loose.isEmpty():
             return shown
         buckets = F.explode(F.sequence(_bucket("first"), _bucket("last"))).alias("bucket")
-        ends = stretches.spans(clean_log, self.packed.lanes).select(*clean_log.columns, buckets)
-        near = ends.join(self._hint(loose), [*PLACE, "bucket"], "left_semi")
+        near = clean_log.select("*", buckets)
+        near = near.join(self._hint(loose), [*PLACE, "bucket"], "left_semi")
         return shown.union(self.places(near.drop("bucket")))
 
     def within(self, table: DataFrame, partitions: DataFrame) -> DataFrame:
@@ -190,10 +191,7 @@ class _Drill:
 
     def places(self, table: DataFrame) -> DataFrame:
         """The records of stretches as places: POSITION, producer_id, seq."""
-        return self._rows(table).select(*POSITION, "producer_id", "seq")
-
-    def _rows(self, table: DataFrame) -> DataFrame:
-        return stretches.members(table, self.packed.lanes)
+        return stretches.members(table).select(*POSITION, "producer_id", "seq")
 
     def _suspect(self, table: DataFrame) -> DataFrame:
         return table.join(self._hint(self.suspects), list(WORD), "left_semi")

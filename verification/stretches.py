@@ -30,7 +30,7 @@ CHAIN = ("lane_key", "reader", "partition")
 STEP_BITS = 6
 WORTH_IT = 0.75
 """Share of neighbouring records that must advance at their lane's pace."""
-SAMPLED_FILES, SAMPLED_ROWS = 16, 4096
+SAMPLED_FILES, SAMPLED_ROWS = 8, 2048
 
 _LANES = StructType(
     [StructField("lane", StringType()), StructField("stride", LongType()), StructField("tick", LongType())]
@@ -56,7 +56,7 @@ def lane_key() -> Column:
 def paces(spark: SparkSession, log_files: list[str], read_files: list[str]) -> dict[str, Pace] | None:
     """Each lane's pace, from the first rows of a few files; None where the history does not come in stretches.
 
-    Lanes that the sample does not show are absent.
+    Under the empty name stands the usual pace, for lanes that the sample does not show.
     """
     stored = _sample(spark, log_files, "seq", "producer_id")
     read = _sample(spark, read_files, "poll_ns", "consumer")
@@ -87,10 +87,11 @@ def paces(spark: SparkSession, log_files: list[str], read_files: list[str]) -> d
 def _sample(spark: SparkSession, files: list[str], value: str, chain: str) -> DataFrame | None:
     if not files:
         return None
-    every = max(1, len(files) // SAMPLED_FILES)
+    few = min(len(files), SAMPLED_FILES)
+    chosen = [files[index * len(files) // few] for index in range(few)]
     columns = f"lane string, partition int, offset bigint, {value} bigint, "
     schema = columns + ("consumer string" if chain == "consumer" else f"{chain} int")
-    parts = [spark.read.schema(schema).parquet(file).limit(SAMPLED_ROWS) for file in files[::every][:SAMPLED_FILES]]
+    parts = [spark.read.schema(schema).parquet(file).limit(SAMPLED_ROWS) for file in chosen]
     return reduce(DataFrame.union, parts).select(
         F.lit(value).alias("what"),
         "lane",
@@ -101,37 +102,45 @@ def _sample(spark: SparkSession, files: list[str], value: str, chain: str) -> Da
     )
 
 
-def lanes_frame(spark: SparkSession, names: list[str], known: Mapping[str, Pace]) -> DataFrame:
+def lanes_frame(spark: SparkSession, known: Mapping[str, Pace]) -> DataFrame:
     """lane, stride, tick and lane_key of every lane, small enough to be joined by broadcast."""
-    rows = [(name, known.get(name, Pace()).stride, known.get(name, Pace()).tick) for name in names]
+    rows = [(name, pace.stride, pace.tick) for name, pace in known.items()]
     return local_frame(spark, _LANES, rows).withColumn("lane_key", lane_key())
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Turns rows into stretches, at each lane's pace; a lane without one is taken to advance by 1."""
+    """Turns rows into stretches, at each lane's pace.
+
+    Every table of stretches has beside its own columns those of `lanes` (`lanes_frame`); where lanes.json does not name
+    the lane, they are null.
+    """
 
     known: Mapping[str, Pace]
+    lanes: DataFrame
 
     def _of_lane(self, name: str) -> Column | int:
         """A pace by the row's lane, or one number if all lanes have it in common."""
-        values = {lane: int(getattr(pace, name)) for lane, pace in self.known.items()}
         groups: dict[int, list[str]] = {}
-        for lane, value in values.items():
-            groups.setdefault(value, []).append(lane)
-        groups.pop(1, None)
-        if not groups:
-            return 1
-        chosen = F.lit(1).cast("bigint")
+        for lane, pace in self.known.items():
+            groups.setdefault(int(getattr(pace, name)), []).append(lane)
+        # What most lanes have needs no comparison.
+        usual = max(groups, key=lambda value: len(groups[value]))
+        if len(groups) == 1:
+            return usual
+        chosen = F.lit(usual).cast("bigint")
         for value, lanes in groups.items():
-            chosen = F.when(F.col("lane").isin(lanes), F.lit(value).cast("bigint")).otherwise(chosen)
+            if value != usual:
+                chosen = F.when(F.col("lane").isin(lanes), F.lit(value).cast("bigint")).otherwise(chosen)
         return chosen
 
     def _step(self) -> tuple[Column, Column]:
         """A row's step, and the word that it is in."""
         stride = self._of_lane("stride")
-        if isinstance(stride, int):
+        if stride == 1:
             return F.col("seq"), F.shiftright("seq", STEP_BITS)
+        if isinstance(stride, int):
+            stride = F.lit(stride).cast("bigint")
         turn = F.pmod(F.col("seq"), stride)
         step = _divided(F.col("seq") - turn, stride)
         return step, F.shiftright(step, STEP_BITS) * stride + turn
@@ -149,25 +158,29 @@ class Packing:
             F.call_function("shiftleft", F.lit(1).cast("bigint"), last_bits).alias("bit"),
             *stamps,
         )
-        return rows.groupBy(*STRETCH, *further).agg(
+        packed = rows.groupBy(*STRETCH, *further).agg(
             F.bit_or("bit").alias("bits"),
             F.count(F.lit(1)).alias("n"),
             *(F.min(stamp).alias(f"first_{stamp}") for stamp in stamps),
         )
+        return packed.join(F.broadcast(self.lanes), "lane_key", "left")
 
     def sent(self, produced: DataFrame) -> DataFrame:
         """PRODUCED to STRETCH, outcome (a code; null for none of them), bits, n, first_complete_ns."""
         return self._stretches(produced, {"outcome": outcome_code()}, ("complete_ns",))
 
     def stored(self, log: DataFrame) -> DataFrame:
-        """LOG to STRETCH, bits, n."""
-        return self._stretches(log, {})
+        """LOG to STRETCH, bits, n and the stretch's ends (`_with_ends`)."""
+        return _with_ends(self._stretches(log, {}))
 
     def read(self, consumed: DataFrame) -> DataFrame:
-        """CONSUMED to STRETCH, reader, start, bits, n: a read at `offset` was polled at `start + tick · offset`."""
+        """CONSUMED to STRETCH, reader, start, bits, n and the stretch's ends (`_with_ends`).
+
+        A read at `offset` was polled at `start + tick · offset`.
+        """
         tick = self._of_lane("tick")
         start = F.col("poll_ns") - F.lit(tick) * F.col("offset")
-        return self._stretches(consumed, {"reader": F.xxhash64("consumer"), "start": start})
+        return _with_ends(self._stretches(consumed, {"reader": F.xxhash64("consumer"), "start": start}))
 
 
 def _divided(value: Column, by: Column) -> Column:
@@ -188,29 +201,29 @@ def _first_step() -> Column:
     return F.shiftleft(_divided(F.col("word") - turn, F.col("stride")), STEP_BITS)
 
 
-def members(stretches: DataFrame, lanes: DataFrame) -> DataFrame:
+def members(stretches: DataFrame) -> DataFrame:
     """Every record of the stretches as a row: lane, producer_id, seq, partition, offset and the other columns.
 
     A record that a table holds several times in one stretch is one row.
     """
     bits = F.explode(F.array(*(F.lit(bit).cast("bigint") for bit in range(1 << STEP_BITS)))).alias("bit")
-    wide = stretches.join(F.broadcast(lanes), "lane_key").select("*", bits)
+    wide = stretches.select("*", bits)
     held = F.call_function("shiftright", F.col("bits"), F.col("bit").cast("int")).bitwiseAND(1) == 1
     step = _first_step() + F.col("bit")
     named = wide.where(held).withColumn("seq", _number(step)).withColumn("offset", step + F.col("shift"))
-    return named.drop("bit", "bits", "word", "shift", "n", "stride", "tick", "lane_key")
+    return named.drop("bit", "bits", "word", "shift", "n", "stride", *_ENDS)
 
 
-def spans(stretches: DataFrame, lanes: DataFrame) -> DataFrame:
-    """The stretches with their ends: first, last (offsets), first_seq, last_seq, and whether all between is `whole`.
+_ENDS = ("first", "last", "first_seq", "last_seq", "whole")
 
-    Of a lane that is not in `lanes`, the lane and all ends are null.
-    """
-    wide = stretches.join(F.broadcast(lanes), "lane_key", "left")
+
+def _with_ends(stretches: DataFrame) -> DataFrame:
+    """Adds first, last (offsets), first_seq, last_seq, and whether all between is there: `whole`."""
     low = F.col("bits").bitwiseAND(-F.col("bits"))
     first_bit = F.bit_count(low - F.lit(1).cast("bigint")).cast("bigint")
     last_bit = (F.length(F.bin("bits")) - 1).cast("bigint")
-    wide = wide.withColumn("first_step", _first_step() + first_bit).withColumn("last_step", _first_step() + last_bit)
+    wide = stretches.withColumn("first_step", _first_step() + first_bit)
+    wide = wide.withColumn("last_step", _first_step() + last_bit)
     return (
         wide.withColumn("first", F.col("first_step") + F.col("shift"))
         .withColumn("last", F.col("last_step") + F.col("shift"))
@@ -273,24 +286,18 @@ def suspect_words(sent: DataFrame, read: DataFrame, stored: DataFrame) -> DataFr
 # ------------------------------------------------------------------ order
 
 
-def pieces(stretches: DataFrame, lanes: DataFrame) -> DataFrame:
-    """`spans` in which every row is whole: a stretch with holes is given as its single records."""
-    ends = spans(stretches, lanes)
-    whole = ends.where("whole")
-    further = [name for name in ("reader", "start", "tick") if name in stretches.columns or name == "tick"]
-    columns = ["lane", "lane_key", "producer_id", "partition", "first", "last", "first_seq", "last_seq", *further]
-    broken = ends.where(~F.col("whole")).select(*stretches.columns)
-    single = members(broken.withColumn("of_lane", F.col("lane_key")), lanes).join(
-        F.broadcast(lanes.select("lane", "tick")), "lane"
+def pieces(stretches: DataFrame) -> DataFrame:
+    """Stretches of the log or of reads as pieces without holes: lane, lane_key, partition, producer_id and their ends.
+
+    A stretch with holes is given as its single records. Reads have reader, start and tick besides.
+    """
+    further = [name for name in ("reader", "start", "tick") if name in stretches.columns]
+    columns = ["lane", "lane_key", "partition", "producer_id", *_ENDS[:4], *further]
+    offset, seq = F.col("offset"), F.col("seq")
+    single = members(stretches.where(~F.col("whole"))).withColumns(
+        {"first": offset, "last": offset, "first_seq": seq, "last_seq": seq}
     )
-    single = (
-        single.withColumnRenamed("of_lane", "lane_key")
-        .withColumn("first", F.col("offset"))
-        .withColumn("last", F.col("offset"))
-        .withColumn("first_seq", F.col("seq"))
-        .withColumn("last_seq", F.col("seq"))
-    )
-    return whole.select(*columns).union(single.select(*columns))
+    return stretches.where("whole").select(*columns).union(single.select(*columns))
 
 
 def log_links(pieces_of_log: DataFrame) -> DataFrame:

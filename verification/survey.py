@@ -25,11 +25,22 @@ def survey_of(spark: SparkSession, run: RunDirectory, frames: Frames, *, method:
         return by_rows(spark, run, frames)
     if method == Method.BLOCKS:
         return by_blocks(spark, run, frames, frames.log)
-    # How a small history packs makes no difference.
-    known = {} if evidence.is_small(run) else stretches.paces(spark, run.file_names("log"), run.file_names("consumed"))
+    known = _paces(spark, run)
     if known is None and method is None:
         return by_blocks(spark, run, frames, frames.log)
     return by_stretches(spark, run, frames, frames.log, known or {})
+
+
+def _paces(spark: SparkSession, run: RunDirectory) -> dict[str, stretches.Pace] | None:
+    """The lanes' paces; how a small history packs makes no difference."""
+    if evidence.is_small(run):
+        return {}
+    rows = sum(run.rows.values())
+    evidence.tune(spark, 0)
+    try:
+        return stretches.paces(spark, run.file_names("log"), run.file_names("consumed"))
+    finally:
+        evidence.tune(spark, rows)
 
 
 def by_rows(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:

@@ -1,0 +1,279 @@
+"""Histories of other tools become run directories: every row as the tool told it, and bad lines refused by number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Consumer, TopicPartition
+
+from kafka_chaos.harness.cluster import Cluster
+from kafka_chaos.harness.server_properties import REPLICATION_PORT
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.verification import verify
+from kafka_chaos.verification.importers.cli import import_command
+from kafka_chaos.verification.run_directory import open_run
+
+
+def lines(path: Path, *events: dict[str, Any] | str) -> Path:
+    path.write_text("".join((event if isinstance(event, str) else json.dumps(event)) + "\n" for event in events))
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(import_command, [str(argument) for argument in arguments])
+
+
+def rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
+    return [row for file in sorted((run_dir / table).glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+
+
+def sent(value: str, offset: int, *, partition: int = 0) -> dict[str, Any]:
+    place = {"topic": "t", "partition": partition, "offset": offset}
+    return {"timestamp": 1000 + offset, "name": "producer_send_success", "key": None, "value": value, **place}
+
+
+def failed(value: str, exception: str) -> dict[str, Any]:
+    event = {"timestamp": 2000, "name": "producer_send_error", "key": None, "value": value, "topic": "t"}
+    return {**event, "exception": f"class org.apache.kafka.common.errors.{exception}", "message": "m"}
+
+
+def given(value: str, offset: int) -> dict[str, Any]:
+    event = {"timestamp": 3000, "name": "record_data", "key": None, "value": value}
+    return {**event, "topic": "t", "partition": 0, "offset": offset}
+
+
+START = {"timestamp": 900, "name": "startup_complete"}
+END = {"timestamp": 9000, "name": "shutdown_complete"}
+
+
+def test_what_the_verifiable_tools_tell(tmp_path: Path) -> None:
+    data = {"timestamp": 9001, "name": "tool_data", "sent": 6, "acked": 2, "target_throughput": -1, "avg_throughput": 1}
+    refused = failed("2", "RecordTooLargeException"), failed("3", "TimeoutException")
+    producer = lines(tmp_path / "p", START, sent("0", 0), sent("1", 1, partition=2), *refused, END, data)
+    assigned = {"timestamp": 1, "name": "partitions_assigned", "partitions": []}
+    count = {"timestamp": 3000, "name": "records_consumed", "count": 2, "partitions": []}
+    consumer = lines(tmp_path / "c", START, assigned, given("0", 0), given("0", 1), count, assigned, given("?", 2))
+    out = tmp_path / "run"
+    result = run("verifiable", producer, "--consumer", consumer, "--out", out, "--acks", "1", "--fault", "kill")
+    assert (result.exit_code, result.output) == (0, f"{out}: lane t, 3 partitions\n")
+    lane = open_run(out).lane("t")
+    assert (lane.acks, lane.faults, lane.partitions) == ("1", ("kill",), 3)
+    produced = rows(out, "produced")
+    assert [(row["seq"], row["outcome"], row["partition"], row["offset"]) for row in produced] == [
+        (0, "ok", 0, 0),
+        (1, "ok", 2, 1),
+        (2, "fail", None, None),
+        (3, "info", None, None),
+        (4, "info", None, None),
+        (5, "info", None, None),
+    ]
+    assert produced[0]["complete_ns"] == 1_000_000_000
+    consumed = rows(out, "consumed")
+    assert [(row["consumer"], row["offset"], row["producer_id"], row["seq"]) for row in consumed] == [
+        ("consumer-0/1", 0, 0, 0),
+        ("consumer-0/1", 1, 0, 0),
+        ("consumer-0/2", 2, -1, -1),
+    ]
+    polls = [row["poll_ns"] for row in consumed]
+    assert polls == sorted(set(polls))
+
+
+def test_a_producer_that_was_killed_may_have_sent_what_was_read(tmp_path: Path) -> None:
+    producer = lines(tmp_path / "p", START, sent("7.0", 0), sent("7.2", 1))
+    consumer = lines(tmp_path / "c", START, *(given(f"7.{seq}", seq) for seq in range(5)))
+    assert run("verifiable", producer, "--consumer", consumer, "--out", tmp_path / "run").exit_code == 0
+    produced = rows(tmp_path / "run", "produced")
+    assert sorted((row["producer_id"], row["seq"], row["outcome"]) for row in produced) == [
+        (7, 0, "ok"),
+        (7, 1, "info"),
+        (7, 2, "ok"),
+        (7, 3, "info"),
+        (7, 4, "info"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("events", "line", "message"),
+    [
+        ((START, "nonsense"), 2, "not valid JSON"),
+        ((START, sent("0", 0), '{"timestamp": 1, "na'), 3, "not valid JSON"),
+        (({"timestamp": 1},), 1, "expected an object with a name"),
+        ((START, {**sent("0", 0), "offset": "0"}), 2, "offset is '0', expected a whole number"),
+        ((START, sent("zero", 0)), 2, "expected N or P.N"),
+        ((START, sent("0", 0), sent("0", 1)), 3, "is there twice"),
+        (({"timestamp": 1, "name": "records_consumed", "count": 1},), 1, "no event of VerifiableProducer"),
+    ],
+)
+def test_a_bad_line_is_named_and_nothing_is_left(tmp_path: Path, events: Any, line: int, message: str) -> None:
+    producer, consumer = lines(tmp_path / "p", *events), lines(tmp_path / "c", START)
+    result = run("verifiable", producer, "--consumer", consumer, "--out", tmp_path / "run")
+    assert result.exit_code == 64
+    assert f"{producer}, line {line}: " in result.output
+    assert message in result.output
+    assert {path.name for path in tmp_path.iterdir()} == {"p", "c"}
+
+
+def test_a_consumer_that_does_not_tell_records_and_a_directory_that_is_there(tmp_path: Path) -> None:
+    producer = lines(tmp_path / "p", START, sent("0", 0))
+    quiet = lines(tmp_path / "c", START, {"timestamp": 1, "name": "records_consumed", "count": 1, "partitions": []})
+    result = run("verifiable", producer, "--consumer", quiet, "--out", tmp_path / "run")
+    assert (result.exit_code, "--verbose" in result.output) == (64, True)
+    result = run("verifiable", producer, "--consumer", quiet, "--out", tmp_path)
+    assert (result.exit_code, "is there already" in result.output) == (64, True)
+
+
+OPERATIONS = [
+    {"type": "invoke", "process": 0, "f": "send", "value": [["send", 1, 10], ["send", 0, 20]], "time": 1},
+    {"type": "invoke", "process": 1, "f": "subscribe", "value": [0, 1], "time": 2},
+    {"type": "ok", "process": 1, "f": "subscribe", "value": [0, 1], "time": 3},
+    {"type": "ok", "process": 0, "f": "send", "value": [["send", 1, [0, 10]], ["send", 0, [None, 20]]], "time": 4},
+    {"type": "info", "process": "nemesis", "f": "kill", "value": None, "time": 5},
+    {"type": "invoke", "process": 1, "f": "txn", "value": [["poll"], ["send", 1, 11]], "time": 6},
+    {
+        "type": "info",
+        "process": 1,
+        "f": "txn",
+        "value": [["poll", {1: [[0, 10], [1, 99]], 0: [[0, 20]]}], ["send", 1, 11]],
+        "time": 7,
+    },
+    {"type": "invoke", "process": 2, "f": "send", "value": [["send", 1, 12]], "time": 8},
+    {"type": "fail", "process": 2, "f": "send", "value": [["send", 1, 12]], "time": 9, "error": ["aborted"]},
+    {"type": "invoke", "process": 3, "f": "send", "value": [["send", 1, 13]], "time": 10},
+]
+
+
+def edn(value: Any) -> str:
+    if isinstance(value, dict):
+        pairs = (f"{':' + key if isinstance(key, str) else key} {edn(inner)}" for key, inner in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list):
+        return "[" + " ".join(map(edn, value)) + "]"
+    return "nil" if value is None else f":{value}" if isinstance(value, str) else str(value)
+
+
+@pytest.mark.parametrize("form", ["edn", "edn-records", "edn-list", "json", "jsonl"])
+def test_an_operation_log(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"history.{form.split('-')[0]}"
+    if form == "json":
+        path.write_text(json.dumps(OPERATIONS))
+    elif form == "jsonl":
+        lines(path, *OPERATIONS)
+    elif form == "edn-list":
+        path.write_text("[" + "\n".join(map(edn, OPERATIONS)) + "]")
+    else:
+        tag = "#jepsen.history.Op" if form == "edn-records" else ""
+        lines(path, *(tag + edn(operation) for operation in OPERATIONS))
+    result = run("jepsen", path, "--out", tmp_path / "run", "--lane", "j")
+    assert (result.exit_code, result.output) == (0, f"{tmp_path / 'run'}: lane j, 2 partitions\n")
+    produced = rows(tmp_path / "run", "produced")
+    assert sorted((r["producer_id"], r["seq"], r["partition"], r["offset"], r["outcome"]) for r in produced[:1]) == [
+        (0, 0, 1, 0, "ok")
+    ]
+    assert {(r["producer_id"], r["seq"]): (r["partition"], r["offset"], r["outcome"]) for r in produced} == {
+        (0, 0): (1, 0, "ok"),
+        (0, 1): (0, None, "ok"),
+        (1, 0): (1, None, "info"),
+        (2, 0): (1, None, "fail"),
+        (3, 0): (1, None, "info"),
+    }
+    consumed = rows(tmp_path / "run", "consumed")
+    assert [(r["consumer"], r["partition"], r["offset"], r["producer_id"], r["seq"]) for r in consumed] == [
+        ("process-1/1", 1, 0, 0, 0),
+        ("process-1/1", 1, 1, -1, -1),
+        ("process-1/1", 0, 0, 0, 1),
+    ]
+    assert open_run(tmp_path / "run").rows["produced"] == 5
+
+
+@pytest.mark.parametrize(
+    ("form", "operation", "message"),
+    [
+        ("edn", "{:type :ok", "can't be read as an operation"),
+        ("edn", "{:type :ok} {:type :ok}", "holds 2 values"),
+        ("jsonl", '{"type": "ok"', "can't be read as an operation"),
+        ("jsonl", '{"type": "done"}', "type is 'done'"),
+        ("jsonl", "3", "expected an operation"),
+        ("jsonl", '{"type": "invoke", "process": 9, "f": "send", "value": []}', "time is None"),
+        ("jsonl", '{"type": "ok", "process": 9, "f": "send", "value": [], "time": 1}', "never invoked"),
+        ("jsonl", '{"type": "invoke", "process": 9, "f": "send", "value": [["push", 1]], "time": 1}', "neither"),
+        (
+            "jsonl",
+            '{"type": "invoke", "process": 9, "f": "send", "value": [["send", 1, 10]], "time": 1}',
+            "second time",
+        ),
+    ],
+)
+def test_a_bad_operation_is_named_and_nothing_is_left(tmp_path: Path, form: str, operation: str, message: str) -> None:
+    good = [edn(entry) if form == "edn" else json.dumps(entry) for entry in OPERATIONS]
+    path = lines(tmp_path / f"history.{form}", *good, operation)
+    result = run("jepsen", path, "--out", tmp_path / "run")
+    assert result.exit_code == 64
+    assert f"{path}, line {len(good) + 1}: " in result.output
+    assert message in result.output
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.spark
+def test_an_imported_log_is_verified(tmp_path: Path, spark: Any) -> None:
+    path = lines(tmp_path / "history.edn", *map(edn, OPERATIONS))
+    assert run("jepsen", path, "--out", tmp_path / "run").exit_code == 0
+    lane = verify(tmp_path / "run", spark=spark).lane("jepsen")
+    assert {anomaly.value: seen.count for anomaly, seen in lane.observed.items()} == {"phantom": 1}
+    assert lane.verdict.value == "violation"
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+def test_real_output_of_the_verifiable_tools(
+    tmp_path: Path, spark: Any, cluster: Cluster, make_topic: Callable[..., str]
+) -> None:
+    """Two producers, one of them killed in the middle, and a consumer, all inside a broker's container."""
+    topic = make_topic(min_insync_replicas=2)
+    broker = cluster.brokers[1]
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "watermarks", "log_level": 0})
+
+    def stored() -> int:
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)
+        return int(high - low)
+
+    def tool(name: str, *arguments: str) -> str:
+        java = f"exec java -Xmx128m -XX:TieredStopAtLevel=1 -cp '/opt/kafka/jars/*' org.apache.kafka.tools.{name}"
+        server = f"--bootstrap-server broker-1:{REPLICATION_PORT} --topic {topic}"
+        return f"{java} {server} {' '.join(arguments)} 2>/dev/null"
+
+    whole = broker.must_execute("sh", "-c", tool("VerifiableProducer", "--max-messages 500", "--value-prefix 1"))
+    endless = tool("VerifiableProducer", "--throughput 200", "--value-prefix 2")
+    pid = broker.must_execute("sh", "-c", f"({endless}) > /tmp/endless.out & echo $!").strip()
+    wait_until(lambda: stored() >= 700, timeout=60, message="the second producer's records to arrive")
+    broker.must_execute("kill", "-9", pid)
+    cut_off = broker.must_execute("cat", "/tmp/endless.out")
+    limit = f"--max-messages {stored()} --verbose --group-id verifiable --reset-policy earliest"
+    reads = broker.must_execute("sh", "-c", tool("VerifiableConsumer", limit))
+    consumer.close()
+
+    files = [tmp_path / name for name in ("whole.jsonl", "cut-off.jsonl", "reads.jsonl")]
+    for file, text in zip(files, (whole, cut_off, reads), strict=True):
+        file.write_text(text)
+    out = tmp_path / "run"
+    settings = "--min-insync-replicas", 2, "--out", out
+    result = run("verifiable", files[0], files[1], "--consumer", files[2], *settings)
+    assert result.exit_code == 0, result.output
+    verdict = verify(out, spark=spark).lane(topic)
+    assert (verdict.verdict.value, dict(verdict.observed)) == ("conforms", {}), verdict.reasons
+    assert verdict.consumed >= 700
+    assert verdict.acknowledged >= whole.count("producer_send_success")
+
+    one_less = [line for line in reads.splitlines() if '"value":"1.123"' not in line]
+    files[2].write_text("\n".join(one_less))
+    assert run("verifiable", *files[:2], "--consumer", files[2], *settings[:-1], tmp_path / "lossy").exit_code == 0
+    lossy = verify(tmp_path / "lossy", spark=spark).lane(topic)
+    assert {anomaly.value: seen.count for anomaly, seen in lossy.observed.items()} == {
+        "lost_write": 1,
+        "skipped_poll": 1,
+    }
