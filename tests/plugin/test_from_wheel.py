@@ -37,7 +37,7 @@ def test_the_repository_s_own_packages_are_its_own():
 """
 
 
-def tests_of_the_guide() -> str:
+def guide_as_a_file() -> str:
     """The guide's Python, as a user would put it into one file."""
     text = (ROOT / "docs" / "guides" / "application-under-test.md").read_text(encoding="utf-8")
     return "\n\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)) + MORE_TESTS
@@ -69,7 +69,7 @@ def project(tmp_path: Path) -> Path:
         (folder / name / "__init__.py").write_text("OWNER = 'the user'\n")
     (folder / "pyproject.toml").write_text("[tool.pytest.ini_options]\naddopts = '--strict-markers'\n")
     (folder / "conftest.py").touch()
-    (folder / "tests" / "test_orders.py").write_text(tests_of_the_guide())
+    (folder / "tests" / "test_orders.py").write_text(guide_as_a_file())
     return folder
 
 
