@@ -6,6 +6,7 @@ Guarantee: whatever is drawn is well-formed; equal input gives equal text.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable, Hashable
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
@@ -46,20 +47,20 @@ class Canvas:
         SubElement(self._svg, "style").text = _style()
         self._shared = SubElement(self._svg, "defs")
         self._ground = SubElement(self._svg, "rect", {"class": "paper", "rx": "6"})
-        self._ids: dict[str, str] = {}
+        self._ids: dict[Hashable, str] = {}
 
     def text(self, x: float, y: float, words: str, style: str) -> None:
         """A line of text, of which `y` is the base line."""
         add_text(self._svg, x, y, words, style)
 
-    def place(self, drawing: Element, x: float, y: float) -> None:
-        """A drawing with its corner at a point; one that was placed before is only referred to."""
-        place_into(self._svg, self.share(drawing), x, y)
+    def place(self, key: Hashable, make: Callable[[], Element], x: float, y: float) -> None:
+        """A drawing with its corner at a point; one that was placed under this key before is only referred to."""
+        place_into(self._svg, self.share(key, make), x, y)
 
-    def share(self, drawing: Element) -> str:
-        """Keep a drawing for use at several places; returns its id."""
-        key = ElementTree.tostring(drawing, encoding="unicode")
+    def share(self, key: Hashable, make: Callable[[], Element]) -> str:
+        """Keep a drawing for use at several places, made when its key is new; returns its id."""
         if key not in self._ids:
+            drawing = make()
             self._ids[key] = f"d{len(self._ids)}"
             drawing.set("id", self._ids[key])
             self._shared.append(drawing)

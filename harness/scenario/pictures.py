@@ -9,6 +9,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from xml.etree.ElementTree import Element
 
 from kafka_chaos.harness.scenario.canvas import (
@@ -39,6 +40,13 @@ _DETAILS = ((12, 200, 99), (8, 40, 24), (6, 24, 8), (5, 12, 4), (4, 6, 2))
 _LONGEST_DESCRIPTION = 6000
 _WIDEST, _LEAST_WIDE, _MARGIN, _LABELS, _NARROWEST, _GAP = 1000, 640, 14, 92, 136, 8
 _STRIP, _CELL, _GHOST, _LINE = 22, 20, 18, 13
+
+_MARKS = (
+    ("high watermark", (("line", "M7 2v13"), ("flag", "M3 0h8l-4 5z"))),
+    ("leader", (("crown", "M0 13V4l3.5 3 3.5-5 3.5 5L14 4v9z"),)),
+    ("dropped at this step", (("struck", "M0 8h14"),)),
+)
+"""The signs of a legend, each with its paths by style."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +131,9 @@ def _draw_line(canvas: Canvas, panel: _Panel, line: Sequence[Column], colours: M
         canvas.text(_MARGIN, y + _STRIP + 14, name, "small")
         for left, column in zip(lefts, line, strict=True):
             if broker in column.cells:
-                canvas.place(_block(canvas, panel, column.cells[broker], colours, height), left, y)
+                cell = column.cells[broker]
+                key = (cell, height, tuple(panel.slots), tuple(panel.places), panel.width)
+                canvas.place(key, partial(_block, canvas, panel, cell, colours, height), left, y)
         y += height + 5
     for left, column in zip(lefts, line, strict=True):
         for row, words in enumerate(column.partition.split("; ")):
@@ -153,9 +163,11 @@ def _block(canvas: Canvas, panel: _Panel, cell: Cell, colours: Mapping[int, str]
         add_text(block, 23 if cell.leads else 7, 12, role, "tiny")
     for slot, (x, width) in zip(panel.slots, panel.places, strict=True):
         if entries := slot.entries(cell.log):
-            place_into(block, canvas.share(_record(slot, entries, colours, width, cell.runs)), x, _STRIP)
+            face = (_label(slot, entries), entries[-1][2], width, cell.runs)
+            place_into(block, canvas.share(face, partial(_record, *face, colours)), x, _STRIP)
         if entries := slot.entries(cell.gone):
-            place_into(block, canvas.share(_ghost(slot, entries, width)), x, _STRIP + _CELL + 4)
+            gone = (_label(slot, entries), width)
+            place_into(block, canvas.share(gone, partial(_ghost, *gone)), x, _STRIP + _CELL + 4)
     if cell.log and cell.high_watermark is not None:
         x = _watermark(panel, cell.high_watermark)
         add_path(block, "line", f"M{number(x)} {_STRIP - 4}v{_CELL + 7}")
@@ -163,21 +175,20 @@ def _block(canvas: Canvas, panel: _Panel, cell: Cell, colours: Mapping[int, str]
     return block
 
 
-def _record(slot: Slot, entries: Sequence[Entry], colours: Mapping[int, str], width: float, runs: bool) -> Element:
+def _record(label: str, epoch: int, width: float, runs: bool, colours: Mapping[int, str]) -> Element:
     """A record, or several that share a place, with the leader epoch of the last."""
     record = Element("g", {} if runs else {"class": "faded"})
-    epoch = entries[-1][2]
     add_box(record, colours[epoch], 0, 0, width, _CELL)
-    add_text(record, (width - 6) / 2, 14, _label(slot, entries), "name")
+    add_text(record, (width - 6) / 2, 14, label, "name")
     add_text(record, width - 7, 15, str(epoch), "epoch")
     return record
 
 
-def _ghost(slot: Slot, entries: Sequence[Entry], width: float) -> Element:
+def _ghost(label: str, width: float) -> Element:
     """Records that fell out of the log."""
     ghost = Element("g")
     add_box(ghost, "gone", 0, 0, width, _GHOST - 4)
-    add_text(ghost, width / 2, 11, _label(slot, entries), "name")
+    add_text(ghost, width / 2, 11, label, "name")
     add_path(ghost, "struck", f"M2 {(_GHOST - 4) // 2}h{number(width - 4)}")
     return ghost
 
@@ -206,27 +217,32 @@ def _short(name: str) -> str:
 
 def _draw_legend(canvas: Canvas, colours: Mapping[int, str]) -> float:
     """What the marks mean; returns the lower edge."""
-    marks: list[tuple[Element, str]] = []
-    for epoch, colour in list(colours.items())[: len(EPOCH_COLOURS)]:
-        marks.append((Element("g"), f"epoch {epoch}"))
-        add_box(marks[-1][0], colour, 0, 0, 14, 14)
-    for label, paths in (
-        ("high watermark", (("line", "M7 2v13"), ("flag", "M3 0h8l-4 5z"))),
-        ("leader", (("crown", "M0 13V4l3.5 3 3.5-5 3.5 5L14 4v9z"),)),
-        ("dropped at this step", (("struck", "M0 8h14"),)),
-    ):
-        marks.append((Element("g"), label))
-        for style, data in paths:
-            add_path(marks[-1][0], style, data)
+    marks = [
+        *((f"epoch {epoch}", partial(_swatch, colour)) for epoch, colour in [*colours.items()][: len(EPOCH_COLOURS)]),
+        *((label, partial(_sign, paths)) for label, paths in _MARKS),
+    ]
     x, y = float(_MARGIN), float(_MARGIN)
-    for mark, label in marks:
+    for label, make in marks:
         wide = 19 + 6 * len(label) + 16
         if x + wide > _LEAST_WIDE:
             x, y = float(_MARGIN), y + 20
-        canvas.place(mark, x, y)
+        canvas.place(("legend", label), make, x, y)
         canvas.text(x + 19, y + 11, label, "soft")
         x += wide
     return y + 14
+
+
+def _swatch(colour: str) -> Element:
+    swatch = Element("g")
+    add_box(swatch, colour, 0, 0, 14, 14)
+    return swatch
+
+
+def _sign(paths: Sequence[tuple[str, str]]) -> Element:
+    sign = Element("g")
+    for style, data in paths:
+        add_path(sign, style, data)
+    return sign
 
 
 def _cells(columns: Sequence[Column]) -> list[Cell]:
