@@ -43,8 +43,9 @@ def fact(name: str, value: Any) -> list[str]:
         cells = [[code(cell) for cell in row.values()] for row in rows[:_MOST_ROWS]]
         more = [f"… and {len(rows) - _MOST_ROWS} more rows", ""] if len(rows) > _MOST_ROWS else []
         return ["", f"{prose(name)}:", "", *table([prose(heading) for heading in rows[0]], cells), "", *more]
-    if isinstance(value, str) and "\n" in value.strip():
-        return _block(name, value.strip("\n").splitlines(), "text")
+    lines = text_lines(value)
+    if lines is not None:
+        return _block(name, lines, "text")
     if not isinstance(value, str) and len(json.dumps(value, ensure_ascii=False)) > _LONGEST_INLINE:
         return _block(name, json.dumps(value, ensure_ascii=False, indent=1).splitlines(), "json")
     return [f"- {prose(name)}: {code(value)}"]
@@ -55,6 +56,16 @@ def table_rows(value: Any) -> Sequence[Mapping[str, Any]] | None:
     if not isinstance(value, list) or not value or not all(isinstance(row, dict) and row for row in value):
         return None
     return value if all(list(row) == list(value[0]) for row in value) else None
+
+
+def text_lines(value: Any) -> list[str] | None:
+    """A JSON value as lines that were quoted: a text of several lines, or a list of sentences; None for others."""
+    if isinstance(value, str):
+        found = value.strip("\n").splitlines()
+        return found if len(found) > 1 else None
+    if isinstance(value, list) and value and all(isinstance(line, str) and " " in line for line in value):
+        return value
+    return None
 
 
 def _block(name: str, lines: Sequence[str], language: str) -> list[str]:

@@ -15,6 +15,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from kafka_chaos.harness.scenario.frames import printable
 from kafka_chaos.harness.scenario.record import ActRecord, StepRecord
 from kafka_chaos.reference_model.cluster_observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.cluster_state import NOBODY
@@ -22,8 +23,8 @@ from kafka_chaos.reference_model.cluster_state import NOBODY
 Log = tuple[tuple[int, str, int], ...]
 
 LEGEND = (
-    "A log is a cell per record: record·leader epoch. High watermark: in memory (checkpointed). "
-    "Epochs file: epoch@start offset."
+    "A log is a cell per record: record·leader epoch, after a hole offset:record·leader epoch. "
+    "High watermark: in memory (checkpointed). Epochs file: epoch@start offset."
 )
 DIFFERS = "bold red"
 NOT_RUNNING = "not running"
@@ -72,17 +73,16 @@ def broker_name(act: ActRecord, broker: int) -> str:
 
 
 def log_text(log: Log | None, log_start: int | None = None) -> Text:
-    """A log as cells, coloured by leader epoch; of a long one the middle is only counted."""
+    """A log as cells, coloured by leader epoch, with the offset after a hole; of a long one the middle is counted."""
     if log is None:
         return Text("")
     cells = Text(f"from {log_start}: " if log_start else "")
     if not log:
         return cells.append("empty", "dim")
     head, tail = (2, _MOST_CELLS - 3) if len(log) > _MOST_CELLS else (len(log), 0)
-    shown = [_cell(entry) for entry in log[:head]]
+    shown = [_cell(entry, follows) for entry, follows in zip(log, _follow(log, log_start or 0), strict=True)]
     if len(log) > _MOST_CELLS:
-        shown.append(Text(f"…{len(log) - head - tail}…", "dim"))
-        shown += [_cell(entry) for entry in log[-tail:]]
+        shown[head:-tail] = [Text(f"…{len(log) - head - tail}…", "dim")]
     return cells.append_text(Text(" ").join(shown))
 
 
@@ -186,10 +186,16 @@ def _cells(replica: ReplicaObservation, *, runs: bool = True) -> list[Text]:
     ]
 
 
-def _cell(entry: tuple[int, str, int]) -> Text:
-    _, record, epoch = entry
-    printable = "".join(letter if letter.isprintable() else "�" for letter in record) or "∅"
-    return Text(f"{printable[:16]}·{epoch}", _EPOCH_STYLES[epoch % len(_EPOCH_STYLES)])
+def _cell(entry: tuple[int, str, int], follows: bool) -> Text:
+    offset, record, epoch = entry
+    name = f"{printable(record)[:16]}·{epoch}"
+    return Text(name if follows else f"{offset}:{name}", _EPOCH_STYLES[epoch % len(_EPOCH_STYLES)])
+
+
+def _follow(log: Log, start: int) -> list[bool]:
+    """Of each record, whether its offset is the one after the record before it."""
+    expected = [start, *(offset + 1 for offset, _, _ in log)]
+    return [offset == next_one for (offset, _, _), next_one in zip(log, expected, strict=False)]
 
 
 def _different(step: StepRecord, broker: int) -> set[str]:

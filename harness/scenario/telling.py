@@ -17,7 +17,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from kafka_chaos.harness.scenario.markdown import table_rows
+from kafka_chaos.harness.scenario.markdown import table_rows, text_lines
 from kafka_chaos.harness.scenario.record import ActRecord, Expectation, ScenarioRecord, StepRecord, plain
 from kafka_chaos.harness.scenario.registry import Scenario
 from kafka_chaos.harness.scenario.replica_table import (
@@ -143,7 +143,11 @@ class Teller:
             self._print(Text(f"✗ {expectation.text}: {what}", DIFFERS), indent=_INDENT - 2)
 
     def _tell_fact(self, name: str, value: Any) -> None:
-        rows = table_rows(plain(value))
+        rows, lines = table_rows(plain(value)), text_lines(plain(value))
+        if lines is not None:
+            self._print(Text.assemble(("• ", "cyan"), f"{name}:"), indent=_INDENT - 2)
+            self._print(Text(_compact("\n".join(lines)), "cyan"), indent=_INDENT)
+            return
         if rows is None:
             self._print(Text.assemble(("• ", "cyan"), f"{name}: ", (_compact(value), "cyan")), indent=_INDENT - 2)
             return

@@ -131,6 +131,8 @@ def test_text_stays_text_in_markdown() -> None:
 def test_facts_of_every_shape() -> None:
     assert fact("n", 5) == ["- n: `5`"]
     assert fact("lines", "a\n```b") == ["", "lines:", "", "````text", "a", "```b", "````", ""]
+    assert fact("quoted", ["first line", "second line"])[3:6] == ["```text", "first line", "second line"]
+    assert fact("names", ["m1", "m2"]) == ['- names: `["m1", "m2"]`']
     assert fact("deep", {"key": "v" * 500})[3] == "```json"
     rows = fact("rows", [{"a": 1, "b": "x|y"}] * 50)
     assert rows[3:6] == ["| a | b |", "| --- | --- |", r"| `1` | `x\|y` |"]

@@ -49,8 +49,8 @@ STORY = """\
 acks-1-recovery (document 002)
   An acknowledged record is lost
   X loses what it alone had.
-  A log is a cell per record: record·leader epoch. High watermark: in memory (checkpointed). Epochs file: epoch@start
-  offset.
+  A log is a cell per record: record·leader epoch, after a hole offset:record·leader epoch. High watermark: in memory
+  (checkpointed). Epochs file: epoch@start offset.
 
 as told  (cluster: steady; truncation: kip320) ─────────────────────────────────────────────────────────────────────────
 
@@ -206,6 +206,7 @@ def test_with_a_terminal_a_status_line_says_what_is_played() -> None:
         ((), 0, "empty"),
         ((), 7, "from 7: empty"),
         (((7, "", 2), (8, "a\x1bb", 3)), 7, "from 7: ∅·2 a�b·3"),
+        (((1, "a", 0), (2, "b", 0), (5, "c", 1)), 0, "1:a·0 b·0 5:c·1"),
         (tuple((n, f"r{n}", 0) for n in range(30)), 0, "r0·0 r1·0 …22… r24·0 r25·0 r26·0 r27·0 r28·0 r29·0"),
     ],
 )
@@ -222,6 +223,11 @@ def test_the_summary_counts_runs_and_times() -> None:
     rows = [line.split() for line in out.getvalue().splitlines()]
     assert rows[1] == ["acks-1-recovery", "violation", "2/3", "1/3", "1.0", "2.0", "9.0"]
     assert rows[2] == ["acks-0", "unknown", "1/1", "4.0", "4.0", "4.0"]
+
+
+def test_quoted_lines_stand_one_under_the_other() -> None:
+    text = told(scenario_record(act(facts={"its log": ["Skipping recovery of 2 logs", "Loaded 2 logs"]})))
+    assert "• its log:\n     Skipping recovery of 2 logs\n     Loaded 2 logs\n" in stripped(text)
 
 
 def test_a_long_fact_is_cut_and_says_where_it_is_whole() -> None:
