@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from kafka_chaos.harness import nightly
+from kafka_chaos.harness.cli import cli
 from kafka_chaos.harness.errors import ClusterFailure, UsageFailure
 from kafka_chaos.harness.events import Listener
 from kafka_chaos.harness.experiment import Experiment
@@ -218,3 +221,40 @@ def test_the_nightly_experiments_cross_every_setting_with_every_fault() -> None:
 def test_a_folder_without_experiments_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageFailure, match="no experiment in it"):
         experiments_in([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("losses", "status", "code"),
+    [([0], Status.PERMITTED, 0), ([3], Status.FORBIDDEN, 1), ([ClusterFailure("no")], Status.PERMITTED, 2)],
+)
+def test_the_command_ends_with_the_worst_verdict_and_tells_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, losses: list[int | Exception], status: Status, code: int
+) -> None:
+    runs = Runs(losses, status)
+    monkeypatch.setattr(nightly, "run_experiment", runs)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "job.md"))
+    (tmp_path / "a.yaml").write_text(TEXT.format(name="a"))
+    former = tmp_path / "former"
+    former.mkdir()
+    before = night(former, Runs([0]), repeats=1)
+    before.night, before.folder = "20250101-000000", before.out / "20250101-000000"
+    before.run()
+    out = tmp_path / "out"
+    arguments = [str(tmp_path / "a.yaml"), "--repeats", "1", "--out", str(out), "--history", str(former / "out")]
+    result = CliRunner().invoke(cli, ["nightly", *arguments])
+    assert result.exit_code == code, result.output
+    assert "round 1: a, seed " in result.output
+    assert "# Night " in (tmp_path / "job.md").read_text()
+    page = (out / "trend.html").read_text()
+    assert "Trend over 2 nights" in page
+    assert "20250101-000000" in page
+
+
+def test_the_command_can_print_json_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    runs = Runs([0])
+    monkeypatch.setattr(nightly, "run_experiment", runs)
+    (tmp_path / "a.yaml").write_text(TEXT.format(name="a"))
+    arguments = [str(tmp_path / "a.yaml"), "--repeats", "1", "--out", str(tmp_path / "out"), "--json", "--seed", "9"]
+    summary = json.loads(CliRunner().invoke(cli, ["nightly", *arguments]).output)
+    assert (summary["seed"], summary["verdict"]) == (9, "conforms")

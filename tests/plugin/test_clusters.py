@@ -1,0 +1,86 @@
+"""When a test's cluster is left standing, and what a test's topics are, with a cluster that starts nothing."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_chaos.harness.cluster import ClusterSpec
+from kafka_chaos.harness.pytest_plugin import clusters
+from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic, mend
+
+
+class FakeCluster:
+    """As `Cluster`: kept when its block ends with an error and it was asked to keep."""
+
+    bootstrap_servers = "127.0.0.1:1"
+
+    def __init__(self, spec: ClusterSpec, *, run_id: str, keep: bool) -> None:
+        self.spec, self.run_id, self.keep = spec, run_id, keep
+        self.kept = self.ended = False
+        self.nodes = [SimpleNamespace(container_name=f"kafka-chaos-{run_id}-broker-1", exists=lambda: True)]
+
+    def __enter__(self) -> FakeCluster:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.ended = True
+        self.kept = self.keep and kind is not None and issubclass(kind, Exception)
+
+
+@pytest.mark.parametrize(
+    ("keep", "failed", "kept"), [(True, True, True), (True, False, False), (False, True, False), (False, False, False)]
+)
+def test_a_cluster_is_kept_only_when_asked_for_and_a_test_failed(
+    monkeypatch: pytest.MonkeyPatch, keep: bool, failed: bool, kept: bool
+) -> None:
+    monkeypatch.setattr(clusters, "Cluster", FakeCluster)
+    notes: list[str] = []
+    wanted = {"brokers": 1, "broker_configs": (("log.roll.ms", 1000),)}
+    generator = clusters.running(wanted, keep=keep, failed=lambda: failed, note=notes.append)
+    cluster: Any = next(generator)
+    assert cluster.spec.broker_configs == {"log.roll.ms": 1000}
+    assert not cluster.ended
+    assert next(generator, "over") == "over"
+    assert cluster.ended
+    assert cluster.kept is kept
+    assert bool(notes) is kept
+    if kept:
+        assert any("docker logs kafka-chaos-" in note for note in notes)
+        assert "remove it: kafka-chaos clean --kept" in notes[-1]
+
+
+class Node:
+    def __init__(self, running: bool) -> None:
+        self.running, self.thawed = running, False
+
+    def unpause(self) -> None:
+        self.thawed = True
+
+    def is_running(self) -> bool:
+        return self.running
+
+
+def test_whatever_a_test_did_by_hand_is_mended_before_the_next_run() -> None:
+    nodes = [Node(True), Node(False)]
+    started: list[Any] = []
+    mend(SimpleNamespace(nodes=nodes, start_again=started.extend))  # type: ignore[arg-type]
+    assert all(node.thawed for node in nodes)
+    assert started == [nodes[1]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"name": "a/b"}, "name: 'a/b' is not valid: expected letters"),
+        ({"replication_factor": 4}, "replication_factor: 4 is not valid: expected 1 to 3, the brokers"),
+        ({"partitions": 0}, "partitions: 0 is not valid: expected at least 1"),
+    ],
+)
+def test_a_topic_that_can_not_be_is_refused(arguments: dict[str, Any], expected: str) -> None:
+    make = MakeTopic(SimpleNamespace(spec=ClusterSpec(), bootstrap_servers="127.0.0.1:1"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError) as refusal:
+        make(**arguments)
+    assert expected in str(refusal.value)
