@@ -226,8 +226,12 @@ def reassign(state: ClusterState, config: ClusterConfig, replicas: Sequence[int]
         bool(target) and len(set(target)) == len(target),
         f"a reassignment names one or more different brokers, not {list(target)}",
     )
-    if set(target) == set(state.partition.replicas) and not state.partition.target:
-        return state._replace(partition=state.partition._replace(replicas=target))
+    partition = state.partition
+    same = set(target) == set(partition.replicas) and set(target) <= set(partition.isr)
+    if same and not partition.target:
+        # There is nothing to wait for; the replicas are told of their new order in a new leader epoch all the same.
+        state = state._replace(partition=partition._replace(replicas=target))
+        return decide(state, partition.leader, partition.isr) if partition.leader and state.controller else state
     _require(not state.partition.target, "a reassignment is under way")
     _require(bool(state.controller), "there is no controller to reassign replicas")
     return start_reassignment(state, target)

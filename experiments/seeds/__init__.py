@@ -10,9 +10,12 @@ ORDER = (
     "ackless-replication",
     "leader-epoch-A",
     "leader-epoch-B",
+    "leader-epoch-checkpoint",
     "controller-failover",
     "election-on-failure",
     "controlled-shutdown",
+    "retention-delete",
+    "compaction",
     "acks-all-recovery",
     "acks-1-recovery",
     "acks-0",
@@ -20,5 +23,8 @@ ORDER = (
     "min-insync-replicas",
     "no-loss-config",
     "availability-config",
+    "leader-and-isr",
+    "leader-and-isr-errors",
+    "split-brain",
 )
 """The scenarios in the order in which they are listed, run and documented."""

@@ -46,8 +46,8 @@ def _x_returns(stage: Stage) -> None:
 )
 def acks_all_recovery(play: Play) -> None:
     """M3 and M4 are not acknowledged when X dies, so their producers send them again. Y was elected and holds M3
-    already: without idempotence it takes it a second time, with it it knows M3 by its sequence number. Z fetches M3 from Y; X
-    returns, truncates what Y lacks, and fetches the rest.
+    already: without idempotence it takes it a second time, with it it knows M3 by its sequence number. Z fetches M3
+    from Y; X returns, truncates what Y lacks, and fetches the rest.
     """
     with play.act("without idempotence", controller=Y, names=NAMES) as stage:
         _until_x_dies(stage, acks="all", second="q")

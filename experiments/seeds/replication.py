@@ -21,9 +21,10 @@ from kafka_chaos.reference_model.cluster_model import step
 
 @scenario("leader-only", document="001", title="Produce and fetch are served by the leader alone")
 def leader_only(play: Play) -> None:
-    """A follower that is asked directly refuses to take a record and to name the latest offset, and up to Fetch 10 also
-    to let a consumer read. Since Fetch 11 (KIP-392) it answers a consumer, up to the high watermark that it knows.
-    While a leader is elected, a producer sees broken connections and refused metadata, and retries until it is served.
+    """A follower that is asked directly refuses to take a record and to name the latest offset, and up to Fetch 10
+    also to let a consumer read. Since Fetch 11 (KIP-392) it answers a consumer, up to the high watermark that it
+    knows. While a leader is elected, a producer sees broken connections and refused metadata, and retries until it
+    is served.
     """
     with play.act("a follower is asked") as stage:
         stage.produce("m1")
@@ -157,8 +158,8 @@ def isr_eviction(play: Play) -> None:
 
 @scenario("high-watermark-visibility", document="001", title="Consumers read only what is committed")
 def high_watermark_visibility(play: Play) -> None:
-    """The leader alone holds m2, acknowledged with acks=1: no consumer sees it until the followers have it, although it
-    stands in the leader's log.
+    """The leader alone holds m2, acknowledged with acks=1: no consumer sees it until the followers have it, although
+    it stands in the leader's log.
     """
     with play.act("a record that the leader alone holds") as stage:
         stage.produce("m1", acks="1")

@@ -33,8 +33,8 @@ def _alone_with_m2_and_dead(stage: Stage) -> None:
 
 @scenario("unclean-election", document="002", title="No live member of the ISR: service ends, or committed records do")
 def unclean_election(play: Play) -> None:
-    """The only member of the ISR dies. Without unclean election nobody leads, nobody is served, and nothing is lost when
-    it returns. With it, the other replica leads at once, and the committed record that it never had is gone.
+    """The only member of the ISR dies. Without unclean election nobody leads, nobody is served, and nothing is lost
+    when it returns. With it, the other replica leads at once, and the committed record that it never had is gone.
     """
     with play.act("off", house=QUICK_TWO, replicas=(1, 2), controller=2) as stage:
         _alone_with_m2_and_dead(stage)
@@ -59,10 +59,10 @@ def unclean_election(play: Play) -> None:
 
 @scenario("min-insync-replicas", document="002", title="min.insync.replicas=2 of 3: one failure served, two refused")
 def min_insync_replicas(play: Play) -> None:
-    """One broker down: acks=all is served. Two down: it is refused with NOT_ENOUGH_REPLICAS before anything is written,
-    while reading goes on. Where the ISR shrinks while a record waits, the refusal comes after the append, and the record
-    is in the log all the same: NOT_ENOUGH_REPLICAS_AFTER_APPEND before Kafka 3.7; since then the high watermark does not
-    pass it while the ISR is too small (KAFKA-15583), and the request times out.
+    """One broker down: acks=all is served. Two down: it is refused with NOT_ENOUGH_REPLICAS before anything is
+    written, while reading goes on. Where the ISR shrinks while a record waits, the refusal comes after the append,
+    and the record is in the log all the same: NOT_ENOUGH_REPLICAS_AFTER_APPEND before Kafka 3.7; since then the
+    high watermark does not pass it while the ISR is too small (KAFKA-15583), and the request times out.
     """
     with play.act("brokers fail", controller=1, min_insync_replicas=2) as stage:
         stage.produce("m1")
@@ -118,8 +118,9 @@ def _send_once(stage: Stage, record: str, sentence: str) -> int:
     "no-loss-config", document="002", title="RF 3, acks=all, min.insync.replicas=2: no single failure loses a record"
 )
 def no_loss_config(play: Play) -> None:
-    """The leader is killed, frozen, cut off, loses its power, is shut down: whatever was acknowledged is kept each time.
-    Two failures of members of the ISR that lose what was not flushed can lose it, when the third replica is out.
+    """The leader is killed, frozen, cut off, loses its power, is shut down: whatever was acknowledged is kept each
+    time. Two failures of members of the ISR that lose what was not flushed can lose it, when the third replica is
+    out.
     """
     faults: dict[str, tuple[Callable[[Stage], None], Callable[[Stage], None]]] = {
         "kill": (lambda stage: stage.kill(1), lambda stage: stage.start(1)),

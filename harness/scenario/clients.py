@@ -81,7 +81,7 @@ class Clients:
                 self._answers.append(Answer(record, producer, known, None if error is None else str(error.name())))
 
         value = None if tombstone else record.encode()
-        headers = [(NAME, record.encode())] if tombstone else []
+        headers: list[tuple[str, str | bytes | None]] = [(NAME, record.encode())] if tombstone else []
         client.produce(self.topic, value=value, key=key, headers=headers, partition=0, on_delivery=answered)
 
     def answers(self) -> tuple[Answer, ...]:

@@ -40,6 +40,7 @@ class House:
 
     name: str
     brokers: int = 3
+    log_directories: int = 1
     kafka_version: str = KAFKA_VERSION
     protocol: str = "kip320"
     lag_is_short: bool = False
@@ -62,6 +63,7 @@ class House:
         return ClusterSpec(
             kafka_version=self.kafka_version,
             brokers=self.brokers,
+            log_directories=self.log_directories,
             broker_configs={**_ALWAYS, **self.configs},
             configs_of=dict(self.configs_of),
         )

@@ -24,7 +24,8 @@ from kafka_chaos.harness.broker_client import BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.cluster import Cluster
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario.clients import NAME, Clients
-from kafka_chaos.harness.storage.replica import Replica, read_replica
+from kafka_chaos.harness.server_properties import BROKER_DATA, SECOND_BROKER_DATA
+from kafka_chaos.harness.storage.replica import NoReplica, Replica, read_replica
 from kafka_chaos.harness.storage.segments import Record
 from kafka_chaos.harness.zookeeper import ZooKeeper
 from kafka_chaos.reference_model.cluster_observation import Observation, ReplicaObservation
@@ -53,13 +54,15 @@ def _named(record: Record) -> str:
 
 @dataclass
 class Eyes:
-    """Looks at one partition of a cluster; `replicas` are the brokers that are looked at."""
+    """Looks at one partition of a cluster; `replicas` are the brokers that are looked at, `without_files` those of them
+    whose log directory is gone."""
 
     cluster: Cluster
     zookeeper: ZooKeeper
     clients: Clients
     topic: str
     replicas: tuple[int, ...]
+    without_files: frozenset[int] = frozenset()
 
     def look(self) -> Observation:
         """All that can be seen now. Not one moment: two equal looks in a row are what to trust."""
@@ -76,27 +79,40 @@ class Eyes:
         )
 
     def files(self, broker: int) -> Replica:
-        """The replica as its files have it; raises `ClusterFailure` where a container is between two states."""
+        """The replica as its files have it.
+
+        Raises `NoReplica` where the broker has none, and `ClusterFailure` where its container is between two states.
+        """
         from docker.errors import APIError
 
         node = self.cluster.brokers[broker]
-        try:
-            return read_replica(node, self.topic, 0)
-        except (tarfile.TarError, APIError) as error:
-            raise ClusterFailure(f"{node.name}: its files could not be read: {error}") from error
+        folders = (BROKER_DATA, SECOND_BROKER_DATA)[: self.cluster.spec.log_directories]
+        for folder in folders:
+            try:
+                return read_replica(node, self.topic, 0, data=folder)
+            except NoReplica:
+                continue
+            except (tarfile.TarError, APIError, OSError, ValueError) as error:
+                raise ClusterFailure(f"{node.name}: its files could not be read: {error}") from error
+        raise NoReplica(f"{node.name} has no replica of {self.topic}")
 
     def _replica(self, broker: int) -> ReplicaObservation:
         state = self.cluster.brokers[broker].state()
-        files = self.files(broker)
+        serves = state["Running"] and not state["Paused"]
+        if broker in self.without_files:
+            return self._in_memory(broker, ReplicaObservation()) if serves else ReplicaObservation()
+        try:
+            files = self.files(broker)
+        except NoReplica:
+            # Asked for its role, a broker without a replica answers like a follower: nothing to learn from that.
+            return ReplicaObservation(log=(), log_end=0, epochs=())
         on_disk = ReplicaObservation(
             log=tuple((r.offset, _named(r), r.leader_epoch) for r in files.records),
             log_end=files.log_end,
             epochs=tuple(files.leader_epochs),
             checkpointed_high_watermark=files.high_watermark or 0,
         )
-        if not state["Running"] or state["Paused"]:
-            return on_disk
-        return self._in_memory(broker, on_disk)
+        return self._in_memory(broker, on_disk) if serves else on_disk
 
     def _in_memory(self, broker: int, on_disk: ReplicaObservation) -> ReplicaObservation:
         try:

@@ -59,6 +59,7 @@ class Play:
         *,
         house: House = STEADY,
         replicas: Sequence[int] = (1, 2, 3),
+        others: Sequence[int] = (),
         controller: int | None = None,
         names: Mapping[int, str] | None = None,
         min_insync_replicas: int = 1,
@@ -67,18 +68,20 @@ class Play:
     ) -> Iterator[Stage]:
         """An act on a fresh topic with one partition, whose preferred leader is the first of `replicas`.
 
-        `controller` names the broker that has to be controller, by default the last of `replicas`; `names` are what the
-        document calls the brokers.
+        `others` are brokers that have no replica at first and are looked at as well. `controller` names the broker that
+        has to be controller, by default the last of all; `names` are what the document calls the brokers.
         """
         tenancy = self.houses.enter(house)
         try:
-            controller = controller or replicas[-1]
+            everyone = (*replicas, *others)
+            controller = controller or everyone[-1]
             tenancy.make_controller(controller)
             topic = self._make_topic(
                 tenancy, name, replicas, min_insync_replicas, unclean_leader_election, configs or {}
             )
             config = ClusterConfig(
-                brokers=tuple(replicas),
+                brokers=everyone,
+                assignment=tuple(replicas),
                 controller=controller,
                 protocol=PROTOCOLS[house.protocol],
                 min_insync_replicas=min_insync_replicas,
@@ -88,11 +91,11 @@ class Play:
             )
             epoch = tenancy.zookeeper.controller_epoch()
             model = self.model_of(config, frozenset([_beginning(config, epoch)]))
-            act = ActRecord(name, house.name, house.protocol, tuple(replicas), dict(names or {}))
+            act = ActRecord(name, house.name, house.protocol, everyone, dict(names or {}))
             self.record.acts.append(act)
             self.tell("act", act)
             with Clients(tenancy.cluster.bootstrap_servers, topic) as clients:
-                eyes = Eyes(tenancy.cluster, tenancy.zookeeper, clients, topic, tuple(replicas))
+                eyes = Eyes(tenancy.cluster, tenancy.zookeeper, clients, topic, everyone)
                 stage = Stage(tenancy, topic, model, act, clients, eyes, self.tell)
                 stage.settle("The topic is made; all replicas are in sync.")
                 yield stage
@@ -155,8 +158,11 @@ class Stage:
     ) -> None:
         """A producer sends a record and goes on trying until it is answered; `then`: what follows from that."""
         chosen: dict[str, Any] = {
-            **{"producer": producer, "acks": acks, "idempotent": idempotent},
-            **{"key": key, "tombstone": tombstone},
+            "producer": producer,
+            "acks": acks,
+            "idempotent": idempotent,
+            "key": key,
+            "tombstone": tombstone,
         }
         how = f"with acks={acks}{' by an idempotent producer' if idempotent else ''}{f', key {key}' if key else ''}"
         self._take(

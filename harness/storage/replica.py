@@ -67,16 +67,20 @@ class Replica:
         return self.segments[-1].torn if self.segments else None
 
 
+class NoReplica(ClusterFailure):
+    """The broker has no replica of that partition in that log directory."""
+
+
 def read_replica(node: Node, topic: str, partition: int, *, data: str = BROKER_DATA) -> Replica:
     """A broker's replica of a partition; `data` is the log directory. Works on stopped and paused containers.
 
-    Raises `ClusterFailure` where the broker has none.
+    Raises `NoReplica` where the broker has none.
     """
     folder = f"{topic}-{partition}"
     files = _read(node, data, (folder, *BROKER_FILES))
     found = _replicas(node, files)
     if (topic, partition) not in found:
-        raise ClusterFailure(f"{node.name}: no replica of {folder} in {data}")
+        raise NoReplica(f"{node.name}: no replica of {folder} in {data}")
     return found[topic, partition]
 
 
