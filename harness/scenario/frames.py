@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_chaos.harness.scenario.record import ActRecord, StepRecord
-from kafka_chaos.reference_model.cluster_observation import ReplicaObservation
+from kafka_chaos.reference_model.cluster_observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.cluster_state import LEADER, NOBODY
 
 Entry = tuple[int, str, int]
@@ -22,13 +22,15 @@ _FEWEST_JOINED = 3
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A replica after a step. `gone`: what it had after the step before and no longer has. `high_watermark` is the
-    one in memory, of a broker that does not run the checkpointed one; None: nothing is known of it."""
+    one in memory, of a broker that does not run the checkpointed one; None: nothing is known of it. `believes`: the
+    leader that the broker tells clients of, where that is not the one in ZooKeeper."""
 
     log: tuple[Entry, ...]
     gone: tuple[Entry, ...]
     high_watermark: int | None
     role: str | None
     differs: bool
+    believes: int | None = None
 
     @property
     def runs(self) -> bool:
@@ -129,11 +131,24 @@ def printable(record: str) -> str:
     return "".join(letter if letter.isprintable() else "�" for letter in record) or "∅"
 
 
+def believed_leader(observation: Observation, seen: ReplicaObservation) -> int | None:
+    """The leader that a running broker tells clients of, where that is not the one in ZooKeeper."""
+    if seen.role is None or seen.leader is None or observation.leader in (None, seen.leader):
+        return None
+    return seen.leader
+
+
+def tell_belief(leader: int) -> str:
+    """A belief in a leader, in words."""
+    return "sees no leader" if leader == NOBODY else f"sees leader {leader}"
+
+
 def _tell_cell(cell: Cell) -> str:
+    belief = "" if cell.believes is None else f" {tell_belief(cell.believes)}"
     state = " leads" if cell.leads else "" if cell.runs else " does not run"
     gone = f" drops {_names(cell.gone)}" if cell.gone else ""
     watermark = "" if cell.high_watermark is None else f", high watermark {cell.high_watermark}"
-    return f"{' and'.join(part for part in (state, gone) if part)}: {_names(cell.log) or 'empty'}{watermark}"
+    return f"{' and'.join(part for part in (state, belief, gone) if part)}: {_names(cell.log) or 'empty'}{watermark}"
 
 
 def _names(log: Sequence[Entry]) -> str:
@@ -151,11 +166,11 @@ def _cell(step: StepRecord, broker: int, seen: ReplicaObservation, before: Cell 
     gone = tuple(entry for entry in before.log if entry not in now) if before is not None else ()
     watermark = seen.high_watermark if seen.role is not None else seen.checkpointed_high_watermark
     differs = any(difference.broker == broker for difference in step.differences)
-    return Cell(log, gone, watermark, seen.role, differs)
+    return Cell(log, gone, watermark, seen.role, differs, believed_leader(step.observation, seen))
 
 
 def _without_gone(cells: Mapping[int, Cell]) -> dict[int, Cell]:
-    return {broker: Cell(cell.log, (), cell.high_watermark, cell.role, cell.differs) for broker, cell in cells.items()}
+    return {broker: replace(cell, gone=()) for broker, cell in cells.items()}
 
 
 def _partition(step: StepRecord) -> str:

@@ -30,6 +30,7 @@ from kafka_chaos.harness.scenario.frames import (
     printable,
     replica_name,
     slots_of,
+    tell_belief,
     tell_columns,
 )
 from kafka_chaos.harness.scenario.record import ActRecord, ScenarioRecord
@@ -159,6 +160,8 @@ def _block(canvas: Canvas, panel: _Panel, cell: Cell, colours: Mapping[int, str]
     role = cell.role if cell.runs else "not running"
     if cell.leads:
         add_path(block, "crown", "M7 12V5l3 3 3-4 3 4 3-3v7z")
+    if cell.believes is not None:
+        role = f"{role}, {tell_belief(cell.believes)}"
     if role and role != "follower":
         add_text(block, 23 if cell.leads else 7, 12, role, "tiny")
     for slot, (x, width) in zip(panel.slots, panel.places, strict=True):

@@ -15,7 +15,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from kafka_chaos.harness.scenario.frames import printable
+from kafka_chaos.harness.scenario.frames import believed_leader, printable, tell_belief
 from kafka_chaos.harness.scenario.record import ActRecord, StepRecord
 from kafka_chaos.reference_model.cluster_observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.cluster_state import NOBODY
@@ -144,9 +144,11 @@ def _row_style(step: StepRecord, before: StepRecord | None, broker: int, replica
 
 
 def _role(step: StepRecord, broker: int) -> Text:
-    role = step.observation.replicas[broker].role
+    seen = step.observation.replicas[broker]
+    role, believes = seen.role, believed_leader(step.observation, seen)
     if "role" not in _different(step, broker):
-        return Text(role or NOT_RUNNING, {"leader": "bold", None: "dim"}.get(role, ""))
+        told = "" if believes is None else f", {tell_belief(believes)}"
+        return Text(f"{role or NOT_RUNNING}{told}", {"leader": "bold", None: "dim"}.get(role, ""))
     allowed = " | ".join(sorted({replica.role or "–" for replica in _in_model(step, broker)}))
     return Text(f"{role} (model: {allowed})", DIFFERS)
 

@@ -18,6 +18,7 @@ def replica(
     checkpointed: int | None = None,
     first: int = 0,
     epochs: Sequence[tuple[int, int]] = ((0, 0),),
+    leader: int | None = None,
 ) -> ReplicaObservation:
     """A replica whose records are written `name·epoch`; the high watermark is, if not given, the end of the log."""
     cells = [record.rsplit("·", 1) for record in records]
@@ -32,6 +33,7 @@ def replica(
         checkpointed_high_watermark=known if checkpointed is None else checkpointed,
         epochs=tuple(epochs),
         role=role,
+        leader=leader,
     )
 
 

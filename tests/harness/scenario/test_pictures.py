@@ -107,6 +107,17 @@ def test_the_high_watermark_stands_before_the_first_record_that_it_does_not_cove
     assert places[2] - places[1] == pytest.approx(places[1] - places[0], abs=1)
 
 
+def test_two_views_of_the_leader_are_shown() -> None:
+    told = {1: replica("m·0", leader=2), 2: replica("m·0", leader=1), 3: replica("m·0", leader=0)}
+    seen = look(told, leader=2, epoch=1)
+    played = act(step(0, "The leader is moved to Y, which does not hear of it.", seen), step(1, "Nothing.", seen))
+    picture = parsed(scenario_record(played))
+    shown = [words(picture, block)[0] for block in blocks(picture)]
+    assert shown == ["m", "follower, sees leader 1", "follower, sees no leader"]
+    (line,) = tell_columns(played, columns_of(played))
+    assert "Y (broker 2) sees leader 1: m (epoch 0)" in line
+
+
 def test_a_replica_that_differs_is_framed() -> None:
     assert [frame(block) for block in blocks(parsed(planted_difference()))].count("differs") == 1
 

@@ -167,6 +167,13 @@ def test_a_difference_in_zookeeper_or_in_a_role_shows_both_sides() -> None:
     assert "✗ the partition in ZooKeeper, leader: Kafka has 2, the model allows 1" in text
 
 
+def test_a_broker_with_another_view_of_the_leader_says_so() -> None:
+    seen = look({1: replica("m·0", leader=2), 2: replica("m·0", leader=1)}, leader=2)
+    rows = [" ".join(line.split()) for line in told(scenario_record(act(step(0, "Moved.", seen)))).splitlines()]
+    assert [row for row in rows if row.startswith("X (1) follower m·0")]
+    assert [row for row in rows if row.startswith("Y (2) follower, sees leader 1 m·0")]
+
+
 def test_a_failed_expectation_says_what_was_expected_and_seen() -> None:
     record = truncation()
     (played,) = record.acts
