@@ -26,6 +26,7 @@ _ELSEWHERE = {
     "serve": ("kafka_chaos.harness.serve", "serve_command"),
     "doctor": ("kafka_chaos.harness.doctor", "doctor_command"),
     "import": ("kafka_chaos.verification.importers.cli", "import_command"),
+    "watch": ("kafka_chaos.verification.watch_cli", "watch_command"),
     "predict": ("kafka_chaos.reference_model.cli", "predict_command"),
     "explore": ("kafka_chaos.reference_model.cli", "explore_command"),
     "scenario": ("kafka_chaos.harness.scenario.cli", "scenario_command"),

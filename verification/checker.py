@@ -15,7 +15,7 @@ from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.reference_model.lane import Lane
 from kafka_chaos.verification.judge import LaneFacts, judge, not_judged
 from kafka_chaos.verification.result import LaneVerdict, Observation, RunVerdict
-from kafka_chaos.verification.run_directory import RunDirectory, open_run
+from kafka_chaos.verification.run_directory import open_run
 from kafka_chaos.verification.session import spark_session
 from kafka_chaos.verification.storage import RunPath, run_path
 
@@ -38,7 +38,7 @@ def verify(
     """
     started = time.perf_counter()
     run = open_run(run_path(run_dir, spark))
-    predictions = {lane.lane: _prediction(run, lane) for lane in run.lanes}
+    predictions = {lane.lane: prediction_of(run.predictions, lane) for lane in run.lanes}
     session = spark or spark_session()
     from kafka_chaos.verification import evidence, findings, output
     from kafka_chaos.verification.survey import survey_of
@@ -78,9 +78,9 @@ def _merged(lanes: tuple[LaneVerdict, ...]) -> Verdict:
     return reduce(Verdict.merge, (lane.verdict for lane in lanes), Verdict.CONFORMS)
 
 
-def _prediction(run: RunDirectory, lane: Lane) -> dict[Anomaly, Status]:
+def prediction_of(predictions: Mapping[str, Mapping[Anomaly, Status]], lane: Lane) -> dict[Anomaly, Status]:
     """The lane's statuses from prediction.json; what it does not say, the model is asked from lanes.json."""
-    given = run.predictions.get(lane.lane, {})
+    given = predictions.get(lane.lane, {})
     if all(anomaly in given for anomaly in Anomaly):
         return dict(given)
     from kafka_chaos.reference_model import predict_cached

@@ -76,7 +76,7 @@ def open_run(path: str | RunPath) -> RunDirectory:
     root = run_path(path)
     if not root.is_dir():
         raise RunDirectoryError(root, "no such directory, expected a run directory")
-    lanes = _read_lanes(root / "lanes.json")
+    lanes = read_lanes(root / "lanes.json")
     names = {lane.lane for lane in lanes}
     files = {table: tuple(listed(root / table, "*.parquet")) for table in TABLES}
     for table in REQUIRED_TABLES:
@@ -92,7 +92,7 @@ def open_run(path: str | RunPath) -> RunDirectory:
         files=files,
         rows={table: sum(footer.rows for footer in found) for table, found in footers.items()},
         faults=faults,
-        predictions=_read_predictions(root / "prediction.json"),
+        predictions=read_predictions(root / "prediction.json"),
         epochs=epochs,
         high_watermarks=high_watermarks,
         reports_high_watermarks=reports,
@@ -122,7 +122,8 @@ def _read_versioned(path: RunPath) -> dict[str, Any]:
     return dict(document)
 
 
-def _read_lanes(path: RunPath) -> tuple[Lane, ...]:
+def read_lanes(path: RunPath) -> tuple[Lane, ...]:
+    """The lanes of a lanes.json; `RunDirectoryError` names the key at fault."""
     entries = _read_versioned(path).get("lanes")
     if not isinstance(entries, list) or not entries:
         raise RunDirectoryError(path, "expected a list of at least one lane", column="lanes")
@@ -140,7 +141,8 @@ def _read_lanes(path: RunPath) -> tuple[Lane, ...]:
     return tuple(lanes)
 
 
-def _read_predictions(path: RunPath) -> dict[str, dict[Anomaly, Status]]:
+def read_predictions(path: RunPath) -> dict[str, dict[Anomaly, Status]]:
+    """What a prediction.json says, by lane; nothing if it is not there."""
     if not path.exists():
         return {}
     lanes = _read_versioned(path).get("lanes")

@@ -63,25 +63,33 @@ def paces(spark: SparkSession, log_files: list[str], read_files: list[str]) -> d
     samples = [sample for sample in (stored, read) if sample is not None]
     if not samples:
         return None
-    chain = Window.partitionBy("what", "lane", "chain", "partition").orderBy("offset")
-    steps = reduce(DataFrame.union, samples).select(
-        "what",
-        "lane",
-        F.when(F.col("offset") - F.lag("offset").over(chain) == 1, F.col("value") - F.lag("value").over(chain)).alias(
-            "step"
-        ),
-    )
-    counted = steps.groupBy("what", "lane", "step").agg(F.count(F.lit(1)).alias("n"))
-    usual = F.max_by("step", F.when(F.col("step").isNotNull(), F.col("n"))).alias("usual")
-    most = F.max(F.when(F.col("step").isNotNull(), F.col("n"))).alias("most")
-    rows = counted.groupBy("what", "lane").agg(usual, most, F.sum("n").alias("all")).collect()
+    rows = usual_steps(reduce(DataFrame.union, samples), "chain").collect()
     for what in ("seq", "poll_ns"):
         found = [row for row in rows if row.what == what]
         if sum(row.most or 0 for row in found) < WORTH_IT * sum(row.all for row in found):
             return None
     strides = {row.lane: row.usual for row in rows if row.what == "seq"}
     ticks = {row.lane: row.usual for row in rows if row.what == "poll_ns"}
-    return {lane: Pace(max(1, strides.get(lane) or 1), max(0, ticks.get(lane) or 0)) for lane in {*strides, *ticks}}
+    lanes = {*strides, *ticks}
+    known = {lane: Pace(max(1, strides.get(lane) or 1), max(0, ticks.get(lane) or 0)) for lane in lanes}
+    paces_of_lanes = list(known.values())
+    return {**known, "": max(paces_of_lanes, key=paces_of_lanes.count)}
+
+
+def usual_steps(rows: DataFrame, chain: str) -> DataFrame:
+    """How much `value` usually grows from an offset to the next: (what,) lane, usual, and `most` of `all` do so.
+
+    `rows`: lane, partition, offset, value, the column `chain`, and `what` if there are values of several kinds.
+    """
+    kinds = ("what", "lane") if "what" in rows.columns else ("lane",)
+    along = Window.partitionBy(*kinds, chain, "partition").orderBy("offset")
+    follows = F.col("offset") - F.lag("offset").over(along) == 1
+    steps = rows.select(*kinds, F.when(follows, F.col("value") - F.lag("value").over(along)).alias("step"))
+    counted = steps.groupBy(*kinds, "step").agg(F.count(F.lit(1)).alias("n"))
+    regular = F.when(F.col("step").isNotNull(), F.col("n"))
+    return counted.groupBy(*kinds).agg(
+        F.max_by("step", regular).alias("usual"), F.max(regular).alias("most"), F.sum("n").alias("all")
+    )
 
 
 def _sample(spark: SparkSession, files: list[str], value: str, chain: str) -> DataFrame | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
@@ -28,6 +29,7 @@ from kafka_chaos.verification.storage import HadoopPath, is_remote, run_path
 
 pytestmark = pytest.mark.spark
 
+_numbers = itertools.count(1)
 REPOSITORY = Path(kafka_chaos.__file__).parents[1]
 
 
@@ -45,9 +47,11 @@ def lossy(folder: Path) -> Path:
 def viewfs(tmp_path: Path, spark: Any) -> Iterator[str]:
     """A second file system: Hadoop's viewfs, with a mount table of its own."""
     hadoop = spark._jsc.hadoopConfiguration()
-    link = "fs.viewfs.mounttable.chaos.link./runs"
+    # Hadoop keeps file systems by scheme and authority.
+    authority = f"chaos-{next(_numbers)}"
+    link = f"fs.viewfs.mounttable.{authority}.link./runs"
     hadoop.set(link, tmp_path.as_uri())
-    yield "viewfs://chaos/runs"
+    yield f"viewfs://{authority}/runs"
     hadoop.unset(link)
 
 

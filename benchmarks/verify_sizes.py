@@ -1,0 +1,203 @@
+"""Time and peak memory of verification from 10⁴ to 10⁸ records: Spark, DuckDB and the plain checker on the same files.
+
+usage: verify_sizes.py [--sizes 10000 100000 …] [--most-plain 1000000] [--plot docs/images/verify-sizes.svg]
+                       [--into FIGURES.json] [--work-dir DIR]
+
+Each measurement is a process of its own, so that its peak memory is its own: resident pages of the process and, for
+Spark, of its JVM, read from /proc every 0.1 s. Spark's driver has 2 GB; its start and two small runs are apart.
+Every run directory is removed after its measurement. `--into` keeps what was measured before, so that sizes can be
+added one by one. The last line is one JSON object: size → contender → {"seconds": …, "peak_mib": …}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+CONTENDERS = ("spark", "duckdb", "plain")
+
+
+def make(folder: Path, records: int, *, dirty: bool) -> Path:
+    """The history of verify_bench.py, lane by lane: a hundred million rows do not fit into memory at once."""
+    from verify_bench import shapes
+
+    from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
+
+    chosen = shapes(records)
+    if dirty:
+        chosen = [LaneShape(lane="a", records=records, partitions=6, producers=2, retry_share=1.0)]
+    lanes: list[Any] = []
+    predictions: dict[str, Any] = {}
+    for shape in chosen:
+        part = write_run(folder / f".{shape.lane}", [lane_tables(shape, seed=1)])
+        lanes += json.loads((part / "lanes.json").read_text())["lanes"]
+        predictions.update(json.loads((part / "prediction.json").read_text())["lanes"])
+        for table in ("produced", "consumed", "log"):
+            (folder / table).mkdir(exist_ok=True)
+            for file in (part / table).iterdir():
+                file.rename(folder / table / file.name)
+        shutil.rmtree(part)
+    (folder / "lanes.json").write_text(json.dumps({"format_version": 1, "lanes": lanes}))
+    (folder / "prediction.json").write_text(json.dumps({"format_version": 1, "lanes": predictions}))
+    return folder
+
+
+def with_spark(run_dir: Path) -> dict[str, Any]:
+    from kafka_chaos.verification import spark_session, verify
+    from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
+
+    spark = spark_session()
+    with tempfile.TemporaryDirectory() as scratch:
+        small = write_run(Path(scratch) / "run", [lane_tables(LaneShape(lane="a", records=100_000, retry_share=0.01))])
+        for _ in range(2):
+            verify(small, spark=spark)
+    verdict = verify(run_dir, spark=spark)
+    return {
+        "seconds": round(verdict.seconds, 2),
+        "found": sum(s.count for lane in verdict.lanes for s in lane.observed.values()),
+    }
+
+
+def with_duckdb(run_dir: Path) -> dict[str, Any]:
+    from verify_duckdb import measure
+
+    answer: Any = measure(run_dir, 2)
+    return {
+        "seconds": answer["seconds"],
+        "found": sum(n for lanes in answer["counts"].values() for n in lanes.values()),
+    }
+
+
+def with_plain(run_dir: Path) -> dict[str, Any]:
+    import pyarrow.parquet as pq
+
+    from kafka_chaos.verification.plain import LaneHistory, Produced, Read, Stored, check
+
+    started = time.perf_counter()
+    histories: dict[str, LaneHistory] = defaultdict(lambda: LaneHistory(log=[]))
+    for file in sorted((run_dir / "produced").iterdir()):
+        rows = pq.read_table(file, columns=["lane", *Produced._fields]).to_pydict()
+        for lane, *row in zip(*rows.values(), strict=True):
+            histories[lane].produced.append(Produced(*row))
+    for file in sorted((run_dir / "consumed").iterdir()):
+        rows = pq.read_table(file, columns=["lane", *Read._fields]).to_pydict()
+        for lane, *row in zip(*rows.values(), strict=True):
+            histories[lane].consumed.append(Read(*row))
+    for file in sorted((run_dir / "log").iterdir()):
+        rows = pq.read_table(file, columns=["lane", *Stored._fields]).to_pydict()
+        for lane, *row in zip(*rows.values(), strict=True):
+            log = histories[lane].log
+            assert log is not None
+            log.append(Stored(*row))
+    found = sum(len(check(history)) for history in histories.values())
+    return {"seconds": round(time.perf_counter() - started, 2), "found": found}
+
+
+def resident_mib(pid: int) -> float:
+    """Resident memory of a process and its children."""
+    total = 0.0
+    for process in (pid, *children(pid)):
+        try:
+            status = Path(f"/proc/{process}/status").read_text()
+        except OSError:
+            continue
+        total += next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS")), 0.0)
+    return total
+
+
+def children(pid: int) -> list[int]:
+    try:
+        direct = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return [process for child in direct for process in (child, *children(child))]
+
+
+def measured(contender: str, run_dir: Path) -> dict[str, Any]:
+    """One contender in a process of its own."""
+    command = [sys.executable, __file__, "--contender", contender, str(run_dir)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+        peak, done = [0.0], threading.Event()
+
+        def look() -> None:
+            while not done.wait(0.1):
+                peak[0] = max(peak[0], resident_mib(started.pid))
+
+        looker = threading.Thread(target=look)
+        looker.start()
+        try:
+            output, _ = started.communicate()
+        finally:
+            done.set()
+            looker.join()
+    if started.returncode:
+        raise SystemExit(f"{contender} failed on {run_dir}")
+    return {**json.loads(output.splitlines()[-1]), "peak_mib": round(peak[0])}
+
+
+def plot(figures: dict[str, dict[str, dict[str, Any]]], target: Path) -> None:
+    """Two panels over the number of records: seconds and peak memory."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for axes, what, title in ((left, "seconds", "time, s"), (right, "peak_mib", "peak memory, MiB")):
+        for contender in CONTENDERS:
+            points = [(int(n), found[contender][what]) for n, found in figures.items() if contender in found]
+            if points:
+                axes.plot(*zip(*sorted(points), strict=True), marker="o", label=contender)
+        axes.set(xscale="log", yscale="log", xlabel="produced records (as many read, as many stored)", title=title)
+        axes.grid(alpha=0.3)
+        axes.legend()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    plt.rcParams["svg.hashsalt"] = "kafka-chaos"
+    figure.savefig(target, metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[10**power for power in range(4, 9)])
+    parser.add_argument("--contenders", nargs="*", choices=CONTENDERS, default=CONTENDERS)
+    parser.add_argument("--most-plain", type=int, default=1_000_000)
+    parser.add_argument("--dirty", action="store_true", help="a history in which every batch was written twice")
+    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--into", type=Path)
+    parser.add_argument("--work-dir", type=Path)
+    parser.add_argument("--contender", nargs=2, metavar=("NAME", "DIR"), help="measure one, in this process")
+    arguments = parser.parse_args()
+    if arguments.contender:
+        name, run_dir = arguments.contender
+        print(json.dumps({"spark": with_spark, "duckdb": with_duckdb, "plain": with_plain}[name](Path(run_dir))))
+        return
+    figures: dict[str, Any] = {}
+    if arguments.into is not None and arguments.into.exists():
+        figures = json.loads(arguments.into.read_text())
+    for records in arguments.sizes:
+        with tempfile.TemporaryDirectory(dir=arguments.work_dir, prefix="kafka-chaos-sizes-") as scratch:
+            run_dir = make(Path(scratch), records, dirty=arguments.dirty)
+            for contender in arguments.contenders:
+                if contender != "plain" or records <= arguments.most_plain:
+                    found = measured(contender, run_dir)
+                    figures.setdefault(str(records), {})[contender] = found
+                    print(f"{records:,} {contender}: {found}", flush=True)
+        if arguments.into is not None:
+            arguments.into.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
+    if arguments.plot is not None:
+        plot(figures, arguments.plot)
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
