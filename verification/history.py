@@ -149,14 +149,18 @@ def places_in_log(seen: DataFrame) -> DataFrame:
     return seen.where(F.col("outcome").isNotNull() & F.col("in_log")).select(*POSITION, "producer_id", "seq")
 
 
-def places_shown(seen: DataFrame) -> DataFrame:
-    """SIGHTINGS to the places of produced records in acknowledgements, reads and log.
+def is_shown() -> Column:
+    """Whether a row of SIGHTINGS shows a produced record at its place.
 
     The place that an `info` names counts only once its record was read or is in the log.
     """
     counts = F.col("acknowledged") | F.col("read") | F.col("in_log") | (F.col("claimed") & F.col("surfaced"))
-    placed = seen.where(F.col("outcome").isNotNull() & F.col("offset").isNotNull() & counts)
-    return placed.select(*POSITION, "producer_id", "seq")
+    return F.col("outcome").isNotNull() & F.col("offset").isNotNull() & counts
+
+
+def places_shown(seen: DataFrame) -> DataFrame:
+    """SIGHTINGS to the places of produced records in acknowledgements, reads and log (`is_shown`)."""
+    return seen.where(is_shown()).select(*POSITION, "producer_id", "seq")
 
 
 def single_runs(log: DataFrame) -> DataFrame:

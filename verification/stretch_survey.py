@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -83,34 +84,49 @@ def by_stretches(
 
 
 def _doubts(run: RunDirectory, frames: Frames, packed: _Packed) -> _Doubts:
-    suspects = keep(stretches.suspect_words(packed.sent, packed.read, packed.stored))
-    count, repeated = suspects.agg(F.count(F.lit(1)), F.max("repeated")).collect()[0]
+    """All doubts, asked for in one job; what there is none of is never computed as a table of its own."""
+    # In a small run the number of jobs counts, in a large one that nothing is computed twice.
+    held = (lambda table: table) if evidence.is_small(run) else keep
+    suspects = held(stretches.suspect_words(packed.sent, packed.read, packed.stored))
+    log = held(stretches.pieces(packed.stored))
+    links = held(stretches.log_links(log))
+    reads = held(stretches.read_links(stretches.pieces(packed.read)))
+    twice = packed.read.where(F.col("n") != F.bit_count("bits"))
+    n_suspects, repeated, holes, tangled, descents, back, gaps, again = _counted(
+        suspects.agg(_times(F.lit(True)), _times(F.col("repeated"))),
+        links.agg(_times(F.col("hole")), _times(F.col("overlap")), _times(F.col("descent"))),
+        reads.agg(_times(F.col("back")), _times(~F.col("back"))),
+        twice.agg(_times(F.lit(True))),
+    )
     if repeated:
         evidence.require_unique_identities(run, frames)
-    log = keep(stretches.pieces(packed.stored))
-    links = keep(stretches.log_links(log))
-    holes, tangled, descents = links.agg(F.max("hole"), F.max("overlap"), F.max("descent")).collect()[0]
-    unruly = _unruly_reads(packed, log)
+    unruly = reads.where("back").select("lane", "partition").union(twice.select("lane", "partition"))
+    if gaps:
+        unruly = unruly.union(stretches.held_holes(reads.where(~F.col("back")), log))
+    unruly = keep(unruly.distinct()) if back or again or gaps else unruly
     return _Doubts(
-        suspects=suspects,
-        n_suspects=count,
+        suspects=suspects if not n_suspects or held is keep else keep(suspects),
+        n_suspects=n_suspects,
         log=log,
         holes=bool(holes),
         descents=bool(descents),
         tangled=links.where("overlap").select("lane", "partition").distinct() if tangled else None,
-        unruly=None if unruly.isEmpty() else unruly,
+        unruly=unruly if back or again or (gaps and not unruly.isEmpty()) else None,
     )
 
 
-def _unruly_reads(packed: _Packed, log: DataFrame) -> DataFrame:
-    """lane and partition of reads that are out of line, or that leave out an offset which the log holds."""
-    links = keep(stretches.read_links(stretches.pieces(packed.read)))
-    twice = packed.read.where(F.col("n") != F.bit_count("bits"))
-    unruly = links.where("back").select("lane", "partition").union(twice.select("lane", "partition"))
-    holes = links.where(~F.col("back"))
-    if not holes.isEmpty():
-        unruly = unruly.union(stretches.held_holes(holes, log))
-    return keep(unruly.distinct())
+def _times(condition: Column) -> Column:
+    return F.count(F.when(condition, F.lit(1)))
+
+
+def _counted(*rows: DataFrame) -> list[int]:
+    """The numbers of several tables of one row, in one job."""
+    arrays = [
+        row.select(F.lit(place).alias("place"), F.array(*row.columns).alias("numbers"))
+        for place, row in enumerate(row.toDF(*(f"n{index}" for index in range(len(row.columns)))) for row in rows)
+    ]
+    found = reduce(DataFrame.union, arrays).collect()
+    return [number for row in sorted(found, key=lambda row: row.place) for number in row.numbers]
 
 
 def _scope(drill: _Drill, frames: Frames, doubts: _Doubts, ends: DataFrame, runs: DataFrame | None) -> Scope:
@@ -118,18 +134,21 @@ def _scope(drill: _Drill, frames: Frames, doubts: _Doubts, ends: DataFrame, runs
     seen = keep(drill.seen(ends))
     clean_log = drill.clean_log()
     stored = history.places_in_log(seen)
-    shown = drill.shown(seen, clean_log)
+    is_phantom = F.col("outcome").isNull()
+    loose, misread_rows = _counted(
+        seen.agg(_times(history.is_shown() & ~F.col("in_log")), _times(is_phantom & F.col("read")))
+    )
+    shown = drill.shown(seen, clean_log) if loose else history.places_shown(seen)
     ascending = clean_log
     if doubts.tangled is not None:
         tangled = keep(drill.places(drill.within(clean_log, doubts.tangled)))
         ascending = drill.outside(clean_log, doubts.tangled)
         shown, stored = shown.union(tangled), stored.union(tangled)
-    is_phantom = F.col("outcome").isNull()
-    misread = keep(seen.where(is_phantom & F.col("read")).select("lane", "partition").distinct())
     polls = consumed = held = None
-    if doubts.unruly is not None or not misread.isEmpty():
+    if doubts.unruly is not None or misread_rows:
         # A phantom does not count as a step of its consumer, so the reads around it must be looked at themselves.
-        unruly = misread if doubts.unruly is None else keep(doubts.unruly.union(misread).distinct())
+        misread = seen.where(is_phantom & F.col("read")).select("lane", "partition").distinct()
+        unruly = keep(misread if doubts.unruly is None else doubts.unruly.union(misread).distinct())
         consumed = keep(frames.consumed.join(F.broadcast(unruly), ["lane", "partition"], "left_semi"))
         polls = history.genuine(consumed, history.phantoms(seen))
         held = history.places_in_log(seen).union(drill.places(drill.within(clean_log, unruly)))
@@ -172,8 +191,6 @@ class _Drill:
         outside = history.places_shown(seen.where(~F.col("in_log")))
         loose = outside.select(stretches.lane_key(), "partition", _bucket("offset")).toDF(*PLACE, "bucket")
         loose = keep(loose.distinct())
-        if loose.isEmpty():
-            return shown
         buckets = F.explode(F.sequence(_bucket("first"), _bucket("last"))).alias("bucket")
         near = clean_log.select("*", buckets)
         near = near.join(self._hint(loose), [*PLACE, "bucket"], "left_semi")
