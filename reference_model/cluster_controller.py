@@ -179,7 +179,8 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
         return "STALE_CONTROLLER_EPOCH", replica
     replica = replica._replace(controller_epoch=request.controller_epoch)
     if replica.role == OFFLINE:
-        return "KAFKA_STORAGE_ERROR", replica
+        # Its clients are told of the leader all the same, by the UpdateMetadata that follows.
+        return "KAFKA_STORAGE_ERROR", replica._replace(leader=request.leader)
     if request.leader_epoch < replica.leader_epoch:
         return "STALE_CONTROLLER_EPOCH", replica
     if request.stop:

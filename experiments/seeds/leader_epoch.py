@@ -64,7 +64,10 @@ def _the_follower_restarts(stage: Stage) -> None:
     """
     stage.produce("m1")
     stage.produce("m2")
-    stage.expect("the follower knows of one committed record", seen=stage.replica(2).high_watermark, expected=1)
+    stage.await_seen(
+        "The follower has checkpointed that one record is committed.",
+        lambda seen: seen.replicas[2].checkpointed_high_watermark == 1,
+    )
     stage.kill(2)
     stage.expect("with its session it has left the ISR", seen=stage.seen.isr, expected=(1,))
     stage.cut(2, 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -157,9 +158,10 @@ class Houses:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for tenancy in self._standing.values():
-            tenancy.close()
-        self._standing.clear()
+        with ExitStack() as stack:
+            for tenancy in self._standing.values():
+                stack.callback(tenancy.close)
+            self._standing.clear()
 
     def enter(self, house: House) -> Tenancy:
         """A clean cluster of this house, a standing one where there is one."""
