@@ -77,6 +77,8 @@ def run_attached(
     _check_topics(experiment, cluster, admin)
     stages = Stages(experiment, root=root, listeners=listeners, keep=False, given=None, applications={})
     stages.kafka_version = "not known"
+    # The address is not written down: whoever does it again has to know it.
+    stages.replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
     return stages.run_with(lambda: _observe(stages, cluster, admin))
 
 

@@ -61,15 +61,19 @@ def run_experiment(
     keep: bool = False,
     cluster: Cluster | None = None,
     applications: Mapping[str, Application] | None = None,
+    replay: str | None = None,
 ) -> RunResult:
     """Run an experiment below `root` and verify it. Raises `KafkaChaosError` when the machine does not play along.
 
     `cluster`: one that runs already, as the experiment's `cluster` describes it; it is left running. `applications`
-    maps lanes to the functions that take the place of their producer or consumer.
+    maps lanes to the functions that take the place of their producer or consumer. `replay` is the command that does it
+    again, where the experiment's file alone does not.
     """
-    return Stages(
+    stages = Stages(
         experiment, root=root, listeners=listeners, keep=keep, given=cluster, applications=applications or {}
-    ).run()
+    )
+    stages.replay = replay
+    return stages.run()
 
 
 class Stages:
@@ -91,6 +95,7 @@ class Stages:
         self.applications = applications
         self.started_at = time.time()
         self.kafka_version = experiment.cluster.kafka_version
+        self.replay: str | None = None
         self.started = time.monotonic()
         self.gaps: dict[str, float] = {}
         self.predictions: dict[str, dict[str, Any]] = {}
@@ -142,6 +147,7 @@ class Stages:
             "run_id": self.directory.run_id,
             "versions": versions(self.kafka_version),
             "started": started,
+            **({} if self.replay is None else {"replay": self.replay}),
         }
         self.directory.write_text("experiment.yaml", dump_experiment(self.experiment, {"recorded": recorded}))
         self.directory.write_lanes(lane for _, _, lane in lanes)

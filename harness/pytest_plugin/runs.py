@@ -71,6 +71,7 @@ class Runs:
                     listeners=[listener],
                     cluster=self._cluster,
                     applications=applications,
+                    replay=self._again(experiment),
                 )
             finally:
                 self._made += sorted(path for path in set(self._out.glob("*")) - before if not path.is_symlink())
@@ -130,9 +131,12 @@ class Runs:
         }
         return experiment_of(document, "kafka_chaos_run")
 
+    def _again(self, experiment: Experiment) -> str:
+        return f"pytest {shlex.quote(self._nodeid)} --kafka-chaos-seed {experiment.seed}"
+
     def _replay(self, experiment: Experiment, path: Path, applications: Mapping[str, Application]) -> str:
         """The test again with this seed; without an application, the command line can replay the run as well."""
-        again = f"pytest {shlex.quote(self._nodeid)} --kafka-chaos-seed {experiment.seed}"
+        again = self._again(experiment)
         if applications:
             return again
         return f"{again}\n  or: kafka-chaos run {shlex.quote(str(path / 'experiment.yaml'))}"

@@ -250,7 +250,12 @@ def _commands(evidence: Evidence) -> dict[str, str]:
     resolved = evidence.path.resolve()
     place = shlex.quote(f"{resolved.parent.name}/{resolved.name}")
     seed = evidence.experiment.get("seed")
-    replay = f"kafka-chaos run {place}/experiment.yaml" + (f" --seed {seed}" if isinstance(seed, int) else "")
+    told = evidence.recorded.get("replay")
+    replay = (
+        str(told)
+        if told
+        else f"kafka-chaos run {place}/experiment.yaml" + (f" --seed {seed}" if isinstance(seed, int) else "")
+    )
     commands = {"verify": f"kafka-chaos verify {place}", "report": f"kafka-chaos report {place}"}
     return {"replay": replay, **commands} if evidence.experiment else commands
 

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
 
 from kafka_chaos.harness.admin import ClusterAdmin
 from kafka_chaos.harness.attach import Attached, read_client_config, run_attached
+from kafka_chaos.harness.cli import cli
 from kafka_chaos.harness.cluster import Cluster
 from kafka_chaos.harness.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.experiment_file import parse_experiment
@@ -147,3 +149,22 @@ def test_a_bad_client_config_is_refused_by_line(tmp_path: Path, line: str, expec
     path.write_text(line)
     with pytest.raises(UsageFailure, match=expected):
         read_client_config(path)
+
+
+def test_the_command_attaches_with_the_client_s_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment, properties = tmp_path / "a.yaml", tmp_path / "client.properties"
+    experiment.write_text(TEXT.format(topic="orders"))
+    properties.write_text("security.protocol=SSL\n")
+    asked: list[Attached] = []
+
+    def refuse(_: object, cluster: Attached, **__: object) -> None:
+        asked.append(cluster)
+        raise UsageFailure("not today")
+
+    monkeypatch.setattr("kafka_chaos.harness.attach.run_attached", refuse)
+    arguments = ["run", str(experiment), "--attach", "broker:9093", "--client-config", str(properties)]
+    result = CliRunner().invoke(cli, arguments)
+    assert str(result.exception) == "not today"
+    assert asked == [Attached("broker:9093", {"security.protocol": "SSL"})]
+    alone = CliRunner().invoke(cli, ["run", str(experiment), "--client-config", str(properties)])
+    assert str(alone.exception) == "--client-config: expected together with --attach"

@@ -122,3 +122,4 @@ def check(python: str, project: Path, site: Path) -> None:
     report = runs[0] / "report.html"
     assert report.is_file()
     assert f"report: {report}" in text
+    assert "test_a_record_from_nowhere_is_found --kafka-chaos-seed 7</code>" in report.read_text()

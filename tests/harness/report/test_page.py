@@ -308,3 +308,12 @@ def test_a_run_without_tables_needs_no_spark(tmp_path: Path, monkeypatch: pytest
     assert write_report(run) == run / "report.html"
     assert "Conforms" in Page((run / "report.html").read_text()).text
     assert not list(run.glob(".*part"))
+
+
+def test_the_command_that_a_run_recorded_for_doing_it_again_is_shown(tmp_path: Path) -> None:
+    run = full_run(tmp_path)
+    recorded = {"replay": "pytest 'tests/test_orders.py::test_it' --kafka-chaos-seed 7"}
+    (run / "experiment.yaml").write_text(json.dumps({"name": "demo", "seed": 7, "recorded": recorded}))
+    text = page_of(run).text
+    assert "pytest 'tests/test_orders.py::test_it' --kafka-chaos-seed 7" in text
+    assert "kafka-chaos run" not in text
