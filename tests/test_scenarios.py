@@ -1,0 +1,65 @@
+"""The seed documents' behaviours on the model and on real brokers: each scenario is a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from kafka_chaos.harness.scenario.house import Houses
+from kafka_chaos.harness.scenario.record import CONFORMS, VIOLATION
+from kafka_chaos.harness.scenario.registry import all_scenarios, find
+from kafka_chaos.harness.scenario.runner import run_scenario
+from kafka_chaos.reference_model.cluster_model import ClusterModel
+from kafka_chaos.reference_model.cluster_state import ClusterConfig, ClusterState
+
+pytestmark = pytest.mark.cluster
+
+QUICK = ("replication-describe", "high-watermark-visibility", "acks-1-recovery", "split-brain")
+"""The quickest and most telling ones, in `make test`; all others are slow."""
+
+
+@pytest.fixture(scope="module")
+def houses() -> Iterator[Houses]:
+    with Houses() as standing:
+        yield standing
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "scenario_id",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in all_scenarios()],
+)
+def test_kafka_and_the_model_agree(scenario_id: str, houses: Houses) -> None:
+    record = run_scenario(find(scenario_id), houses)
+    assert record.verdict == CONFORMS, record.reason
+    assert record.acts
+    assert all(act.steps and act.expectations for act in record.acts)
+
+
+def without_truncation(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
+    """The model with a rule broken: a new follower never truncates."""
+    careless = replace(config.protocol, truncation=lambda log, watermark, leader_log: len(log))
+    return ClusterModel(replace(config, protocol=careless), states=states)
+
+
+@pytest.mark.parametrize(
+    ("scenario_id", "replica"),
+    [
+        ("acks-1-recovery", "broker 1"),
+        pytest.param("leader-epoch-A", "broker 3", marks=pytest.mark.slow),
+        pytest.param("leader-epoch-B", "broker 1", marks=pytest.mark.slow),
+    ],
+)
+def test_a_broken_rule_in_the_model_is_found_and_the_replica_named(
+    scenario_id: str, replica: str, houses: Houses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Brokers that agree with the model do so within seconds; these never will.
+    monkeypatch.setattr("kafka_chaos.harness.scenario.stage.SETTLE_TIMEOUT", 12.0)
+    record = run_scenario(find(scenario_id), houses, model_of=without_truncation)
+    assert record.verdict == VIOLATION
+    assert record.reason is not None
+    assert f"{replica}, log:" in record.reason
+    differences = record.acts[-1].steps[-1].differences
+    assert {(difference.broker, difference.field) for difference in differences} >= {(int(replica[-1]), "log")}
