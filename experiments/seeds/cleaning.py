@@ -7,8 +7,9 @@ import time
 from confluent_kafka import Consumer
 
 from kafka_chaos.harness.scenario.house import House
+from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Play, Stage
+from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.cluster_model import Step, step
 

@@ -10,8 +10,9 @@ from confluent_kafka import Producer
 
 from kafka_chaos.harness.scenario.availability import Availability
 from kafka_chaos.harness.scenario.house import House
+from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Play, Stage
+from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.wire.client import send_as_controller
 from kafka_chaos.harness.wire.messages import LEADER_AND_ISR

@@ -9,8 +9,9 @@ from typing import Any
 from kafka_chaos.experiments.seeds.leader_epoch import TRUNCATE_TO_HIGH_WATERMARK
 from kafka_chaos.harness.broker_client import NONE
 from kafka_chaos.harness.scenario.house import BEFORE_KIP_101, STEADY, House
+from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Play, Stage
+from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.server_properties import SECOND_BROKER_DATA
 from kafka_chaos.harness.wire.capture import Capture
 from kafka_chaos.harness.wire.client import send_as_controller

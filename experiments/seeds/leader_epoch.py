@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kafka_chaos.harness.scenario.house import BEFORE_KIP_101, House
+from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Play, Stage
+from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.server_properties import BROKER_DATA
 from kafka_chaos.harness.storage.power_loss import cut_last_batch
 from kafka_chaos.reference_model.cluster_model import step

@@ -13,8 +13,9 @@ from kafka_chaos.harness.broker_client import (
     BrokerUnreachable,
 )
 from kafka_chaos.harness.scenario.house import QUICK
+from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Play, Stage
+from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.cluster_model import step
 

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 
 from kafka_chaos.harness.scenario.house import QUICK, House
+from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Play, Stage
+from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.storage.power_loss import cut_last_batch
 from kafka_chaos.reference_model.cluster_model import step
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from kafka_chaos.harness.broker_client import NONE
+from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Play
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.cluster_model import step
 

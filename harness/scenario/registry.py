@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kafka_chaos.harness.errors import UsageFailure
 
 if TYPE_CHECKING:
-    from kafka_chaos.harness.scenario.stage import Play
+    from kafka_chaos.harness.scenario.play import Play
 
 SEEDS = "kafka_chaos.experiments.seeds"
 

@@ -14,9 +14,10 @@ from typing import Any
 
 from kafka_chaos.harness.errors import EnvironmentFailure, KafkaChaosError
 from kafka_chaos.harness.scenario.house import Houses
+from kafka_chaos.harness.scenario.play import ModelOf, Play, model_of_kafka
 from kafka_chaos.harness.scenario.record import CONFORMS, UNKNOWN, VIOLATION, ScenarioRecord
 from kafka_chaos.harness.scenario.registry import Scenario
-from kafka_chaos.harness.scenario.stage import ModelOf, Play, ScenarioViolation, _model_of
+from kafka_chaos.harness.scenario.stage import ScenarioViolation
 
 Listener = Callable[[str, Any], None]
 
@@ -26,7 +27,7 @@ def run_scenario(
     houses: Houses,
     *,
     tell: Listener = lambda kind, what: None,
-    model_of: ModelOf = _model_of,
+    model_of: ModelOf = model_of_kafka,
 ) -> ScenarioRecord:
     """Run one scenario. A disagreement or a broken expectation is a violation, a failure of the machine unknown."""
     record = ScenarioRecord(scenario.id, scenario.document, scenario.title)
