@@ -1,6 +1,6 @@
 """Time and peak memory of verification from 10⁴ to 10⁸ records: Spark, DuckDB and the plain checker on the same files.
 
-usage: verify_sizes.py [--sizes 10000 100000 …] [--most-plain 1000000] [--plot docs/images/verify-sizes.svg]
+usage: verify_sizes.py [--sizes 10000 100000 …] [--most-plain 10000] [--plot docs/images/verify-sizes.svg]
                        [--into FIGURES.json] [--work-dir DIR]
 
 Each measurement is a process of its own, so that its peak memory is its own: resident pages of the process and, for
@@ -170,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="*", default=[10**power for power in range(4, 9)])
     parser.add_argument("--contenders", nargs="*", choices=CONTENDERS, default=CONTENDERS)
-    parser.add_argument("--most-plain", type=int, default=1_000_000)
+    parser.add_argument("--most-plain", type=int, default=10_000)
     parser.add_argument("--dirty", action="store_true", help="a history in which every batch was written twice")
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--into", type=Path)
