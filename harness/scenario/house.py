@@ -82,8 +82,8 @@ _ALWAYS: Mapping[str, object] = {
 STEADY = House(name="steady")
 """Kafka's defaults; a follower stays in the ISR however long it is cut off."""
 
-QUICK = House(name="quick to evict", lag_is_short=True, configs={"replica.lag.time.max.ms": 1500})
-"""A follower that does not fetch leaves the ISR after 1.5 to 2.3 seconds."""
+QUICK = House(name="quick to evict", lag_is_short=True, configs={"replica.lag.time.max.ms": 2500})
+"""A follower that does not fetch leaves the ISR after 2.5 to 3.8 seconds."""
 
 
 @dataclass
