@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.reference_model.lane import Lane
 from kafka_chaos.verification import schemas, stretches
-from kafka_chaos.verification.evidence import tuned
+from kafka_chaos.verification.evidence import tune, tuned
 from kafka_chaos.verification.history import FAIL, OK
 from kafka_chaos.verification.stretches import WORD, Pace, Packing
 
@@ -90,7 +90,8 @@ class Watch:
         batches = _saved(self.state_dir)
         if not batches:
             return Progress(-1, {lane.lane: LaneCounts() for lane in self.lanes}, 0)
-        return self._progress(batches[-1], lateness_ns=None)
+        with tuned(self.spark, 0):
+            return self._progress(self.spark, batches[-1], lateness_ns=None)
 
     # ------------------------------------------------------------ sources
 
@@ -129,10 +130,13 @@ class Watch:
 
     def _take(self, batch: DataFrame, number: int) -> None:
         """One batch: the open words before it and its rows, to the open words after it."""
-        with tuned(self.spark, 0):
+        # The stream has a session of its own, and so settings of its own.
+        spark = batch.sparkSession
+        with tuned(spark, 0):
             saved = [before for before in _saved(self.state_dir) if before < number]
             rows = batch.localCheckpoint(eager=True)
-            packing = self._packing(rows.where("is_stored"))
+            tune(spark, rows.count())
+            packing = self._packing(spark, rows.where("is_stored"))
             fresh = _opened(packing, rows)
             counts = fresh.groupBy("lane_key").agg(
                 F.sum(F.when(F.col("is_ok"), F.col("n")).otherwise(0)).alias("acknowledged"),
@@ -142,7 +146,7 @@ class Watch:
             folder = self.state_dir / "state" / f"{number:012d}"
             words = fresh.select(*_OPEN)
             if saved:
-                before = self._state(saved[-1])
+                before = self._state(spark, saved[-1])
                 words = words.union(before["words"].select(*_OPEN))
                 counts = counts.union(before["counts"])
                 closed = before["closed"]
@@ -159,12 +163,12 @@ class Watch:
                 str(folder / "counts")
             )
             (folder / "whole").touch()
-            self.last = self._progress(number, lateness_ns=int(self.lateness_s * SECOND))
+            self.last = self._progress(spark, number, lateness_ns=int(self.lateness_s * SECOND))
         for old in saved[:-1]:
             _remove(self.state_dir, old)
         self.on_progress(self.last)
 
-    def _packing(self, stored: DataFrame) -> Packing:
+    def _packing(self, spark: SparkSession, stored: DataFrame) -> Packing:
         """How rows are packed into words: decided by the first batch, and kept, since words must stay the same."""
         path = self.state_dir / "strides.json"
         if not path.exists():
@@ -172,15 +176,16 @@ class Watch:
             strides = {row.lane: max(1, row.usual or 1) for row in found.collect()}
             path.write_text(json.dumps({lane.lane: strides.get(lane.lane, 1) for lane in self.lanes}), "utf-8")
         known = {lane: Pace(stride, 1) for lane, stride in json.loads(path.read_text("utf-8")).items()}
-        return Packing(known, stretches.lanes_frame(self.spark, known))
+        return Packing(known, stretches.lanes_frame(spark, known))
 
-    def _state(self, number: int) -> dict[str, DataFrame]:
+    def _state(self, spark: SparkSession, number: int) -> dict[str, DataFrame]:
         folder = self.state_dir / "state" / f"{number:012d}"
-        return {name: self.spark.read.parquet(str(folder / name)) for name in ("words", "closed", "counts")}
+        return {name: spark.read.parquet(str(folder / name)) for name in ("words", "closed", "counts")}
 
-    def _progress(self, number: int, *, lateness_ns: int | None) -> Progress:
-        state = self._state(number)
-        names = {row.lane_key: row.lane for row in self._names().collect()}
+    def _progress(self, spark: SparkSession, number: int, *, lateness_ns: int | None) -> Progress:
+        state = self._state(spark, number)
+        lanes_of = self._names(spark)
+        names = {row.lane_key: row.lane for row in lanes_of.collect()}
         found = {row.lane_key: row for row in state["counts"].collect()}
         late = F.lit(True)
         if lateness_ns is not None:
@@ -188,7 +193,7 @@ class Watch:
             state["words"] = state["words"].join(newest, "lane_key", "left")
             late = F.coalesce(F.col("last_ns") <= F.col("newest_ns") - lateness_ns, F.lit(False))
         lost = {row.lane_key: row.n for row in _lost(state["words"], late).collect()}
-        twice = {row.lane_key: row.n for row in _duplicates(state["words"], self._names()).collect()}
+        twice = {row.lane_key: row.n for row in _duplicates(state["words"], lanes_of).collect()}
         lanes = {
             name: LaneCounts(
                 acknowledged=found[key].acknowledged if key in found else 0,
@@ -200,10 +205,10 @@ class Watch:
         }
         return Progress(number, lanes, state["words"].select(*WORD).distinct().count())
 
-    def _names(self) -> DataFrame:
+    def _names(self, spark: SparkSession) -> DataFrame:
         path = self.state_dir / "strides.json"
         known = {lane: Pace(stride, 1) for lane, stride in json.loads(path.read_text("utf-8")).items()}
-        return stretches.lanes_frame(self.spark, known)
+        return stretches.lanes_frame(spark, known)
 
 
 # ------------------------------------------------------------------ words
