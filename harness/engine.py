@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.harness.errors import EnvironmentFailure
 
@@ -31,7 +32,52 @@ def docker_client() -> docker.DockerClient:
         client.ping()
     except DockerException as error:
         raise EnvironmentFailure(_advice(error)) from error
+    _read_whole_answers(client)
     return client
+
+
+def execute_inside(container_id: str, command: Sequence[str]) -> tuple[int, bytes]:
+    """Run a command inside a container: its exit code and all of its output."""
+    api = docker_client().api
+    execution = api.exec_create(container_id, list(command))["Id"]
+    output = bytes(api.exec_start(execution))
+    return int(api.exec_inspect(execution)["ExitCode"]), output
+
+
+class _WholeAnswer:
+    """A response's socket from the first byte behind its headers on, as the SDK's readers want it."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+        self._reader = response.raw._fp.fp
+
+    def fileno(self) -> int:
+        return int(self._reader.fileno())
+
+    def recv(self, size: int) -> bytes:
+        return bytes(self._reader.read1(size))
+
+    def close(self) -> None:
+        self._response.close()
+
+
+def _read_whole_answers(client: Any) -> None:
+    """Let this client read what a command prints from its first byte on.
+
+    The SDK reads past the buffer that the headers were read through: on a busy machine a command's output arrives
+    together with them, and was lost then (`tests/harness/test_engine.py` shows it).
+    """
+    api = client.api
+    as_it_is = api._get_raw_response_socket
+
+    def whole(response: Any) -> Any:
+        reader = getattr(getattr(response.raw, "_fp", None), "fp", None)
+        if not hasattr(reader, "read1"):
+            return as_it_is(response)
+        api._raise_for_status(response)
+        return _WholeAnswer(response)
+
+    api._get_raw_response_socket = whole
 
 
 def check_memory(brokers: int) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from kafka_chaos.harness.engine import execute_inside
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
@@ -109,8 +110,8 @@ class Node:
 
     def execute(self, *command: str) -> tuple[int, str]:
         """Run a command inside the container: its exit code and its output."""
-        result = self.container.exec_run(list(command))
-        return int(result.exit_code), bytes(result.output).decode(errors="replace")
+        code, output = execute_inside(str(self.container.id), command)
+        return code, output.decode(errors="replace")
 
     def must_execute(self, *command: str) -> str:
         """Run a command that has to succeed: its output, or `ClusterFailure` with it."""

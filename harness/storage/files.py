@@ -13,6 +13,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING
 
+from kafka_chaos.harness.engine import docker_client
 from kafka_chaos.harness.errors import ClusterFailure
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def _from_engine(node: Node, folder: str) -> Iterator[bytes]:
 
 
 def _from_inside(node: Node, folder: str, paths: tuple[str, ...]) -> Iterator[bytes]:
-    api = node.container.client.api
+    # This client reads whole answers, the container's own does not.
+    api = docker_client().api
     command = ["sh", "-c", _TAR, "tar", folder, *paths]
     execution = api.exec_create(node.container.id, command)["Id"]
     complaints = b""
