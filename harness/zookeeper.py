@@ -88,7 +88,10 @@ class ZooKeeper:
 
     def broker_epoch(self, broker: int) -> int | None:
         """The broker's epoch (KIP-380): the transaction id of its registration; None where it is not registered."""
-        stat = self._client.exists(f"/brokers/ids/{broker}")
+        try:
+            stat = self._client.exists(f"/brokers/ids/{broker}")
+        except KazooException as error:
+            raise ClusterFailure(f"ZooKeeper did not tell of broker {broker}: {error!r}") from error
         return None if stat is None else int(stat.czxid)
 
     def brokers(self) -> frozenset[int]:
@@ -113,6 +116,8 @@ class ZooKeeper:
                 self._client.delete(_CONTROLLER)
             except NoNodeError:
                 return False
+            except KazooException as error:
+                raise ClusterFailure(f"ZooKeeper did not end the controller's office: {error!r}") from error
             wait_until(
                 lambda: self.controller() is not None and self.controller_epoch() > epoch,
                 "the next controller",

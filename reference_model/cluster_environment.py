@@ -196,15 +196,24 @@ def thaw(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterStat
     return state if replica.registered else _registered(state, config, broker)
 
 
-def expire_session(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """A broker's ZooKeeper session ends although its process is there; one that runs registers again at once."""
+def expire_session(state: ClusterState, config: ClusterConfig, broker: int, *, returns: bool = True) -> ClusterState:
+    """A broker's ZooKeeper session ends although its process is there.
+
+    One that runs registers again at once, unless it does not reach ZooKeeper: then `register` is when it does.
+    """
     replica = _replica(state, broker)
     _require(replica.up and replica.registered, f"broker {broker} has no session")
     state = session_ended(state, config, broker)
-    if replica.frozen:
+    if replica.frozen or not returns:
         return state
-    state = state.with_replica(state.replica(broker)._replace(registered=True))
-    return _registered(state, config, broker)
+    return register(state, config, broker)
+
+
+def register(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """A broker whose session had ended reaches ZooKeeper again and registers."""
+    replica = _running(state, broker)
+    _require(not replica.registered, f"broker {broker} is registered")
+    return _registered(state.with_replica(replica._replace(registered=True)), config, broker)
 
 
 def expire_lag(state: ClusterState, config: ClusterConfig) -> ClusterState:
@@ -320,6 +329,7 @@ ACTIONS: Mapping[str, Callable[..., ClusterState]] = {
         pause,
         thaw,
         expire_session,
+        register,
         expire_lag,
         reassign,
         elect_preferred,

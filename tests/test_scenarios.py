@@ -45,15 +45,15 @@ def without_truncation(config: ClusterConfig, states: frozenset[ClusterState]) -
 
 
 @pytest.mark.parametrize(
-    ("scenario_id", "replica"),
+    ("scenario_id", "replica", "at"),
     [
-        ("acks-1-recovery", "broker 1"),
-        pytest.param("leader-epoch-A", "broker 3", marks=pytest.mark.slow),
-        pytest.param("leader-epoch-B", "broker 1", marks=pytest.mark.slow),
+        ("acks-1-recovery", "broker 1", "X (broker 1) is started again."),
+        pytest.param("leader-epoch-A", "broker 3", "Broker 1 is killed (SIGKILL).", marks=pytest.mark.slow),
+        pytest.param("leader-epoch-B", "broker 1", "Broker 1 is started again.", marks=pytest.mark.slow),
     ],
 )
 def test_a_broken_rule_in_the_model_is_found_and_the_replica_named(
-    scenario_id: str, replica: str, houses: Houses, monkeypatch: pytest.MonkeyPatch
+    scenario_id: str, replica: str, at: str, houses: Houses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Brokers that agree with the model do so within seconds; these never will.
     monkeypatch.setattr("kafka_chaos.harness.scenario.stage.SETTLE_TIMEOUT", 12.0)
@@ -61,5 +61,6 @@ def test_a_broken_rule_in_the_model_is_found_and_the_replica_named(
     assert record.verdict == VIOLATION
     assert record.reason is not None
     assert f"{replica}, log:" in record.reason
+    assert record.acts[-1].steps[-1].sentence == at
     differences = record.acts[-1].steps[-1].differences
     assert {(difference.broker, difference.field) for difference in differences} >= {(int(replica[-1]), "log")}

@@ -39,7 +39,10 @@ def _x_returns(stage: Stage) -> None:
     stage.expect("X is in sync again", seen=stage.seen.isr, expected=(X, Y, Z))
     logs = [stage.log(broker) for broker in (X, Y, Z)]
     stage.expect("all logs are equal", seen=logs[0] == logs[1] == logs[2])
-    stage.fact("X's log", stage.await_line(X, "Truncating to offset", stage.topic))
+    stage.fact("X's log", stage.await_line(X, "Truncating to offset 3", stage.topic))
+    lines = stage.node(X).log_since(stage.began).splitlines()
+    further = [line for line in lines if stage.topic in line and "Truncating to offset 2" in line]
+    stage.expect("X has truncated M4 alone: M3 is Y's too", seen=further, expected=[])
 
 
 @scenario(

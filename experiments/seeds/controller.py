@@ -165,6 +165,7 @@ def controlled_shutdown(play: Play) -> None:
                         "partitions": count,
                         "median seconds without a leader": round(statistics.median(gaps), 3),
                         "longest": round(gaps[-1], 3),
+                        "exact to": round(availability.longest_round, 3),
                     }
                 )
             middle[name] = statistics.median(gap for topic in topics for gap in availability.gaps(topic))
@@ -178,6 +179,8 @@ def controlled_shutdown(play: Play) -> None:
                 stage.fact("downtime", rows)
                 stage.expect("a kill costs the session", seen=middle["SIGKILL"] > 2.0)
                 stage.expect("a controlled shutdown costs less", seen=middle["SIGTERM"] < middle["SIGKILL"])
+                without = middle["SIGTERM, controlled.shutdown.enable=false"]
+                stage.expect("also than one without it", seen=middle["SIGTERM"] < without)
 
 
 def _led_by_1(stage: Stage) -> dict[str, int]:

@@ -7,6 +7,22 @@ from kafka_chaos.harness.scenario.differences import Difference
 DIFFERENCES = (
     Difference(
         document="000",
+        says="While two brokers are taken for the leader, clients can neither publish nor subscribe.",
+        brokers_do="Records are taken by nobody, and a consumer that names its leader epoch is fenced. One that does "
+        "not, or asks without an epoch, is answered by any replica up to its high watermark: what is "
+        "committed can still be read.",
+        since="2.4 (KIP-392)",
+        shown_by="split-brain",
+    ),
+    Difference(
+        document="000",
+        says="A partition's state has a field zk_version.",
+        brokers_do="It is called partition_epoch now; the number is the same, and so is its place in the request.",
+        since="3.0 (KIP-497, KIP-500)",
+        shown_by="leader-and-isr",
+    ),
+    Difference(
+        document="000",
         says="The newest LeaderAndIsr is version 5.",
         brokers_do="3.9 sends version 7, with a leader recovery state per partition (since 6, KIP-704) and a flag "
         "for KRaft controllers (7, KIP-866). A controller in ZooKeeper mode leaves the type of version 5 "
@@ -20,8 +36,24 @@ DIFFERENCES = (
         "equal or one greater.",
         brokers_do="Every newer leader epoch is taken, with the same leader too: the fetcher is set up anew. Only a "
         "request in the epoch that the broker has already is ignored.",
-        since="the version is not known to us; seen on 3.9.1",
+        since="2.1.0 (KIP-320)",
         shown_by="leader-and-isr",
+    ),
+    Difference(
+        document="001",
+        says="ZooKeeper notices a change in the partition's ISR, and the controller watches that.",
+        brokers_do="The controller watches the registrations of the brokers: that one is gone is all it hears, and "
+        "it looks up the partitions that this broker led itself.",
+        since="all versions in ZooKeeper mode that we can run",
+        shown_by="election-on-failure",
+    ),
+    Difference(
+        document="001",
+        says="When the broker is started again, leader-epoch-checkpoint gets another line, 2 2.",
+        brokers_do="A restart alone adds none: joining the ISR leaves the leader epoch as it is. The document's line "
+        "is that of another election.",
+        since="seen on 3.9.1",
+        shown_by="leader-epoch-checkpoint",
     ),
     Difference(
         document="001",

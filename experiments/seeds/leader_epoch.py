@@ -11,6 +11,7 @@ from kafka_chaos.harness.storage.power_loss import cut_last_batch
 from kafka_chaos.reference_model.cluster_model import step
 
 # A parked fetch lasts 25 s: the follower hears of the high watermark one record late, for as long as the steps take.
+# Each act has a cluster of its own: a new topic's first fetch would wait for the end of the one that is parked.
 _SLOW_FETCHES = {
     "replica.fetch.wait.max.ms": 25_000,
     "replica.lag.time.max.ms": 300_000,
@@ -21,13 +22,15 @@ TRUNCATE_TO_HIGH_WATERMARK = "truncate-to-high-watermark"
 A_WITHOUT = House(
     name="before KIP-101, slow fetches",
     protocol=TRUNCATE_TO_HIGH_WATERMARK,
+    fresh=True,
     configs={**BEFORE_KIP_101, **_SLOW_FETCHES},
 )
-A_WITH = House(name="slow fetches", configs=_SLOW_FETCHES)
+A_WITH = House(name="slow fetches", fresh=True, configs=_SLOW_FETCHES)
 A_TWO = House(
     name="before KIP-101, two brokers, slow fetches",
     brokers=2,
     protocol=TRUNCATE_TO_HIGH_WATERMARK,
+    fresh=True,
     configs={**BEFORE_KIP_101, **_SLOW_FETCHES},
 )
 B_WITHOUT = House(

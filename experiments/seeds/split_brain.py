@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
-from kafka_chaos.harness.broker_client import NONE
+from kafka_chaos.harness.broker_client import FETCH_FROM_LEADER, NONE, error_name
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
+from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.cluster_model import step
 
@@ -16,8 +17,8 @@ CONTROLLER, LEADER, DEAF = 3, 1, 2
 @scenario("split-brain", document="000", title="Two views of the leader, and nobody who serves")
 def split_brain(play: Play) -> None:
     """The leader is moved to a broker that doesn't get its LeaderAndIsr: it goes on believing in the old leader, who
-    knows that it no longer leads. Clients are told of two leaders and are served by none, until the request
-    arrives.
+    knows that it no longer leads. Clients are told of two leaders: neither takes a record, and neither answers a
+    consumer that says in which leader epoch it believes it to lead, until the request arrives.
     """
     with play.act("the new leader does not hear of it", controller=CONTROLLER) as stage:
         stage.produce("m1")
@@ -51,14 +52,36 @@ def split_brain(play: Play) -> None:
         stage.expect("and nobody leads", seen=set(roles.values()), expected={"follower"})
         stage.produce("m2")
         stage.expect("m2 is not served", seen=stage.seen.acknowledged, expected=(("m1", 0),))
-        errors = {}
-        for broker in (LEADER, DEAF, CONTROLLER):
-            with stage.ask(broker) as asked:
-                errors[broker] = (asked.produce(stage.topic, "astray")[0], asked.latest_offset(stage.topic)[0])
-        stage.expect("produce and ListOffsets are refused everywhere", seen=set(errors.values()), expected={(6, 6)})
+        _nobody_serves(stage)
         stage.heal(CONTROLLER, DEAF, channel="control")
-        stage.fact("seconds without a leader", round(time.monotonic() - began, 1))
+        waited = round(stage.answered("m2") - began, 1)
+        stage.fact("seconds from the move until m2 was acknowledged, most of them the cut's own", waited)
         leaders = {stage.replica(broker).leader for broker in (LEADER, DEAF, CONTROLLER)}
         stage.expect("all agree", seen=leaders, expected={DEAF})
         stage.expect("m2 is served", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1)))
         stage.expect("everywhere", seen=[stage.log(b) for b in (1, 2, 3)], expected=[["m1", "m2"]] * 3)
+
+
+def _nobody_serves(stage: Stage) -> None:
+    """Ask every broker what a client would ask it, believing what each of them says of the leader."""
+    refused = "NOT_LEADER_OR_FOLLOWER"
+    answers: dict[int, tuple[str, str, str]] = {}
+    views: dict[int, str] = {}
+    for broker in (LEADER, DEAF, CONTROLLER):
+        with stage.ask(broker) as asked:
+            answers[broker] = (
+                error_name(asked.produce(stage.topic, "astray")[0]),
+                error_name(asked.latest_offset(stage.topic)[0]),
+                error_name(asked.fetch(stage.topic, version=FETCH_FROM_LEADER).error),
+            )
+            told = asked.metadata(stage.topic)
+            unfenced = asked.fetch(stage.topic)
+        stage.expect("Fetch 12 without a leader epoch", seen=error_name(unfenced.error), expected="NONE")
+        with stage.ask(told.leader or broker) as believed:
+            views[broker] = error_name(believed.fetch(stage.topic, leader_epoch=told.leader_epoch).error)
+    stage.expect("produce, ListOffsets and Fetch 10 are refused", seen=set(answers.values()), expected={(refused,) * 3})
+    stage.expect(
+        "a consumer that asks the leader it was told of, in the epoch it was told of",
+        seen=views,
+        expected={LEADER: "UNKNOWN_LEADER_EPOCH", DEAF: "FENCED_LEADER_EPOCH", CONTROLLER: "UNKNOWN_LEADER_EPOCH"},
+    )

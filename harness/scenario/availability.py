@@ -36,6 +36,7 @@ class Availability:
     _ending: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _threads: list[threading.Thread] = field(default_factory=list)
+    _failure: Exception | None = None
 
     def __enter__(self) -> Availability:
         now = time.monotonic()
@@ -52,6 +53,8 @@ class Availability:
         self._ending.set()
         for thread in self._threads:
             thread.join()
+        if self._failure is not None and kind is None:
+            raise self._failure
         now = time.monotonic()
         for place, last in self._last.items():
             self.longest_gap[place] = max(self.longest_gap[place], now - last)
@@ -62,19 +65,23 @@ class Availability:
             return sorted(gap for (name, _), gap in self.longest_gap.items() if name == topic)
 
     def _ask(self, address: str) -> None:
-        client: BrokerClient | None = None
+        try:
+            while not self._ending.is_set():
+                try:
+                    with BrokerClient(address, timeout=_PATIENCE) as client:
+                        self._ask_on(client)
+                except BrokerUnreachable:
+                    self._ending.wait(0.02)
+        except Exception as error:  # noqa: BLE001  raised when the block is left: a silent thread would count as downtime
+            self._failure = error
+
+    def _ask_on(self, client: BrokerClient) -> None:
         while not self._ending.is_set():
             began = time.monotonic()
-            try:
-                client = client or BrokerClient(address, timeout=_PATIENCE)
-                self._note(self._led(client))
-            except BrokerUnreachable:
-                client = None
-                self._ending.wait(0.02)
-            else:
-                with self._lock:
-                    self.longest_round = max(self.longest_round, time.monotonic() - began)
-                self._ending.wait(0.005)
+            self._note(self._led(client))
+            with self._lock:
+                self.longest_round = max(self.longest_round, time.monotonic() - began)
+            self._ending.wait(0.005)
 
     def _led(self, client: BrokerClient) -> list[Place]:
         asked = ListOffsetsRequest.ListOffsetsTopic

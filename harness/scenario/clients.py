@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -25,6 +26,8 @@ class Answer:
     producer: str
     offset: int | None
     error: str | None
+    at: float
+    """When it came, by this process's monotonic clock, in seconds."""
 
 
 @dataclass
@@ -78,7 +81,8 @@ class Clients:
             offset = message.offset()
             known = offset if error is None and acks != "0" and offset is not None else None
             with self._lock:
-                self._answers.append(Answer(record, producer, known, None if error is None else str(error.name())))
+                name = None if error is None else str(error.name())
+                self._answers.append(Answer(record, producer, known, name, time.monotonic()))
 
         value = None if tombstone else record.encode()
         headers: list[tuple[str, str | bytes | None]] = [(NAME, record.encode())] if tombstone else []

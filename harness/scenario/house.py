@@ -6,6 +6,7 @@ that can't be brought there is removed, and the next scenario gets a new one.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -35,12 +36,14 @@ _MOST_AT_ONCE = 2
 class House:
     """A kind of cluster: what it is started with, and the protocol by which the model has its followers truncate.
 
+    `fresh`: each act gets a cluster of its own.
     `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`); where it is
     not, that time is longer than any scenario.
     """
 
     name: str
     brokers: int = 3
+    fresh: bool = False
     log_directories: int = 1
     kafka_version: str = KAFKA_VERSION
     protocol: str = "kip320"
@@ -80,7 +83,7 @@ _ALWAYS: Mapping[str, object] = {
 }
 
 STEADY = House(name="steady")
-"""Kafka's defaults; a follower stays in the ISR however long it is cut off."""
+"""A follower stays in the ISR however long it is cut off; else Kafka's defaults, but for what looks need."""
 
 QUICK = House(name="quick to evict", lag_is_short=True, configs={"replica.lag.time.max.ms": 2500})
 """A follower that does not fetch leaves the ISR after 2.5 to 3.8 seconds."""
@@ -165,25 +168,27 @@ class Houses:
 
     def enter(self, house: House) -> Tenancy:
         """A clean cluster of this house, a standing one where there is one."""
-        tenancy = self._standing.pop(house.name, None)
+        tenancy = self._standing.get(house.name)
         if tenancy is not None:
             try:
-                tenancy.clean_up()
-            except KafkaChaosError:
-                tenancy.close()
-                tenancy = None
-        if tenancy is None:
-            while len(self._standing) >= _MOST_AT_ONCE:
-                self._standing.pop(next(iter(self._standing))).close()
-            tenancy = _start(house)
-        self._standing[house.name] = tenancy
+                if not house.fresh:
+                    tenancy.clean_up()
+                    return tenancy
+            except KafkaChaosError as trouble:
+                logging.getLogger(__name__).info("cluster %s is given up: %s", house.name, trouble)
+            self.discard(house)
+        while len(self._standing) >= _MOST_AT_ONCE:
+            self.discard(next(iter(self._standing.values())).house)
+        tenancy = self._standing[house.name] = _start(house)
         return tenancy
 
     def discard(self, house: House) -> None:
         """Remove a cluster that nobody should be given any more."""
-        tenancy = self._standing.pop(house.name, None)
+        tenancy = self._standing.get(house.name)
         if tenancy is not None:
             tenancy.close()
+            # Only now: what an interrupt left of it is removed when all are.
+            del self._standing[house.name]
 
 
 def _start(house: House) -> Tenancy:

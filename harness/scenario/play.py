@@ -80,8 +80,11 @@ class Play:
                 stage = Stage(tenancy, topic, model, act, clients, eyes, self.tell)
                 stage.settle("The topic is made; all replicas are in sync.")
                 yield stage
-        except BaseException:
-            self.houses.discard(house)
+        except BaseException as error:
+            try:
+                self.houses.discard(house)
+            except Exception as trouble:  # noqa: BLE001  what went wrong first is what counts
+                error.add_note(f"its cluster could not be removed either: {trouble}")
             raise
 
     def _make_topic(

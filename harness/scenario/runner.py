@@ -35,7 +35,10 @@ def run_scenario(
     tell("scenario", scenario)
     try:
         scenario.play(Play(houses, record, tell, model_of))
-        record.verdict = CONFORMS
+        if record.acts and all(act.steps and act.expectations for act in record.acts):
+            record.verdict = CONFORMS
+        else:
+            record.reason = "an act without a step or without an expectation shows nothing"
     except ScenarioViolation as violation:
         record.verdict, record.reason = VIOLATION, str(violation)
     except EnvironmentFailure:

@@ -18,6 +18,7 @@ from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.broker_client import BrokerClient
 from kafka_chaos.harness.errors import ClusterFailure, KafkaChaosError, WaitTimeout
 from kafka_chaos.harness.node import Node
+from kafka_chaos.harness.scenario import isolation
 from kafka_chaos.harness.scenario.clients import Clients, read_to_end
 from kafka_chaos.harness.scenario.house import Tenancy
 from kafka_chaos.harness.scenario.looking import Eyes
@@ -25,7 +26,14 @@ from kafka_chaos.harness.scenario.record import ActRecord, Expectation, StepReco
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.cluster_observation import Comparison, Observation, ReplicaObservation, observe_state
-from kafka_chaos.reference_model.cluster_state import FOLLOWER, ClusterState
+from kafka_chaos.reference_model.cluster_state import (
+    CLIENT,
+    CLIENTS,
+    CONTROL,
+    FOLLOWER,
+    REPLICATION,
+    ClusterState,
+)
 
 SETTLE_TIMEOUT = 45.0
 """Seconds until brokers that do not agree with the model are said to disagree."""
@@ -166,17 +174,78 @@ class Stage:
             step("heal", channel=channel, source=source, target=target),
         )
 
+    def isolate(self, broker: int) -> None:
+        """Cut a broker off from all others and from ZooKeeper, until its session has ended; clients still reach it.
+
+        Who sends meanwhile should not ask it for the leader: see `reachable`.
+        """
+        others = [node for node in self.tenancy.cluster.nodes if node is not self.node(broker)]
+        self._take(
+            f"{self.name(broker)} is cut off from the other brokers and from ZooKeeper.",
+            lambda: isolation.isolate(self.node(broker), others),
+            *(
+                step("cut", channel=channel, source=source, target=target)
+                for channel, source, target in self._around(broker)
+            ),
+            step("expire_session", broker=broker, returns=False),
+        )
+
+    def rejoin(self, broker: int) -> None:
+        """End a broker's isolation."""
+        self._take(
+            f"{self.name(broker)} reaches the others and ZooKeeper again.",
+            lambda: isolation.rejoin(self.node(broker)),
+            *(
+                step("heal", channel=channel, source=source, target=target)
+                for channel, source, target in self._around(broker)
+            ),
+            step("register", broker=broker),
+        )
+
+    def reachable(self, *brokers: int) -> dict[str, object]:
+        """Client settings by which only these brokers are asked for the leader."""
+        addresses = [self.tenancy.cluster.client_address(broker) for broker in brokers]
+        return {"bootstrap.servers": ",".join(addresses)}
+
+    def _around(self, broker: int) -> list[tuple[str, int, int]]:
+        others = [other for other in self.act.replicas if other != broker]
+        return [
+            *((REPLICATION, other, broker) for other in others),
+            *((REPLICATION, broker, other) for other in others),
+            *((CONTROL, other, broker) for other in others),
+            (CLIENTS, CLIENT, broker),
+        ]
+
     def take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
         """Any other step: `act` does on Kafka what `actions` do in the model."""
         self._take(sentence, act, *actions)
 
     def await_seen(self, sentence: str, condition: Callable[[Observation], bool], *, timeout: float = 40) -> None:
-        """A step that waits for something to be seen that nobody has to do anything for."""
+        """A step that waits for something to be seen that nobody has to do anything for.
 
-        def look() -> None:
-            wait_until(lambda: condition(self.eyes.look()), sentence, timeout=timeout, interval=0.1)
+        Where it is not seen in time, though the cluster could be looked at, it is Kafka that does not do it.
+        """
+        last: Observation | None = None
 
-        self._take(sentence, look)
+        def seen() -> bool:
+            nonlocal last
+            try:
+                last = self.eyes.look()
+            except KafkaChaosError:
+                return False
+            return condition(last)
+
+        def wait() -> None:
+            try:
+                wait_until(seen, f"this to be seen: {sentence}", timeout=timeout, interval=0.1)
+            except WaitTimeout as error:
+                if last is None:
+                    raise
+                states = self.model.states
+                self._note(sentence, timeout, last, self.model.compare(last), len(states))
+                raise ScenarioViolation(f"{self.act.name}: {error}") from error
+
+        self._take(sentence, wait)
 
     def settle(self, sentence: str) -> None:
         """A step that does nothing but wait until Kafka and the model agree."""
@@ -218,6 +287,10 @@ class Stage:
         """What a consumer sees from the beginning to the end it is told of."""
         return [record for _, record in read_to_end(self.tenancy.cluster.bootstrap_servers, self.topic)]
 
+    def answered(self, record: str) -> float:
+        """When a record's producer was answered, by the monotonic clock, in seconds; `KeyError` if it was not."""
+        return {answer.record: answer.at for answer in self.clients.answers()}[record]
+
     def await_line(self, broker: int, *parts: str, timeout: float = 30.0) -> str:
         """The first line of a broker's log since the act began that has all of `parts`; waits for it."""
 
@@ -252,11 +325,6 @@ class Stage:
             wait_until(holds, text, timeout=timeout, interval=0.1)
         self.expect(text, seen=seen, expected=expected)
 
-    def expect_in_model(self, text: str, of_state: Callable[[ClusterState], Any], *, expected: Any) -> None:
-        """Something that must hold in every state of the model that agrees with what was seen."""
-        values = {of_state(state) for state in self.model.states}
-        self.expect(f"in the model: {text}", seen=sorted(values, key=repr), expected=[expected])
-
     def fact(self, name: str, value: Any) -> None:
         """Note something measured or quoted, for the record."""
         self.act.facts[name] = value
@@ -275,10 +343,18 @@ class Stage:
         observation, comparison = self._agree()
         if comparison.conforms:
             self.model.states = comparison.matching
+        record = self._note(sentence, time.monotonic() - start, observation, comparison, states)
+        if not comparison.conforms:
+            what = "; ".join(str(difference) for difference in comparison.differences)
+            raise ScenarioViolation(f"{self.act.name}, step {record.number} ({sentence}) {what}")
+
+    def _note(
+        self, sentence: str, seconds: float, observation: Observation, comparison: Comparison, states: int
+    ) -> StepRecord:
         record = StepRecord(
             number=len(self.act.steps),
             sentence=sentence,
-            seconds=time.monotonic() - start,
+            seconds=seconds,
             observation=observation,
             allowed=_allowed(self.model.states),
             states=states,
@@ -287,9 +363,7 @@ class Stage:
         )
         self.act.steps.append(record)
         self.tell("step", (self.act, record))
-        if not comparison.conforms:
-            what = "; ".join(str(difference) for difference in comparison.differences)
-            raise ScenarioViolation(f"{self.act.name}, step {record.number} ({sentence}) {what}")
+        return record
 
     def _agree(self) -> tuple[Observation, Comparison]:
         """The first two equal looks in a row that the model allows, or the last look and how it differs."""
@@ -315,11 +389,14 @@ class Stage:
         except WaitTimeout:
             if trouble is not None and last is None:
                 raise trouble from None
-        if last is None or comparison is None:
-            raise ClusterFailure("nothing could be seen of the cluster")
-        if comparison.conforms:
-            return last, comparison
-        return last, self.model.compare(last)
+            if last is None or comparison is None:
+                raise ClusterFailure("nothing could be seen of the cluster") from trouble
+            if comparison.conforms:
+                seen = f"; the last trouble: {trouble}" if trouble else ""
+                raise ClusterFailure(f"looks at the cluster did not come to rest{seen}") from trouble
+        assert last is not None
+        assert comparison is not None
+        return last, comparison
 
     def _follows(self, source: int, target: int) -> bool:
         replicas = [state.replica(source) for state in self.model.states]

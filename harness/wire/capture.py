@@ -127,9 +127,14 @@ class _Sniffer:
         with suppress(OSError):
             _shut_down_writing(self._socket)
         self._thread.join(READY_TIMEOUT)
+        # A frozen process says nothing more: the thread that waits for it is woken by the end of the connection.
+        with suppress(OSError):
+            _shut_down(self._socket)
+        self._thread.join(READY_TIMEOUT)
         with suppress(OSError):
             self._socket.close()
-        self._thread.join()
+        if self._thread.is_alive() and kind is None:
+            raise ClusterFailure(f"{self._node.name}: the capture's thread did not end within {READY_TIMEOUT} s")
 
     def await_ready(self) -> None:
         """Wait until packets are seen."""
@@ -157,6 +162,8 @@ class _Sniffer:
             yield from (f"{self._node.name}: {problem}" for problem in self._decoder.problems)
             if self._dropped:
                 yield f"{self._node.name}: the kernel dropped {self._dropped} packets"
+            if self._dropped is None and not self._thread.is_alive() and self._node.is_running():
+                yield f"{self._node.name}: the capture broke off before its end"
             if self._complaints:
                 yield f"{self._node.name}: {self._complaints.decode(errors='replace').strip()}"
 
@@ -202,3 +209,10 @@ def _shut_down_writing(stream: Any) -> None:
     import socket
 
     getattr(stream, "_sock", stream).shutdown(socket.SHUT_WR)
+
+
+def _shut_down(stream: Any) -> None:
+    """End both directions, which wakes a thread that waits for data."""
+    import socket
+
+    getattr(stream, "_sock", stream).shutdown(socket.SHUT_RDWR)
