@@ -171,7 +171,7 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
     """How a broker answers a LeaderAndIsr, and what becomes of its replica.
 
     A sender without ClusterAction, a stale controller epoch, an offline log directory and a stale leader epoch
-    are refused; an epoch that it has already is taken without effect.
+    are refused; so is a leader epoch that it has already, by the same error.
     """
     if not authorized:
         return "CLUSTER_AUTHORIZATION_FAILED", replica
@@ -186,7 +186,7 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
     if request.stop:
         return "NONE", Replica(replica.broker, controller_epoch=request.controller_epoch)
     if request.leader_epoch == replica.leader_epoch and replica.role in (LEADER, FOLLOWER):
-        return "NONE", replica
+        return "STALE_CONTROLLER_EPOCH", replica
     if request.leader == NOBODY:
         # Only what clients are told changes: a broker neither truncates nor takes the epoch while there is no leader.
         role = FOLLOWER if replica.role == NONE else replica.role

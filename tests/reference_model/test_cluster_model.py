@@ -264,7 +264,7 @@ def test_a_leader_and_isr_request_is_refused_for_each_named_reason() -> None:
     assert handle(replica._replace(role="offline"), newer)[0] == "KAFKA_STORAGE_ERROR"
     assert handle(replica._replace(leader_epoch=9), newer)[0] == "STALE_CONTROLLER_EPOCH"
     same = forged_request(state, 2, None, None)
-    assert handle(replica, same) == ("NONE", replica)
+    assert handle(replica, same) == ("STALE_CONTROLLER_EPOCH", replica)
 
 
 def test_a_failed_log_directory_takes_the_replica_offline() -> None:
