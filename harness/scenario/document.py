@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -89,7 +89,7 @@ def document_files(
         "",
         "The brokers win.",
         "",
-        *_differences(differ, known),
+        *_differences(differ, played),
     ]
     for name, result in played.items():
         lines += ["", *_section(known[name], result, root)]
@@ -127,11 +127,11 @@ def _index(played: Mapping[str, ScenarioResult], known: Mapping[str, Outline]) -
     return table(("scenario", "document", "what is shown", "verdict", "passed", "seconds (median)"), rows, right=(4, 5))
 
 
-def _differences(differ: Sequence[Difference], known: Mapping[str, Outline]) -> list[str]:
+def _differences(differ: Sequence[Difference], played: Collection[str]) -> list[str]:
     rows = []
     for one in differ:
         shown = "" if one.shown_by is None else code(one.shown_by)
-        if one.shown_by in known:
+        if one.shown_by in played:
             shown = f"[{shown}](#{_anchor(str(one.shown_by))})"
         rows.append((one.document, prose(one.says), prose(one.brokers_do), prose(one.since), shown))
     return table(("document", "it says", "the brokers", "since", "shown by"), rows)
