@@ -1,141 +1,177 @@
 """An outer bound of what a lane can do, much smaller than the lane itself: the producer is let off its leash.
 
-Every state of the lane maps to one of these by forgetting what the producer knows, and every step of the lane to
-steps of these: any record may be appended at any moment by whoever takes itself for the leader, as often as the
-lane's attempts allow, and counts as acknowledged as soon as any producer could have been told so. What no state
-here shows, no state of the lane shows; what some state here shows, the lane itself still has to show.
+Forgotten is which request lies where: what waits in a socket, which answer is owed, which leader epoch the
+producer has addressed. Whoever takes itself for the leader may append any record that has an attempt left, at any
+moment; any attempt may come to nothing; a record may be acknowledged wherever its broker could answer just now.
+What brokers, controller and faults do is the lane's own (`lane_replication`, `lane_faults`).
 
-Consequences for the state: a frozen leader that keeps its leadership is one that does nothing, requests in
-sockets and pending answers are appends and acknowledgements of some other moment. `LaneState.reads` holds the
-acknowledgements in its upper bits.
+Every state of the lane has an image here (`FreeBound.image`), and every step of the lane leads from image to image
+by steps of the bound, or stays:
+
+- brokers, controller and faults: the same functions on the same replicas. A zombie that `canonical` makes a
+  follower, with clean elections, becomes one by `_settle`.
+- An attempt counts until its record is appended or can't be any more: those the producer may still start, and the
+  requests that lie in sockets. An append takes one; whatever else ends one is `_forget`.
+- An acknowledgement needs the broker that holds the record at its offset, and what `lane_protocol.answer` asks of
+  it. It ends the attempts, except for requests in the socket of a broker that was frozen at some time.
+- A producer epoch is renewed where a broker that leads refuses the second record after the first was acknowledged.
+
+So what no state here shows, no state of the lane shows; and a lane's state whose image leads to no state here that
+shows an anomaly leads to none in the lane (`lane_guide`). Tests compare every step of small lanes with their images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
+from typing import NamedTuple
 
 from kafka_chaos.reference_model.anomalies import Anomaly
 from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.reference_model.lane_anomalies import Ending, diverged, pairs, shown
-from kafka_chaos.reference_model.lane_effects import Step, observe, too_few_in_sync
+from kafka_chaos.reference_model.lane_anomalies import OBSERVED, Ending, diverged, pairs, shown
+from kafka_chaos.reference_model.lane_effects import observe, too_few_in_sync
 from kafka_chaos.reference_model.lane_faults import strike
 from kafka_chaos.reference_model.lane_idempotence import append_outdated, check_sequence
+from kafka_chaos.reference_model.lane_protocol import answerable
 from kafka_chaos.reference_model.lane_replication import (
-    depose,
     elect,
     expand_isr,
+    expire,
     fetch,
     learn,
     restart,
     shrink_isr,
+    thaw,
 )
 from kafka_chaos.reference_model.lane_state import (
+    FOLLOWER,
     FROZEN_LEADER,
     LEADER,
+    NEW,
+    NO_PENDING,
     NOWHERE,
     OK,
+    OUTDATED,
+    SHORT,
     ZOMBIE,
     LaneState,
     Record,
     Replica,
-    attempts,
     canonical,
     entry,
     entry_record,
-    high_watermark,
+    follow_leader,
     initial_state,
     leader_index,
-    read_bit,
     replace_at,
     replace_record,
+    with_replicas,
 )
 
-ACKNOWLEDGED = 16
-"""The first bit of the acknowledgements in `LaneState.reads`."""
-READ = (1 << ACKNOWLEDGED) - 1
 LEADING = (LEADER, ZOMBIE, FROZEN_LEADER)
 """The roles in which a replica's leader epoch counts."""
-
-
-def kept_observations(lane: Lane, open_questions: Set[Anomaly]) -> int:
-    """The bits of `LaneState.reads` that an answer to one of the questions may depend on."""
-    keep = ~READ if lane.idempotence and lane.min_insync_replicas > 1 else 0
-    told_apart = lane.acks == "1" or lane.min_insync_replicas > 1
-    if open_questions & {Anomaly.LOST_WRITE, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET}:
-        keep |= ~READ if told_apart else READ
-    if open_questions & {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}:
-        keep |= READ
-    return keep
-
+FREEZING = ("pause", "partition")
+"""The fault kinds that leave requests unread in a socket."""
 
 Environment = tuple[tuple[Replica, ...], int, tuple[str, ...]]
 """Replicas, leader epoch, faults left."""
-FreeState = tuple[int, int, int, int]
-"""The numbers of the environment and of the records in a `FreeBound`, the observations, the producer epoch."""
+Load = tuple[tuple[Record, ...], int]
+"""The records (attempts that may still reach a log; `OK` and the offset once acknowledged), the producer epoch."""
+FreeState = tuple[int, int, int]
+"""The numbers of the environment and of the load in a `FreeBound`, and what consumers have read."""
+
+
+class Kept(NamedTuple):
+    """What a bound tells states apart by, besides logs, roles, faults and attempts."""
+
+    reads: bool
+    acknowledgements: bool
+    first_is_acknowledged: bool
+
+
+def kept(lane: Lane, questions: Set[Anomaly]) -> Kept:
+    """What an answer to one of the questions may depend on."""
+    return Kept(
+        bool(questions & {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}),
+        lane.acks != "0" and bool(questions & OBSERVED - {Anomaly.TRUNCATED_READ}),
+        lane.idempotence,
+    )
 
 
 class FreeBound:
-    """The bound as a search takes it: `canonical`, packed, without the observations that no question looks at.
+    """The bound as a search takes it: `canonical`, packed, without what no question depends on.
 
-    What brokers and faults do depends on the environment alone, what a producer appends on the records, the
-    producer epoch and whether the first record may be acknowledged besides; both add what they show to the
-    observations. Each is worked out once for all states that agree in those, and so is what an ending shows.
-    Of leader epochs only their order counts, so states are told apart by that alone (`renumbered`).
+    What brokers and faults do depends on the environment alone, what the producer does on the load besides; both
+    add to what consumers have read. Each is worked out once for all states that agree in those, and so is what an
+    ending shows. Of leader epochs only their order counts, so states are told apart by that alone (`renumbered`).
     """
 
-    def __init__(self, lane: Lane, keep: int) -> None:
+    def __init__(self, lane: Lane, keep: Kept) -> None:
         self.lane = lane
         self.keep = keep
         self.environments = Numbers[Environment]()
-        self.records = Numbers[tuple[Record, ...]]()
+        self.loads = Numbers[Load]()
         self._moves: dict[int, list[tuple[int, int]]] = {}
-        self._appends: dict[tuple[int, int, int, bool], list[FreeState]] = {}
-        self._shown: dict[tuple[int, int], frozenset[Anomaly]] = {}
+        self._loaded: dict[tuple[int, int], list[FreeState]] = {}
+        self._images: dict[Environment, tuple[int, tuple[int, int]]] = {}
 
     def initial(self) -> FreeState:
-        """The lane's own initial state."""
-        return self._pack(canonical(initial_state(self.lane), self.lane))
+        """The image of the lane's initial state."""
+        return self.image(canonical(initial_state(self.lane), self.lane))
+
+    def image(self, state: LaneState) -> FreeState:
+        """A lane's state without what the bound forgets."""
+        key = state.replicas, state.leader_epoch, state.faults
+        found = self._images.get(key)
+        if found is None:
+            replicas = tuple(sorted([_without_requests(replica) for replica in state.replicas]))
+            environment = self.environments.of((*renumbered(replicas, state.leader_epoch), state.faults))
+            found = self._images[key] = environment, (_in_sockets(state.replicas, 0), _in_sockets(state.replicas, 1))
+        environment, queued = found
+        records = [
+            Record(OK if record.status == OK else NEW, record.attempts + more, record.offset)
+            for record, more in zip(state.records, queued, strict=True)
+        ]
+        load = self.loads.of((self._kept(records), state.producer_epoch))
+        return environment, load, state.reads if self.keep.reads else 0
 
     def successors(self, state: FreeState) -> list[FreeState]:
         """The states after every step that is possible in a state."""
-        environment, records, reads, producer_epoch = state
+        environment, load, reads = state
         moves = self._moves.get(environment)
         if moves is None:
-            moves = self._moves[environment] = self._brokers_and_faults(state)
-        reached = [(after, records, reads | more, producer_epoch) for after, more in moves]
-        told = self.lane.idempotence and may_be_told(self._unpack(state), self.lane)
-        key = (environment, records, producer_epoch, told)
-        appends = self._appends.get(key)
-        if appends is None:
-            appends = self._appends[key] = self._of_the_producer(state, told)
-        reached += [(after, left, reads | more, renewed) for after, left, more, renewed in appends]
+            moves = self._moves[environment] = self._of_the_environment(state)
+        loaded = self._loaded.get((environment, load))
+        if loaded is None:
+            loaded = self._loaded[environment, load] = self._of_the_load(state)
+        reached = [(after, load, reads | more) for after, more in moves]
+        reached += [(after, left, reads | more) for after, left, more in loaded]
         return reached
 
     def shown(self, state: FreeState) -> frozenset[Anomaly]:
         """What a run that ends in this state leaves behind."""
-        key = state[0], state[2]
-        found = self._shown.get(key)
-        if found is None:
-            found = self._shown[key] = shown(free_ending(self._unpack(state), self.lane))
-        return found
+        return shown(free_ending(self._unpack(state, state[2]), self.lane))
 
-    def _brokers_and_faults(self, state: FreeState) -> list[tuple[int, int]]:
-        afters = [self._pack(raw) for raw in _brokers_and_faults(self._unpack(state, reads=0), self.lane)]
-        return list(dict.fromkeys((environment, reads) for environment, _, reads, _ in afters))
+    def _of_the_environment(self, state: FreeState) -> list[tuple[int, int]]:
+        images = [self.image(after) for after in _environment_steps(self._unpack(state, 0), self.lane)]
+        return list(dict.fromkeys((environment, reads) for environment, _, reads in images))
 
-    def _of_the_producer(self, state: FreeState, told: bool) -> list[FreeState]:
-        return [self._pack(raw) for raw in append_anything(self._unpack(state, reads=0), self.lane, told=told)]
+    def _of_the_load(self, state: FreeState) -> list[FreeState]:
+        images = [self.image(after) for after in _load_steps(self._unpack(state, 0), self.lane)]
+        return list(dict.fromkeys(images))
 
-    def _pack(self, raw: LaneState) -> FreeState:
-        state = canonical(_acknowledge(raw, self.lane), self.lane)
-        environment = self.environments.of((*renumbered(state.replicas, state.leader_epoch), state.faults))
-        return environment, self.records.of(state.records), state.reads & self.keep, state.producer_epoch
+    def _kept(self, records: Sequence[Record]) -> tuple[Record, ...]:
+        if self.keep.acknowledgements:
+            return tuple(records)
+        first, *others = (Record(NEW, record.attempts, NOWHERE) for record in records)
+        if self.keep.first_is_acknowledged:
+            first = first._replace(status=records[0].status)
+        return first, *others
 
-    def _unpack(self, state: FreeState, reads: int | None = None) -> LaneState:
+    def _unpack(self, state: FreeState, reads: int) -> LaneState:
         replicas, leader_epoch, faults = self.environments.values[state[0]]
-        observed = state[2] if reads is None else reads
-        return LaneState(replicas, leader_epoch, self.records.values[state[1]], observed, faults, state[3], 0, 0)
+        records, producer_epoch = self.loads.values[state[1]]
+        return LaneState(replicas, leader_epoch, records, reads, faults, producer_epoch, 0, 0)
 
 
 def renumbered(replicas: tuple[Replica, ...], leader_epoch: int) -> tuple[tuple[Replica, ...], int]:
@@ -159,114 +195,119 @@ def renumbered(replicas: tuple[Replica, ...], leader_epoch: int) -> tuple[tuple[
     return tuple(sorted(exchanged)), len(used) - 1
 
 
-def free_steps(state: LaneState, lane: Lane) -> Iterator[LaneState]:
-    """Every next state with all observations kept; not yet `canonical`."""
-    for raw in (
-        *append_anything(state, lane, told=may_be_told(state, lane)),
-        *_brokers_and_faults(state, lane),
+def _without_requests(replica: Replica) -> Replica:
+    role, in_isr, log, _, _, _, leader_epoch, believed_isr = replica
+    return Replica(role, in_isr, log, NO_PENDING, 0, 0, leader_epoch, believed_isr)
+
+
+def _in_sockets(replicas: tuple[Replica, ...], index: int) -> int:
+    """The number of requests for a record that lie unread in sockets."""
+    bits = 1 << index | (OUTDATED if index == 1 else 0)
+    return sum((r.socket >> index & 1) + (r.abandoned & bits).bit_count() for r in replicas)
+
+
+def _environment_steps(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    """What brokers, the controller and faults do."""
+    for actions in (
+        fetch(state),
+        shrink_isr(state),
+        expand_isr(state),
+        learn(state),
+        elect(state, lane),
+        restart(state),
+        thaw(state),
+        expire(state, lane),
+        strike(state, lane),
     ):
-        yield _acknowledge(raw, lane)
+        for _, after in actions:
+            yield after
+    if not lane.unclean_leader_election:
+        yield from _settle(state)
 
 
-def _brokers_and_faults(state: LaneState, lane: Lane) -> Iterator[LaneState]:
-    for step in _of_the_brokers(state, lane):
-        yield step[1]
-    for _, struck in strike(state, lane):
-        frozen = next((i for i, r in enumerate(struck.replicas) if r.role == FROZEN_LEADER), None)
-        yield struck if frozen is None else depose(struck, lane, frozen)
+def _settle(state: LaneState) -> Iterator[LaneState]:
+    """With clean elections, a zombie outside the ISR may count as a follower (`lane_state.canonical`)."""
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == ZOMBIE and not replica.in_isr:
+            follower = Replica(FOLLOWER, False, replica.log, NO_PENDING, 0, 0, 0, SHORT)
+            yield with_replicas(state, follow_leader(replace_at(state.replicas, broker, follower)))
 
 
-def _acknowledge(state: LaneState, lane: Lane) -> LaneState:
-    """Note what a leader with enough replicas in sync may acknowledge by now.
-
-    With a minimum of one that is all that consumers may read, and needs no note of its own.
-    """
-    if lane.acks != "all" or lane.min_insync_replicas == 1:
-        return state
-    leader = leader_index(state.replicas)
-    if leader < 0 or too_few_in_sync(state, lane, state.replicas[leader]):
-        return state
-    reads = state.reads
-    log = state.replicas[leader].log
-    for offset in range(high_watermark(state.replicas)):
-        reads |= read_bit(entry_record(log[offset]), offset) << ACKNOWLEDGED
-    return state if reads == state.reads else state._replace(reads=reads)
+def _load_steps(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    """What becomes of the producer's requests."""
+    yield from append_anything(state, lane)
+    yield from _acknowledge(state, lane)
+    yield from _forget(state)
 
 
-def _of_the_brokers(state: LaneState, lane: Lane) -> Iterator[Step]:
-    if leader_index(state.replicas) >= 0:
-        yield from fetch(state)
-        yield from shrink_isr(state)
-        yield from expand_isr(state)
-        yield from learn(state)
-    else:
-        yield from elect(state, lane)
-    yield from restart(state)
-
-
-def append_anything(state: LaneState, lane: Lane, *, told: bool) -> Iterator[LaneState]:
-    """Whoever takes itself for the leader appends any record that has an attempt left.
-
-    `told`: an idempotent producer may have been told that its first record is written.
-    """
+def append_anything(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    """Whoever takes itself for the leader appends any record that has an attempt left."""
     for broker, replica in enumerate(state.replicas):
         if replica.role not in (LEADER, ZOMBIE) or (lane.acks == "all" and too_few_in_sync(state, lane, replica)):
             continue
         for index, record in enumerate(state.records):
             if record.attempts == 0:
                 continue
-            spent = Record(record.status, record.attempts - 1, NOWHERE)
+            spent = record._replace(attempts=record.attempts - 1)
             left = state._replace(records=replace_record(state.records, index, spent))
             if lane.idempotence:
-                yield from _append_in_sequence(state, left, told, broker, index)
+                yield from _append_in_sequence(state, left, broker, index)
             else:
-                yield _append(left, lane, broker, index)
+                yield _append(left, broker, index)
 
 
-def _append(state: LaneState, lane: Lane, broker: int, index: int) -> LaneState:
+def _append(state: LaneState, broker: int, index: int) -> LaneState:
     replica = state.replicas[broker]
     log = (*replica.log, entry(index, replica.leader_epoch, state.producer_epoch if index else 0))
-    appended = replica._replace(log=log)
-    reads = state.reads
-    if lane.acks == "1":
-        reads |= read_bit(index, len(log) - 1) << ACKNOWLEDGED
-    return observe(state._replace(replicas=replace_at(state.replicas, broker, appended), reads=reads))
+    return observe(state._replace(replicas=replace_at(state.replicas, broker, replica._replace(log=log))))
 
 
-def _append_in_sequence(state: LaneState, left: LaneState, told: bool, broker: int, index: int) -> Iterator[LaneState]:
+def _append_in_sequence(state: LaneState, left: LaneState, broker: int, index: int) -> Iterator[LaneState]:
     """The idempotent producer's appends, and its renewal of the producer epoch behind what may be gone."""
-    seen = state._replace(records=replace_record(state.records, 0, state.records[0]._replace(status=OK)))
-    known, checked = check_sequence(seen if told else state, broker, index)
-    if known is None:
-        if checked.producer_epoch != state.producer_epoch:
-            yield state._replace(producer_epoch=checked.producer_epoch)
+    known, checked = check_sequence(state, broker, index)
+    if known is None and checked.producer_epoch != state.producer_epoch:
+        yield checked
     elif known == NOWHERE:
-        replica = left.replicas[broker]
-        log = (*replica.log, entry(index, replica.leader_epoch, left.producer_epoch if index else 0))
-        yield observe(left._replace(replicas=replace_at(left.replicas, broker, replica._replace(log=log))))
+        yield _append(left, broker, index)
     if index == 1 and state.producer_epoch == 1:
         for _, appended in append_outdated(left, broker):
             yield appended
 
 
-def may_be_told(state: LaneState, lane: Lane) -> bool:
-    """Whether any producer could have been told by now that its first record is written."""
-    if lane.min_insync_replicas == 1:
-        return state.records[0].attempts < attempts(lane)[0]
-    return any(record == 0 for record, _ in pairs(state.reads >> ACKNOWLEDGED))
+def _acknowledge(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    """A broker that holds a record may have answered for it just now; the producer tries no more."""
+    if lane.acks == "0":
+        return
+    thawing = sum(kind in FREEZING for kind in lane.faults) > sum(kind in FREEZING for kind in state.faults)
+    for replica in state.replicas:
+        if replica.role not in (LEADER, ZOMBIE) or (lane.acks == "all" and too_few_in_sync(state, lane, replica)):
+            continue
+        for offset, value in enumerate(replica.log):
+            record = state.records[entry_record(value)]
+            if record.status != OK and answerable(state, lane, replica, offset):
+                known = Record(OK, record.attempts if thawing else 0, offset)
+                yield state._replace(records=replace_record(state.records, entry_record(value), known))
+
+
+def _forget(state: LaneState) -> Iterator[LaneState]:
+    """An attempt comes to nothing: lost, refused, recognised, or not made at all."""
+    for index, record in enumerate(state.records):
+        if record.attempts:
+            spent = record._replace(attempts=record.attempts - 1)
+            yield state._replace(records=replace_record(state.records, index, spent))
 
 
 def free_ending(state: LaneState, lane: Lane) -> Ending | None:
-    """What the most talkative run that ends in this state leaves behind."""
+    """What a run that ends in this state leaves behind, requests in sockets or not.
+
+    With acks=0 every record may count as acknowledged.
+    """
     leader = leader_index(state.replicas)
     if leader < 0:
         return None
     log = state.replicas[leader].log
-    read = pairs(state.reads & READ)
     if lane.acks == "0":
         acknowledged = [(index, NOWHERE) for index in range(len(state.records))]
-    elif lane.acks == "1" or lane.min_insync_replicas > 1:
-        acknowledged = pairs(state.reads >> ACKNOWLEDGED)
     else:
-        acknowledged = read
-    return Ending([entry_record(value) for value in log], acknowledged, read, diverged(state, log))
+        acknowledged = [(index, record.offset) for index, record in enumerate(state.records) if record.status == OK]
+    return Ending([entry_record(value) for value in log], acknowledged, pairs(state.reads), diverged(state, log))

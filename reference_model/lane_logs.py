@@ -26,12 +26,14 @@ from kafka_chaos.reference_model.lane_state import (
     DOWN,
     FOLLOWER,
     LEADER,
+    OK,
     ZOMBIE,
     LaneState,
     attempts,
     entry,
     initial_state,
     replace_at,
+    replace_record,
     truncated,
     with_log,
     with_replicas,
@@ -143,6 +145,8 @@ def one_log_steps(state: LaneState, lane: Lane) -> Iterator[LaneState]:
     lane = replace(lane, min_insync_replicas=1)  # No replica beside this one is there to be in sync.
     for kept in range(len(replica.log)):
         yield with_replicas(state, replace_at(state.replicas, 0, with_log(replica, replica.log[:kept])))
-    appended = state.records[0].attempts < attempts(lane)[0]
-    for after in append_anything(state, lane, told=appended):
+    first = state.records[0]
+    if first.attempts < attempts(lane)[0]:
+        state = state._replace(records=replace_record(state.records, 0, first._replace(status=OK)))
+    for after in append_anything(state, lane):
         yield after._replace(reads=0)

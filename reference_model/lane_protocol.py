@@ -120,13 +120,10 @@ def _deliver(
             state._replace(records=replace_record(state.records, index, rejected)),
         )
         return
-    known, state = check_sequence(state, broker, index) if lane.idempotence else (NOWHERE, state)
+    known, renewed = check_sequence(state, broker, index) if lane.idempotence else (NOWHERE, state)
     if known is None:
-        rejected = _rejected(record) if awaited else record
-        yield (
-            Action("out_of_order_sequence", broker, index),
-            state._replace(records=replace_record(state.records, index, rejected)),
-        )
+        told = renewed._replace(records=replace_record(state.records, index, _rejected(record)))
+        yield Action("out_of_order_sequence", broker, index), told if awaited else state
         return
     offset, log = known, replica.log
     if known == NOWHERE:
@@ -157,7 +154,7 @@ def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
         if replica.role not in (LEADER, ZOMBIE) or replica.pending == NO_PENDING:
             continue
         for index, offset in enumerate(replica.pending):
-            if offset == NOWHERE or not _answerable(state, lane, replica, offset):
+            if offset == NOWHERE or not answerable(state, lane, replica, offset):
                 continue
             enough = lane.acks != "all" or not too_few_in_sync(state, lane, replica)
             record = Record(OK, 0, offset) if enough else in_doubt(state.records[index])
@@ -165,7 +162,8 @@ def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
             yield Action(name, broker, index, str(offset)), _without_pending(state, broker, index, record)
 
 
-def _answerable(state: LaneState, lane: Lane, replica: Replica, offset: int) -> bool:
+def answerable(state: LaneState, lane: Lane, replica: Replica, offset: int) -> bool:
+    """Whether the broker may answer for what it holds at an offset: with acks=all, its ISR as it knows it holds it."""
     if lane.acks == "1":
         return True
     if replica.role == LEADER:
@@ -185,7 +183,7 @@ def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
             yield Action("close", broker), drop_connections(state, broker, socket_survives=True)
         elif replica.role in (LEADER, ZOMBIE) and lane.acks == "all" and replica.pending != NO_PENDING:
             for index, offset in enumerate(replica.pending):
-                if offset != NOWHERE and not _answerable(state, lane, replica, offset):
+                if offset != NOWHERE and not answerable(state, lane, replica, offset):
                     record = in_doubt(state.records[index])
                     yield Action("timeout", broker, index), _without_pending(state, broker, index, record)
 

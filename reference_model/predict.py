@@ -9,16 +9,16 @@ consumers that read all they are shown. It leaves out what `lane_protocol` names
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 from kafka_chaos.reference_model.anomalies import Anomaly, Status
 from kafka_chaos.reference_model.courses import Course, CourseStep
 from kafka_chaos.reference_model.lane import Lane, LaneError
-from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER, OBSERVED, ending, is_resolved, shown
-from kafka_chaos.reference_model.lane_free import FreeBound, FreeState, free_ending, kept_observations
+from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER, ending, is_resolved, shown
+from kafka_chaos.reference_model.lane_free import free_ending
+from kafka_chaos.reference_model.lane_guide import Guide
 from kafka_chaos.reference_model.lane_logs import (
     LogState,
     initial_log,
@@ -102,22 +102,13 @@ def predict(lane: Lane, *, course: Sequence[CourseStep] | None = None) -> Predic
 
 
 def _predict_free(lane: Lane) -> Prediction:
-    """Witnesses with at most one fault; an outer bound (`lane_free`) for what is then open; and witnesses with
-    more faults for what the bound leaves open.
+    """Witnesses with at most one fault, then, for what is still open, with all of them.
 
-    A witness with fewer faults is one with more, so what is open after the last, exhausted search is forbidden.
+    A witness with fewer faults is one with more, so what is open after the last search is forbidden.
     """
-    selections = _smaller_first(lane.faults)
     stories: dict[Anomaly, tuple[str, ...]] = {}
-    states = 0
-    wanted = set(CHECKS)
-    for faults in [few for few in selections if len(few) <= 1]:
-        states += _add_stories(replace(lane, faults=faults), wanted, stories)
-    if len(lane.faults) > 1:
-        wanted, reached = _outer_bounds(lane, wanted - set(stories))
-        states += reached
-        for faults in [more for more in selections if len(more) > 1]:
-            states += _add_stories(replace(lane, faults=faults), wanted, stories)
+    selections = dict.fromkeys(((), *((kind,) for kind in sorted(lane.faults)), tuple(sorted(lane.faults))))
+    states = sum(_add_stories(replace(lane, faults=faults), stories) for faults in selections)
     anomalies = {
         anomaly: AnomalyPrediction(Status.PERMITTED, stories[anomaly])
         if anomaly in stories
@@ -127,31 +118,21 @@ def _predict_free(lane: Lane) -> Prediction:
     return Prediction(anomalies, states, True, _bounds(lane, None))
 
 
-def _add_stories(lane: Lane, wanted: Set[Anomaly], stories: dict[Anomaly, tuple[str, ...]]) -> int:
-    """Search the lane for what is wanted and has no story yet; returns the number of states reached."""
-    missing = wanted - set(stories)
-    if not missing:
-        return 0
-    first, search = _witnesses(lane, missing)
-    for anomaly, state in first.items():
-        stories[anomaly] = tell(search.path(state), lane, None)
-    return len(search.parents)
+def _add_stories(lane: Lane, stories: dict[Anomaly, tuple[str, ...]]) -> int:
+    """Look in the lane for what has no story yet; returns the number of states reached.
 
-
-def _outer_bounds(lane: Lane, open_questions: Set[Anomaly]) -> tuple[set[Anomaly], int]:
-    """Those of the open questions that the lane's outer bounds can show, and the number of states reached.
-
-    The bounds that look at logs alone come first. A search that has to keep acknowledgements and reads ends as
-    soon as nothing open depends on them; the next one goes on without.
+    First come the bounds, which say what is open (`lane_logs`) and which states can come to it (`lane_guide`).
     """
-    open_questions, states = _log_bounds(lane, open_questions)
-    bound, reached, complete = _outer_bound(lane, open_questions, open_questions & OBSERVED)
-    states += reached
-    left = open_questions - bound
-    if complete or not left:
-        return bound, states
-    more, reached, _ = _outer_bound(lane, left, left)
-    return bound | more, states + reached
+    wanted, states = _log_bounds(lane, set(CHECKS) - set(stories))
+    if not wanted:
+        return states
+    guide = Guide(lane, sorted(wanted), max_states=MAX_STATES)
+    states += guide.states
+    if guide.open_questions:
+        first, search = _witnesses(lane, guide)
+        states += len(search.parents)
+        stories.update({anomaly: tell(search.path(state), lane, None) for anomaly, state in first.items()})
+    return states
 
 
 def _log_bounds(lane: Lane, open_questions: Set[Anomaly]) -> tuple[set[Anomaly], int]:
@@ -185,34 +166,18 @@ def _log_bounds(lane: Lane, open_questions: Set[Anomaly]) -> tuple[set[Anomaly],
     return left, states
 
 
-def _outer_bound(lane: Lane, open_questions: Set[Anomaly], until: Set[Anomaly]) -> tuple[set[Anomaly], int, bool]:
-    """What a search of the bound shows that ends early once all of `until` is shown, and whether it did not.
-
-    States that differ only in observations that no open question looks at count as one.
-    """
-    if not until:
-        return set(), 0, False
-    bound: set[Anomaly] = set()
-    model = FreeBound(lane, kept_observations(lane, open_questions))
-
-    def visit(state: FreeState) -> bool:
-        bound.update(model.shown(state) & open_questions)
-        return until <= bound
-
-    search = breadth_first(model.initial(), model.successors, visit, max_states=MAX_STATES)
-    _require_answer(lane, search.complete or until <= bound)
-    return bound, len(search.parents), search.complete
-
-
 def _require_answer(lane: Lane, answered: bool) -> None:
     if not answered:
         raise ScopeNotExhausted(f"more than {MAX_STATES} states for {lane}")
 
 
-def _witnesses(lane: Lane, wanted: Set[Anomaly]) -> tuple[dict[Anomaly, LaneState], Search[LaneState]]:
-    """For each anomaly wanted, the nearest state that shows it, as far as there are any."""
+def _witnesses(lane: Lane, guide: Guide) -> tuple[dict[Anomaly, LaneState], Search[LaneState]]:
+    """For each open question of the guide, the nearest state that shows it, as far as there are any.
+
+    States from which nothing that is still missing can be reached are left out.
+    """
     first: dict[Anomaly, LaneState] = {}
-    missing = set(wanted)
+    missing = set(guide.open_questions)
 
     def visit(state: LaneState) -> bool:
         for anomaly in shown(ending(state), missing):
@@ -220,21 +185,15 @@ def _witnesses(lane: Lane, wanted: Set[Anomaly]) -> tuple[dict[Anomaly, LaneStat
             missing.remove(anomaly)
         return not missing
 
-    search = breadth_first(
-        canonical(initial_state(lane), lane),
-        lambda state: [canonical(after, lane) for _, after in steps(state, lane, None)],
-        visit,
-        max_states=MAX_STATES,
-    )
-    if missing and not search.complete:
-        raise ScopeNotExhausted(f"more than {MAX_STATES} states for {lane}")
+    def successors(state: LaneState) -> Iterator[LaneState]:
+        for _, raw in steps(state, lane, None):
+            after = canonical(raw, lane)
+            if guide.leads_to(after, missing):
+                yield after
+
+    search = breadth_first(canonical(initial_state(lane), lane), successors, visit, max_states=MAX_STATES)
+    _require_answer(lane, search.complete or not missing)
     return first, search
-
-
-def _smaller_first(faults: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Every selection of the faults once, those with fewer first."""
-    ordered = sorted(faults)
-    return list(dict.fromkeys(c for size in range(len(ordered) + 1) for c in combinations(ordered, size)))
 
 
 def _predict_course(lane: Lane, course: Course) -> Prediction:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.reference_model import Anomaly, Lane, Status, lane_protocol, lane_state, predict
+from kafka_chaos.reference_model import Anomaly, Lane, Status, lane_free, lane_logs, lane_protocol, lane_state, predict
 from kafka_chaos.reference_model.core import Core, CoreScope, CoreStep
 from kafka_chaos.reference_model.core_state import CoreState
 from kafka_chaos.reference_model.explore import Exploration, explore
@@ -63,19 +63,22 @@ def test_electing_from_outside_the_isr_is_caught() -> None:
 def test_acks_all_without_waiting_for_the_isr_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = Lane(lane="mutated", acks="all", faults=("kill",), replication_factor=2)
     assert predict(lane).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
-    monkeypatch.setattr(lane_protocol, "_answerable", lambda *_: True)
+    for module in (lane_protocol, lane_free):
+        monkeypatch.setattr(module, "answerable", lambda *_: True)
     assert predict(lane).status(Anomaly.LOST_WRITE) is Status.PERMITTED
 
 
 def test_a_broker_without_the_sequence_check_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = Lane(lane="mutated", acks="all", idempotence=True, faults=("kill",), replication_factor=2)
     assert predict(lane).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
-    monkeypatch.setattr(lane_protocol, "check_sequence", lambda state, *_: (lane_state.NOWHERE, state))
+    for module in (lane_protocol, lane_free):
+        monkeypatch.setattr(module, "check_sequence", lambda state, *_: (lane_state.NOWHERE, state))
     assert predict(lane).status(Anomaly.DUPLICATE) is Status.PERMITTED
 
 
 def test_a_lane_whose_followers_never_truncate_diverges(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = Lane(lane="mutated", acks="1", faults=("kill",), replication_factor=2)
     assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.FORBIDDEN
-    monkeypatch.setattr(lane_state, "truncated", lambda log, _: log)
+    for module in (lane_state, lane_logs):
+        monkeypatch.setattr(module, "truncated", lambda log, _: log)
     assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.PERMITTED

@@ -12,7 +12,6 @@ from kafka_chaos.reference_model.cluster_search import CLUSTER_INVARIANTS
 from kafka_chaos.reference_model.cluster_state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.lane import Lane
 from kafka_chaos.reference_model.lane_anomalies import ending, shown
-from kafka_chaos.reference_model.lane_free import free_ending, free_steps
 from kafka_chaos.reference_model.lane_state import canonical, initial_state, leader_index
 from kafka_chaos.reference_model.lane_steps import steps
 from kafka_chaos.reference_model.predict import predict
@@ -146,31 +145,6 @@ class LaneMachine(RuleBasedStateMachine):
             assert sum(index >= 0 for index in [leader_index(self.state.replicas)]) <= 1
             in_isr = [replica for replica in self.state.replicas if replica.in_isr]
             assert in_isr
-
-
-def test_the_outer_bound_shows_all_that_the_lane_shows() -> None:
-    for acks in ("0", "1", "all"):
-        for fault in ("kill", "power-loss"):
-            for unclean in (False, True):
-                lane = Lane(
-                    lane="bounded",
-                    acks=acks,
-                    faults=(fault,),
-                    replication_factor=2,
-                    unclean_leader_election=unclean,
-                )
-                seen = [canonical(initial_state(lane), lane)]
-                reached = set(seen)
-                bound = set(shown(free_ending(seen[0], lane)))
-                for state in seen:
-                    for raw in free_steps(state, lane):
-                        after = canonical(raw, lane)
-                        if after not in reached:
-                            reached.add(after)
-                            seen.append(after)
-                            bound |= shown(free_ending(after, lane))
-                prediction = predict(lane)
-                assert {a for a, p in prediction.anomalies.items() if p.status != "forbidden"} <= bound
 
 
 FEW = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
