@@ -19,6 +19,7 @@ from kafka_chaos.reference_model import (
     core,
     lane_faults,
     lane_free,
+    lane_guide,
     lane_idempotence,
     lane_logs,
     lane_protocol,
@@ -88,6 +89,7 @@ MODULES: tuple[ModuleType, ...] = (
     lane_replication,
     lane_faults,
     lane_free,
+    lane_guide,
     lane_logs,
 )
 

@@ -9,6 +9,17 @@ one that does not) and the delay of the high watermark (a leader knows it as soo
 `explore` looks into in full; preferred leader election and reassignment (with `auto.leader.rebalance.enable`, a
 lane may see one more clean move of its leader per fault: ask with a `stop` more); transactions, compaction and
 retention.
+
+Three facts of Kafka 3.9 that the full model (`cluster_*`) has and the lane has coarser:
+
+- Since 3.7 (KAFKA-15583) the high watermark waits while the ISR is smaller than min.insync.replicas. Here it
+  advances, so consumers may read earlier than they really can: reads are permitted rather than forbidden by it. The
+  request that waits times out there and is answered NOT_ENOUGH_REPLICAS_AFTER_APPEND or times out here: in doubt in
+  either case. A follower may join the ISR there without the records above the high watermark; here it stands as well
+  as one that was slow and never left the ISR.
+- The controller first removes a dead leader (leader -1, one leader epoch) and then elects (another one): one epoch
+  here. Leader epochs are only compared, so how far they rise changes nothing.
+- A broker told that there is no leader keeps its epoch and role: here nobody hears of it at all.
 """
 
 from __future__ import annotations

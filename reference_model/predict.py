@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from kafka_chaos.reference_model.anomalies import Anomaly, Status
@@ -102,13 +103,12 @@ def predict(lane: Lane, *, course: Sequence[CourseStep] | None = None) -> Predic
 
 
 def _predict_free(lane: Lane) -> Prediction:
-    """Witnesses with at most one fault, then, for what is still open, with all of them.
+    """Witnesses with few of the faults first, then, for what is still open, with more.
 
     A witness with fewer faults is one with more, so what is open after the last search is forbidden.
     """
     stories: dict[Anomaly, tuple[str, ...]] = {}
-    selections = dict.fromkeys(((), *((kind,) for kind in sorted(lane.faults)), tuple(sorted(lane.faults))))
-    states = sum(_add_stories(replace(lane, faults=faults), stories) for faults in selections)
+    states = sum(_add_stories(replace(lane, faults=faults), stories) for faults in _selections(lane))
     anomalies = {
         anomaly: AnomalyPrediction(Status.PERMITTED, stories[anomaly])
         if anomaly in stories
@@ -194,6 +194,16 @@ def _witnesses(lane: Lane, guide: Guide) -> tuple[dict[Anomaly, LaneState], Sear
     search = breadth_first(canonical(initial_state(lane), lane), successors, visit, max_states=MAX_STATES)
     _require_answer(lane, search.complete or not missing)
     return first, search
+
+
+def _selections(lane: Lane) -> list[tuple[str, ...]]:
+    """Selections of the faults, those with fewer first, all of them last: the last alone would answer all.
+
+    What a lane can show it mostly shows under one fault; an idempotent producer's copies take two.
+    """
+    ordered = sorted(lane.faults)
+    sizes = [size for size in range(len(ordered) + 1) if size <= 1 or size == len(ordered) or lane.idempotence]
+    return list(dict.fromkeys(c for size in sizes for c in combinations(ordered, size)))
 
 
 def _predict_course(lane: Lane, course: Course) -> Prediction:
