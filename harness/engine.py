@@ -57,6 +57,9 @@ class _WholeAnswer:
     def recv(self, size: int) -> bytes:
         return bytes(self._reader.read1(size))
 
+    def shutdown(self, how: int) -> None:
+        self._reader.raw._sock.shutdown(how)
+
     def close(self) -> None:
         self._response.close()
 

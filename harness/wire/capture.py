@@ -16,6 +16,7 @@ from importlib.resources import files
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from kafka_chaos.harness.engine import docker_client
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.server_properties import CONTROL_PORT
 from kafka_chaos.harness.waiting import wait_until
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 READY_TIMEOUT = 20.0
 _LENGTH_BYTES = 4
+_FRAME_HEADER = 8
 
 
 class Capture:
@@ -105,7 +107,8 @@ class _Sniffer:
         self._ready = threading.Event()
         self._complaints = b""
         self._dropped: int | None = None
-        self._api: Any = node.container.client.api
+        # Not the container's own client, which loses what comes together with the answer's headers (decision 0035).
+        self._api: Any = docker_client().api
         script = files("kafka_chaos.harness.wire").joinpath("sniff.pl").read_text()
         # The shell's exit code tells a missing perl.
         command = ["sh", "-c", f"exec perl -e {shlex.quote(script)} {port}"]
@@ -168,12 +171,12 @@ class _Sniffer:
                 yield f"{self._node.name}: {self._complaints.decode(errors='replace').strip()}"
 
     def _read(self) -> None:
-        from docker.utils.socket import STDERR, frames_iter
+        from docker.utils.socket import STDERR
 
         buffer = bytearray()
         # A broken connection is the end of the capture; that it came early shows in the missing statistics.
         with suppress(OSError, ValueError):
-            for stream, piece in frames_iter(self._socket, tty=False):
+            for stream, piece in _frames(self._socket):
                 if stream == STDERR:
                     self._complaints += piece
                     continue
@@ -202,6 +205,25 @@ def _cut_record(buffer: bytearray) -> bytes | None:
     record = bytes(buffer[_LENGTH_BYTES : _LENGTH_BYTES + size])
     del buffer[: _LENGTH_BYTES + size]
     return record
+
+
+def _frames(stream: Any) -> Iterator[tuple[int, bytes]]:
+    """(stream, piece) as the engine sends them: one byte for the stream, four at offset 4 for the piece's length.
+
+    The SDK's own reader waits for the connection before it looks into what was read already.
+    """
+    read = getattr(stream, "_sock", stream).recv
+    while header := _read_exactly(read, _FRAME_HEADER):
+        size = int.from_bytes(header[4:], "big")
+        yield header[0], _read_exactly(read, size)
+
+
+def _read_exactly(read: Callable[[int], bytes], size: int) -> bytes:
+    """`size` bytes, fewer or none where the connection ends."""
+    found = b""
+    while len(found) < size and (piece := read(size - len(found))):
+        found += piece
+    return found if len(found) == size else b""
 
 
 def _shut_down_writing(stream: Any) -> None:
