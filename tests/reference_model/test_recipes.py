@@ -147,7 +147,8 @@ def test_two_views_of_the_leader() -> None:
         Observation(
             leader=2,
             acknowledged=(("m1", 0),),
-            replicas={b: ReplicaObservation(leader=2, leader_epoch=1, log=log("m1@1")) for b in (1, 2, 3)},
+            # The new order of the replicas is one leader epoch, the election another: scenario split-brain.
+            replicas={b: ReplicaObservation(leader=2, leader_epoch=2, log=log("m1@2")) for b in (1, 2, 3)},
         ),
     )
 
