@@ -56,7 +56,7 @@ def test_a_broken_rule_in_the_model_is_found_and_the_replica_named(
     scenario_id: str, replica: str, at: str, houses: Houses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Brokers that agree with the model do so within seconds; these never will.
-    monkeypatch.setattr("kafka_chaos.harness.scenario.stage.SETTLE_TIMEOUT", 12.0)
+    monkeypatch.setattr("kafka_chaos.harness.scenario.lockstep.SETTLE_TIMEOUT", 12.0)
     record = run_scenario(find(scenario_id), houses, model_of=without_truncation)
     assert record.verdict == VIOLATION
     assert record.reason is not None

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from kafka_chaos.harness.scenario.clients import Clients
 from kafka_chaos.harness.scenario.house import STEADY, House, Houses, Tenancy
+from kafka_chaos.harness.scenario.lockstep import Listener
 from kafka_chaos.harness.scenario.looking import Eyes
 from kafka_chaos.harness.scenario.record import ActRecord, ScenarioRecord
-from kafka_chaos.harness.scenario.stage import Listener, Stage
+from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.reference_model.cluster_model import ClusterModel
 from kafka_chaos.reference_model.cluster_state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.protocols import PROTOCOLS

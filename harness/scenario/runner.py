@@ -14,10 +14,10 @@ from typing import Any
 
 from kafka_chaos.harness.errors import EnvironmentFailure, KafkaChaosError
 from kafka_chaos.harness.scenario.house import Houses
+from kafka_chaos.harness.scenario.lockstep import ScenarioViolation
 from kafka_chaos.harness.scenario.play import ModelOf, Play, model_of_kafka
 from kafka_chaos.harness.scenario.record import CONFORMS, UNKNOWN, VIOLATION, ScenarioRecord
 from kafka_chaos.harness.scenario.registry import Scenario
-from kafka_chaos.harness.scenario.stage import ScenarioViolation
 
 Listener = Callable[[str, Any], None]
 

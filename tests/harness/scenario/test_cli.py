@@ -15,9 +15,9 @@ import pytest
 from kafka_chaos.harness import cli
 from kafka_chaos.harness.errors import ClusterFailure, EnvironmentFailure
 from kafka_chaos.harness.scenario import registry
+from kafka_chaos.harness.scenario.lockstep import ScenarioViolation
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import Scenario, all_scenarios, outlines
-from kafka_chaos.harness.scenario.stage import ScenarioViolation
 from tests.harness.scenario.samples import truncation
 
 Played = list[str]
