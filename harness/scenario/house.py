@@ -106,9 +106,26 @@ class Tenancy:
         finally:
             self.cluster.__exit__(None, None, None)
 
-    def make_controller(self, broker: int) -> None:
-        """Have a broker become controller, and wait until every broker tells clients so."""
-        self.zookeeper.make_controller(broker)
+    def make_controller(self, broker: int, *, timeout: float = 60.0) -> None:
+        """Have a broker become controller, and wait until every broker tells clients so.
+
+        Which of the brokers is elected is a race, so this asks again; every election raises the controller epoch.
+        """
+
+        def elected() -> bool:
+            now = self._await_settled_controller()
+            if now != broker:
+                self.zookeeper.depose_controller()
+            return now == broker
+
+        wait_until(elected, f"broker {broker} to become controller", timeout=timeout, interval=0.05)
+        # An admin client remembers the controller that it was told of first.
+        self.admin = ClusterAdmin(self.cluster.bootstrap_servers)
+        self.view = ClusterView(self.cluster, self.admin)
+
+    def _await_settled_controller(self) -> int:
+        """The controller, once every broker tells clients of it: it has begun its work, and the last one's is known to
+        be over."""
 
         def told() -> dict[int, int | None]:
             answers = {}
@@ -117,15 +134,16 @@ class Tenancy:
                     answers[number] = client.controller()
             return answers
 
-        wait_until(
-            lambda: set(told().values()) == {broker},
-            f"all brokers to know that broker {broker} is controller",
+        def agreed() -> int | None:
+            controller = self.zookeeper.controller()
+            return controller if set(told().values()) == {controller} else None
+
+        return wait_until(
+            agreed,
+            "all brokers to know the controller",
             timeout=30,
-            seen=lambda: str(told()),
+            seen=lambda: f"ZooKeeper: {self.zookeeper.controller()}, brokers: {told()}",
         )
-        # An admin client remembers the controller that it was told of first.
-        self.admin = ClusterAdmin(self.cluster.bootstrap_servers)
-        self.view = ClusterView(self.cluster, self.admin)
 
     def clean_up(self) -> None:
         """Thaw, start and reconnect everything; raises a `KafkaChaosError` where that fails."""
