@@ -30,6 +30,9 @@ _MAX_WAITING = 128
 """So many segments behind a hole are waited with; then what is missing counts as lost."""
 _SMALLEST_REQUEST = 10
 _LONGEST_CLIENT_ID = 250
+_OTHER_KINDS = range(128)
+_VERSIONS = range(32)
+"""Wider than what Kafka uses: keys up to 92 and versions up to 17 in 4.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +273,11 @@ _BY_NAME = {api.name: api for api in APIS.values()}
 
 
 def _begins_a_request(payload: bytes) -> bool:
-    """Whether a request of one of the three kinds begins here, as far as a header can tell."""
+    """Whether a request begins here, as far as a header can tell.
+
+    Of the three kinds a beginning is enough. Brokers also send the controller requests of other kinds, such as
+    AlterPartition: less is known of those, so the packet has to hold exactly one.
+    """
     size = int.from_bytes(payload[:SIZE_BYTES], "big")
     if not _SMALLEST_REQUEST <= size <= MAX_FRAME:
         return False
@@ -278,6 +285,11 @@ def _begins_a_request(payload: bytes) -> bool:
         header, _ = read_request_header(payload[SIZE_BYTES:])
     except WireError:
         return False
-    api = APIS.get(header.api_key)
     name = header.client_id or ""
-    return api is not None and header.version <= api.newest and len(name) <= _LONGEST_CLIENT_ID and name.isprintable()
+    if len(name) > _LONGEST_CLIENT_ID or not name.isprintable():
+        return False
+    api = APIS.get(header.api_key)
+    if api is not None:
+        return header.version <= api.newest
+    whole = len(payload) == SIZE_BYTES + size
+    return whole and header.api_key in _OTHER_KINDS and header.version in _VERSIONS and header.correlation_id >= 0

@@ -106,6 +106,16 @@ def test_a_connection_met_in_the_middle_is_in_step_from_the_next_packet_that_beg
     assert decoder.lost_bytes == 0
 
 
+def test_a_connection_met_in_the_middle_may_bring_requests_of_other_kinds_alone() -> None:
+    """As that on which a leader tells the controller of its ISR: AlterPartition, version 3."""
+    header = struct.pack(">hhih", 56, 3, 17, 1) + b"1\0"
+    body = header + bytes(100)
+    decoder = Decoder(2, BROKER)
+    decoder.add(segment(CONTROLLER, 77, struct.pack(">i", len(body)) + body))
+    decoder.add(segment(BROKER, 5, struct.pack(">ii", 12, 17) + bytes(8)))
+    assert (decoder.exchanges, decoder.lost_bytes, decoder.problems) == ([], 0, [])
+
+
 def test_a_connection_that_never_makes_sense_is_told() -> None:
     decoder = Decoder(2, BROKER)
     decoder.add(segment(CONTROLLER, 1, b"\x16\x03\x01 an encrypted connection"))
