@@ -1,6 +1,6 @@
 """The second opinion: every anomaly of the client histories, log and replicas in plain Python, obviously right.
 
-Guarantee: each function is the sentence of docs/anomalies.md read out loud over lists of rows, with no thought
+Guarantee: each function is the sentence of docs/anomalies.md read out loud over lists of rows, with little thought
 of speed; it shares no code with the Spark checker, which has to agree with it row by row.
 """
 
@@ -117,6 +117,9 @@ class _View:
             self.log = {identity: set(places) for identity, places in self.read.items()}
             for identity, place in self.acknowledged.items():
                 self.log.setdefault(identity, set()).add(place)
+        self.log_end: dict[int, int] = {}
+        for stored in history.log or ():
+            self.log_end[stored.partition] = max(stored.offset, self.log_end.get(stored.partition, stored.offset))
         self.read_end: dict[int, int] = {}
         for read in history.consumed:
             self.read_end[read.partition] = max(read.offset, self.read_end.get(read.partition, read.offset))
@@ -127,9 +130,7 @@ class _View:
 
     def reached(self, partition: int) -> bool:
         """Whether some consumer read the partition to the end of the final log."""
-        assert self.history.log is not None
-        end = max(row.offset for row in self.history.log if row.partition == partition)
-        return partition in self.read_end and self.read_end[partition] >= end
+        return partition in self.read_end and self.read_end[partition] >= self.log_end[partition]
 
     def passed(self, place: Place) -> bool:
         """Whether a record at or past this place was read in its partition."""
@@ -263,8 +264,9 @@ def _skipped_poll(view: _View) -> Iterable[Case]:
             row.offset for row in view.history.consumed if row.consumer == consumer and row.partition == partition
         }
         for before, after in pairwise(reads):
-            over = {place for place in held if place[0] == partition and before.offset < place[1] < after.offset}
-            skipped |= {place for place in over if place[1] not in delivered}
+            for offset in range(before.offset + 1, after.offset):
+                if (partition, offset) in held and offset not in delivered:
+                    skipped.add((partition, offset))
     for place in skipped:
         yield _case("skipped_poll", place, max(held[place]))
 
