@@ -98,12 +98,13 @@ class HadoopPath:
         self._files.mkdirs(self._path)
 
     def write_bytes(self, content: bytes) -> None:
-        """Write the file, replacing it."""
-        files = self._files
-        # Hadoop's local file system would leave a checksum beside every file.
+        """Write the file into its directory, which has to be there, replacing it."""
+        # Hadoop's local file system would leave a checksum beside every file, and a view of it can't be asked not to.
+        folder = self._files.resolvePath(self._path.getParent())
+        path, files = self._java_path(f"{folder}/{self.name}"), self._files_of(folder)
         files.setWriteChecksum(False)
         try:
-            stream = files.create(self._path, True)
+            stream = files.create(path, True)
             try:
                 stream.write(bytearray(content))
             finally:
@@ -127,12 +128,18 @@ class HadoopPath:
 
     @property
     def _path(self) -> Any:
-        return cast(Any, self._spark._jvm).org.apache.hadoop.fs.Path(self._uri)
+        return self._java_path(self._uri)
 
     @property
     def _files(self) -> Any:
+        return self._files_of(self._path)
+
+    def _java_path(self, uri: str) -> Any:
+        return cast(Any, self._spark._jvm).org.apache.hadoop.fs.Path(uri)
+
+    def _files_of(self, path: Any) -> Any:
         session = cast(Any, self._spark)._jsparkSession
-        return self._path.getFileSystem(session.sessionState().newHadoopConf())
+        return path.getFileSystem(session.sessionState().newHadoopConf())
 
 
 class _Stream(io.RawIOBase):

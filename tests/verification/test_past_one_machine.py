@@ -88,7 +88,7 @@ def test_a_path_with_a_scheme_answers_as_a_local_one(tmp_path: Path, viewfs: str
     assert not local.exists()
 
 
-@pytest.mark.parametrize("scheme", ["file", pytest.param("viewfs", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scheme", ["file", "viewfs"])
 def test_a_run_directory_on_another_file_system(tmp_path: Path, viewfs: str, spark: Any, scheme: str) -> None:
     folder = lossy(tmp_path / "run")
     here = verify(folder, spark=spark)
