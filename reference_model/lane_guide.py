@@ -1,8 +1,9 @@
-"""Keeps a lane's search to the states that can still come to what is asked: no way to an anomaly is cut off.
+"""Says how far a state of a lane still is from what is asked, at least: no way to an anomaly is cut off.
 
-The outer bound (`lane_free`) is exhausted, and from its states that show an anomaly all are marked from which they
-are reached. Every run of the lane has its image in the bound, so a run that ends with an anomaly passes marked
-images only: a state whose image is not marked may be left out, and what no image is marked for is forbidden.
+The outer bound (`lane_free`) is exhausted, and from its states that show an anomaly the steps are counted back to
+all from which they are reached. Every run of the lane has its image in the bound, step by step, so a run that ends
+with an anomaly passes states with such a distance only, and is at least as long as the first one's: a state without
+may be left out, and what no state has one for is forbidden.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from kafka_chaos.reference_model.lane_free import FreeBound, FreeState, kept
 from kafka_chaos.reference_model.lane_state import LaneState
 from kafka_chaos.reference_model.search import ScopeNotExhausted, breadth_first
 
+Before = dict[FreeState, list[FreeState]]
+"""The states from which one is reached by a step."""
+
 
 class Guide:
-    """The marks of one lane for some open questions; raises `ScopeNotExhausted` where the bound is too large.
+    """The distances of one lane to some open questions; raises `ScopeNotExhausted` where the bound is too large.
 
     `states` is the number of the bound's states, `open_questions` what some of them shows.
     """
@@ -25,46 +29,51 @@ class Guide:
     def __init__(self, lane: Lane, questions: Iterable[Anomaly], *, max_states: int) -> None:
         asked = tuple(questions)
         self._bound = FreeBound(lane, kept(lane, set(asked)))
-        self._bits = {anomaly: 1 << number for number, anomaly in enumerate(asked)}
-        self._marks: dict[FreeState, int] = {}
-        showing, before = self._explore(lane, max_states)
-        self.states = len(before)
-        self.open_questions = {anomaly for anomaly in asked if showing[anomaly]}
-        for anomaly, states in showing.items():
-            self._mark(self._bits[anomaly], states, before)
-
-    def leads_to(self, state: LaneState, wanted: Set[Anomaly]) -> bool:
-        """Whether a state of the lane may still come to one of the anomalies wanted."""
-        marks = self._marks.get(self._bound.image(state), 0)
-        return marks != 0 and any(marks & self._bits[anomaly] for anomaly in wanted)
-
-    def _explore(
-        self, lane: Lane, max_states: int
-    ) -> tuple[dict[Anomaly, list[FreeState]], dict[FreeState, list[FreeState]]]:
-        """The states that show each anomaly, and each state's predecessors."""
-        showing: dict[Anomaly, list[FreeState]] = {anomaly: [] for anomaly in self._bits}
-        before: dict[FreeState, list[FreeState]] = {self._bound.initial(): []}
+        showing: dict[Anomaly, list[FreeState]] = {anomaly: [] for anomaly in asked}
+        taken: Before = {}
+        idle: Before = {}
 
         def visit(state: FreeState) -> bool:
-            for anomaly in self._bound.shown(state) & self._bits.keys():
+            for anomaly in self._bound.shown(state) & showing.keys():
                 showing[anomaly].append(state)
             return False
 
         def successors(state: FreeState) -> list[FreeState]:
-            reached = self._bound.successors(state)
+            reached, waited = self._bound.successors(state)
             for after in reached:
-                before.setdefault(after, []).append(state)
-            return reached
+                taken.setdefault(after, []).append(state)
+            for after in waited:
+                idle.setdefault(after, []).append(state)
+            return reached + waited
 
-        if not breadth_first(self._bound.initial(), successors, visit, max_states=max_states).complete:
+        search = breadth_first(self._bound.initial(), successors, visit, max_states=max_states)
+        if not search.complete:
             raise ScopeNotExhausted(f"more than {max_states} states in the outer bound of {lane}")
-        return showing, before
+        self.states = len(search.parents)
+        self.open_questions = {anomaly for anomaly in asked if showing[anomaly]}
+        self._distances = {
+            anomaly: _distances(showing[anomaly], taken, idle) for anomaly in asked if anomaly in self.open_questions
+        }
 
-    def _mark(self, bit: int, states: list[FreeState], before: dict[FreeState, list[FreeState]]) -> None:
-        marks, left = self._marks, list(states)
+    def steps_to(self, state: LaneState, wanted: Set[Anomaly]) -> int | None:
+        """The steps that a state of the lane is at least away from the nearest anomaly wanted, or None: it leads
+        to none of them."""
+        image = self._bound.image(state)
+        known = (distances.get(image) for anomaly, distances in self._distances.items() if anomaly in wanted)
+        return min((steps for steps in known if steps is not None), default=None)
+
+
+def _distances(showing: list[FreeState], taken: Before, idle: Before) -> dict[FreeState, int]:
+    """The steps from each state to the nearest one that shows what is asked; idle ones do not count."""
+    distances: dict[FreeState, int] = {}
+    steps, left = 0, showing
+    while left:
+        before: list[FreeState] = []
         while left:
             state = left.pop()
-            mark = marks.get(state, 0)
-            if not mark & bit:
-                marks[state] = mark | bit
-                left += before[state]
+            if state not in distances:
+                distances[state] = steps
+                left += idle.get(state, ())
+                before += taken.get(state, ())
+        steps, left = steps + 1, before
+    return distances

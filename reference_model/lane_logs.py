@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.reference_model.lane_free import append_anything
+from kafka_chaos.reference_model.lane_free_steps import append_anything
 from kafka_chaos.reference_model.lane_state import (
     DOWN,
     FOLLOWER,

@@ -18,7 +18,7 @@ from kafka_chaos.reference_model.anomalies import Anomaly, Status
 from kafka_chaos.reference_model.courses import Course, CourseStep
 from kafka_chaos.reference_model.lane import Lane, LaneError
 from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER, ending, is_resolved, shown
-from kafka_chaos.reference_model.lane_free import free_ending
+from kafka_chaos.reference_model.lane_free_steps import free_ending
 from kafka_chaos.reference_model.lane_guide import Guide
 from kafka_chaos.reference_model.lane_logs import (
     LogState,
@@ -37,7 +37,7 @@ from kafka_chaos.reference_model.lane_state import (
 )
 from kafka_chaos.reference_model.lane_steps import steps
 from kafka_chaos.reference_model.lane_story import tell
-from kafka_chaos.reference_model.search import ScopeNotExhausted, Search, breadth_first
+from kafka_chaos.reference_model.search import ScopeNotExhausted, Search, breadth_first, nearest_first
 
 MAX_STATES = 2_000_000
 
@@ -105,10 +105,13 @@ def predict(lane: Lane, *, course: Sequence[CourseStep] | None = None) -> Predic
 def _predict_free(lane: Lane) -> Prediction:
     """Witnesses with few of the faults first, then, for what is still open, with more.
 
-    A witness with fewer faults is one with more, so what is open after the last search is forbidden.
+    A witness with fewer faults is one with more, so what is open after the last search is forbidden, and what logs
+    alone answer with no for all faults need not be asked for fewer.
     """
     stories: dict[Anomaly, tuple[str, ...]] = {}
-    states = sum(_add_stories(replace(lane, faults=faults), stories) for faults in _selections(lane))
+    possible, states = _log_bounds(lane, set(CHECKS))
+    for faults in _selections(lane):
+        states += _add_stories(replace(lane, faults=faults), possible - set(stories), stories)
     anomalies = {
         anomaly: AnomalyPrediction(Status.PERMITTED, stories[anomaly])
         if anomaly in stories
@@ -118,12 +121,12 @@ def _predict_free(lane: Lane) -> Prediction:
     return Prediction(anomalies, states, True, _bounds(lane, None))
 
 
-def _add_stories(lane: Lane, stories: dict[Anomaly, tuple[str, ...]]) -> int:
+def _add_stories(lane: Lane, questions: Set[Anomaly], stories: dict[Anomaly, tuple[str, ...]]) -> int:
     """Look in the lane for what has no story yet; returns the number of states reached.
 
-    First come the bounds, which say what is open (`lane_logs`) and which states can come to it (`lane_guide`).
+    First come the bounds, which say what is open (`lane_logs`) and how far from it a state is (`lane_guide`).
     """
-    wanted, states = _log_bounds(lane, set(CHECKS) - set(stories))
+    wanted, states = _log_bounds(lane, questions)
     if not wanted:
         return states
     guide = Guide(lane, sorted(wanted), max_states=MAX_STATES)
@@ -172,26 +175,27 @@ def _require_answer(lane: Lane, answered: bool) -> None:
 
 
 def _witnesses(lane: Lane, guide: Guide) -> tuple[dict[Anomaly, LaneState], Search[LaneState]]:
-    """For each open question of the guide, the nearest state that shows it, as far as there are any.
-
-    States from which nothing that is still missing can be reached are left out.
-    """
+    """For each open question of the guide, the nearest state that shows it, as far as there are any."""
     first: dict[Anomaly, LaneState] = {}
     missing = set(guide.open_questions)
 
     def visit(state: LaneState) -> bool:
-        for anomaly in shown(ending(state), missing):
-            first[anomaly] = state
-            missing.remove(anomaly)
+        if guide.steps_to(state, missing) == 0:
+            for anomaly in shown(ending(state), missing):
+                first[anomaly] = state
+                missing.remove(anomaly)
         return not missing
 
     def successors(state: LaneState) -> Iterator[LaneState]:
-        for _, raw in steps(state, lane, None):
-            after = canonical(raw, lane)
-            if guide.leads_to(after, missing):
-                yield after
+        return (canonical(after, lane) for _, after in steps(state, lane, None))
 
-    search = breadth_first(canonical(initial_state(lane), lane), successors, visit, max_states=MAX_STATES)
+    search = nearest_first(
+        canonical(initial_state(lane), lane),
+        successors,
+        visit,
+        lambda state: guide.steps_to(state, missing),
+        max_states=MAX_STATES,
+    )
     _require_answer(lane, search.complete or not missing)
     return first, search
 

@@ -1,4 +1,5 @@
-"""Breadth-first search: every state within a scope is reached, and by a shortest path.
+"""Two searches: breadth-first, which reaches every state within a scope, and nearest-first, which goes straight for
+what it looks for. Both reach a state by a shortest path.
 
 Used by `predict` and by `explore`. A search that hits its bound says so; it never passes for a whole one.
 """
@@ -7,7 +8,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -51,10 +53,17 @@ def breadth_first(
     `complete` is False if `visit` ended it or more than `max_states` states were reached. `progress` is called
     once per level with the states so far and the seconds gone.
     """
-    collecting = gc.isenabled()
-    gc.disable()  # A search makes millions of tuples and no cycles: the collector would only walk them all.
-    try:
+    with _no_garbage_collection():
         return _breadth_first(initial, successors, visit, max_states, progress)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A search makes millions of tuples and no cycles: the collector would only walk them all."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
     finally:
         if collecting:
             gc.enable()
@@ -92,4 +101,72 @@ def _breadth_first(
             progress(len(parents), time.monotonic() - started)
         frontier = reached
         depth += bool(reached)
+    return result(True)
+
+
+def nearest_first(
+    initial: State,
+    successors: Callable[[State], Iterable[State]],
+    visit: Callable[[State], bool],
+    remaining: Callable[[State], int | None],
+    *,
+    max_states: int,
+) -> Search[State]:
+    """Reach what is looked for by a shortest path, and as few other states as that takes (A* search: Hart, Nilsson
+    and Raphael, 1968).
+
+    `remaining` says how many steps a state is at least away from it, one less at most with each step, or None: it
+    does not lead there. Its answers may grow as `visit` finds part of what is looked for. `visit` sees each state
+    that may be on such a path, those on the shortest first, and ends the search by returning True. `complete` is
+    False if it did or more than `max_states` states were reached: otherwise every state was visited that `remaining`
+    has a number for and that others of that kind lead to.
+    """
+    with _no_garbage_collection():
+        return _nearest_first(initial, successors, visit, remaining, max_states)
+
+
+def _nearest_first(
+    initial: State,
+    successors: Callable[[State], Iterable[State]],
+    visit: Callable[[State], bool],
+    remaining: Callable[[State], int | None],
+    max_states: int,
+) -> Search[State]:
+    started, cpu_started = time.monotonic(), time.process_time()
+    parents: dict[State, State | None] = {initial: None}
+    depths = {initial: 0}
+    waiting: dict[int, list[tuple[State, int]]] = {}
+    transitions = deepest = 0
+
+    def result(complete: bool) -> Search[State]:
+        seconds, cpu_seconds = time.monotonic() - started, time.process_time() - cpu_started
+        return Search(parents, complete, transitions, deepest, seconds, cpu_seconds)
+
+    def wait(state: State, depth: int) -> None:
+        steps = remaining(state)
+        if steps is not None:
+            waiting.setdefault(depth + steps, []).append((state, depth))
+
+    wait(initial, 0)
+    while waiting:
+        length = min(waiting)
+        state, depth = waiting[length].pop()
+        if not waiting[length]:
+            del waiting[length]
+        steps = remaining(state)
+        if steps is None or depth > depths[state]:
+            continue
+        if depth + steps > length:  # It has become farther since it was put there.
+            waiting.setdefault(depth + steps, []).append((state, depth))
+            continue
+        deepest = max(deepest, depth)
+        if visit(state):
+            return result(False)
+        for successor in successors(state):
+            transitions += 1
+            if depth + 1 < depths.get(successor, depth + 2):
+                depths[successor], parents[successor] = depth + 1, state
+                wait(successor, depth + 1)
+        if len(parents) > max_states:
+            return result(False)
     return result(True)

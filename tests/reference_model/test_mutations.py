@@ -7,7 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.reference_model import Anomaly, Lane, Status, lane_free, lane_logs, lane_protocol, lane_state, predict
+from kafka_chaos.reference_model import (
+    Anomaly,
+    Lane,
+    Status,
+    lane_free_steps,
+    lane_logs,
+    lane_protocol,
+    lane_state,
+    predict,
+)
 from kafka_chaos.reference_model.core import Core, CoreScope, CoreStep
 from kafka_chaos.reference_model.core_state import CoreState
 from kafka_chaos.reference_model.explore import Exploration, explore
@@ -63,7 +72,7 @@ def test_electing_from_outside_the_isr_is_caught() -> None:
 def test_acks_all_without_waiting_for_the_isr_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = Lane(lane="mutated", acks="all", faults=("kill",), replication_factor=2)
     assert predict(lane).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
-    for module in (lane_protocol, lane_free):
+    for module in (lane_protocol, lane_free_steps):
         monkeypatch.setattr(module, "answerable", lambda *_: True)
     assert predict(lane).status(Anomaly.LOST_WRITE) is Status.PERMITTED
 
@@ -71,7 +80,7 @@ def test_acks_all_without_waiting_for_the_isr_is_caught(monkeypatch: pytest.Monk
 def test_a_broker_without_the_sequence_check_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = Lane(lane="mutated", acks="all", idempotence=True, faults=("kill",), replication_factor=2)
     assert predict(lane).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
-    for module in (lane_protocol, lane_free):
+    for module in (lane_protocol, lane_free_steps):
         monkeypatch.setattr(module, "check_sequence", lambda state, *_: (lane_state.NOWHERE, state))
     assert predict(lane).status(Anomaly.DUPLICATE) is Status.PERMITTED
 

@@ -1,0 +1,149 @@
+"""The steps of the outer bound (`lane_free`): brokers, controller and faults as they are, a producer off its leash.
+
+A step is one that the lane takes one step for, or it is idle: an attempt that comes to nothing, or a zombie that
+counts as a follower, which in the lane happen beside other steps. What the lane does in one step the bound does in
+at most one step and any number of idle ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.reference_model.lane_anomalies import Ending, diverged, pairs
+from kafka_chaos.reference_model.lane_effects import observe, too_few_in_sync
+from kafka_chaos.reference_model.lane_faults import strike
+from kafka_chaos.reference_model.lane_idempotence import append_outdated, check_sequence
+from kafka_chaos.reference_model.lane_protocol import answerable
+from kafka_chaos.reference_model.lane_replication import (
+    elect,
+    expand_isr,
+    expire,
+    fetch,
+    learn,
+    restart,
+    shrink_isr,
+    thaw,
+)
+from kafka_chaos.reference_model.lane_state import (
+    FOLLOWER,
+    LEADER,
+    NO_PENDING,
+    NOWHERE,
+    OK,
+    SHORT,
+    ZOMBIE,
+    LaneState,
+    Record,
+    Replica,
+    entry,
+    entry_record,
+    follow_leader,
+    leader_index,
+    replace_at,
+    replace_record,
+    with_replicas,
+)
+
+FREEZING = ("pause", "partition")
+"""The fault kinds that leave requests unread in a socket."""
+
+
+def environment_steps(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    """What brokers, the controller and faults do."""
+    for actions in (
+        fetch(state),
+        shrink_isr(state),
+        expand_isr(state),
+        learn(state),
+        elect(state, lane),
+        restart(state),
+        thaw(state),
+        expire(state, lane),
+        strike(state, lane),
+    ):
+        for _, after in actions:
+            yield after
+
+
+def settle(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    """With clean elections, a zombie outside the ISR may count as a follower (`lane_state.canonical`); idle."""
+    if lane.unclean_leader_election:
+        return
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == ZOMBIE and not replica.in_isr:
+            follower = Replica(FOLLOWER, False, replica.log, NO_PENDING, 0, 0, 0, SHORT)
+            yield with_replicas(state, follow_leader(replace_at(state.replicas, broker, follower)))
+
+
+def append_anything(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    """Whoever takes itself for the leader appends any record that has an attempt left."""
+    for broker, replica in enumerate(state.replicas):
+        if replica.role not in (LEADER, ZOMBIE) or (lane.acks == "all" and too_few_in_sync(state, lane, replica)):
+            continue
+        for index, record in enumerate(state.records):
+            if record.attempts == 0:
+                continue
+            spent = record._replace(attempts=record.attempts - 1)
+            left = state._replace(records=replace_record(state.records, index, spent))
+            if lane.idempotence:
+                yield from _append_in_sequence(state, left, broker, index)
+            else:
+                yield _append(left, broker, index)
+
+
+def _append(state: LaneState, broker: int, index: int) -> LaneState:
+    replica = state.replicas[broker]
+    log = (*replica.log, entry(index, replica.leader_epoch, state.producer_epoch if index else 0))
+    return observe(state._replace(replicas=replace_at(state.replicas, broker, replica._replace(log=log))))
+
+
+def _append_in_sequence(state: LaneState, left: LaneState, broker: int, index: int) -> Iterator[LaneState]:
+    """The idempotent producer's appends, and its renewal of the producer epoch behind what may be gone."""
+    known, checked = check_sequence(state, broker, index)
+    if known is None and checked.producer_epoch != state.producer_epoch:
+        yield checked
+    elif known == NOWHERE:
+        yield _append(left, broker, index)
+    if index == 1 and state.producer_epoch == 1:
+        for _, appended in append_outdated(left, broker):
+            yield appended
+
+
+def acknowledge(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    """A broker that holds a record may have answered for it just now; the producer tries no more."""
+    if lane.acks == "0":
+        return
+    thawing = sum(kind in FREEZING for kind in lane.faults) > sum(kind in FREEZING for kind in state.faults)
+    for replica in state.replicas:
+        if replica.role not in (LEADER, ZOMBIE) or (lane.acks == "all" and too_few_in_sync(state, lane, replica)):
+            continue
+        for offset, value in enumerate(replica.log):
+            record = state.records[entry_record(value)]
+            if record.status != OK and answerable(state, lane, replica, offset):
+                known = Record(OK, record.attempts if thawing else 0, offset)
+                yield state._replace(records=replace_record(state.records, entry_record(value), known))
+
+
+def forget(state: LaneState) -> Iterator[LaneState]:
+    """An attempt comes to nothing: lost, refused, recognised, or not made at all; idle."""
+    for index, record in enumerate(state.records):
+        if record.attempts:
+            spent = record._replace(attempts=record.attempts - 1)
+            yield state._replace(records=replace_record(state.records, index, spent))
+
+
+def free_ending(state: LaneState, lane: Lane) -> Ending | None:
+    """What a run that ends in this state leaves behind, requests in sockets or not.
+
+    With acks=0 every record may count as acknowledged.
+    """
+    leader = leader_index(state.replicas)
+    if leader < 0:
+        return None
+    log = state.replicas[leader].log
+    if lane.acks == "0":
+        acknowledged = [(index, NOWHERE) for index in range(len(state.records))]
+    else:
+        acknowledged = [(index, record.offset) for index, record in enumerate(state.records) if record.status == OK]
+    return Ending([entry_record(value) for value in log], acknowledged, pairs(state.reads), diverged(state, log))
