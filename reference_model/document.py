@@ -19,6 +19,7 @@ from kafka_chaos.reference_model import (
     core,
     lane_faults,
     lane_free,
+    lane_free_steps,
     lane_guide,
     lane_idempotence,
     lane_logs,
@@ -30,7 +31,7 @@ from kafka_chaos.reference_model.core import CoreScope
 from kafka_chaos.reference_model.core_invariants import INVARIANTS, STEP_INVARIANTS
 from kafka_chaos.reference_model.courses import CourseStep
 from kafka_chaos.reference_model.explore import Exploration, explore
-from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.reference_model.lane import FAULT_KINDS, Lane
 from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER
 from kafka_chaos.reference_model.predict import predict
 from kafka_chaos.reference_model.protocols import PROTOCOLS
@@ -49,16 +50,7 @@ LANES: dict[str, Lane] = {
     "acks=all, idempotent, unclean election": Lane(lane="aiu", idempotence=True, unclean_leader_election=True),
 }
 
-FAULT_SETS: tuple[tuple[str, ...], ...] = (
-    (),
-    ("kill",),
-    ("stop",),
-    ("pause",),
-    ("partition",),
-    ("session-expiry",),
-    ("power-loss",),
-    ("kill", "kill"),
-)
+FAULT_SETS: tuple[tuple[str, ...], ...] = ((), *((kind,) for kind in FAULT_KINDS), ("kill", "kill"))
 
 CUT_THEN_KILL = (
     CourseStep.CUT_REPLICATION,
@@ -89,6 +81,7 @@ MODULES: tuple[ModuleType, ...] = (
     lane_replication,
     lane_faults,
     lane_free,
+    lane_free_steps,
     lane_guide,
     lane_logs,
 )

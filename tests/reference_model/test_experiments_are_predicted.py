@@ -1,7 +1,8 @@
-"""`predict` answers every lane used anywhere in experiments/."""
+"""`predict` answers every lane used anywhere in experiments/, and the benchmark measures every mix of faults there."""
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Iterator
 from dataclasses import fields
 from itertools import combinations_with_replacement
@@ -15,6 +16,8 @@ from kafka_chaos.reference_model import Anomaly, Lane, parse_course, predict
 from kafka_chaos.reference_model.lane import FAULT_KINDS
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+COURSE_NOT_KEPT = ("partition", "kill")
+"""What a run predicts for instead, once a step of its course did not come about."""
 KEYS = {field.name for field in fields(Lane)}
 
 
@@ -44,13 +47,22 @@ def questions() -> Iterator[Any]:
         for entry in phase["lanes"]:
             settings = {key: value for key, value in entry.items() if key in KEYS}
             settings["acks"] = str(settings.get("acks", "all"))
-            for faults in [()] if course else mixes:
+            if course:
+                lane = Lane.from_json(settings)
+                yield pytest.param(lane, course, id=f"{name}-{lane.lane}-in-lock-step")
+            for faults in [COURSE_NOT_KEPT] if course else mixes:
                 lane = Lane.from_json({**settings, "faults": faults})
-                yield pytest.param(lane, course, id=f"{name}-{lane.lane}-{'+'.join(faults)}")
+                yield pytest.param(lane, None, id=f"{name}-{lane.lane}-{'+'.join(faults)}")
 
 
 def test_there_are_lanes_to_predict() -> None:
     assert list(questions())
+
+
+def test_the_benchmark_measures_every_mix() -> None:
+    measured = runpy.run_path(str(EXPERIMENTS.parent / "benchmarks" / "model_explore.py"))["FAULTS"]
+    used = {tuple(sorted(question.values[0].faults)) for question in questions()}
+    assert used <= {tuple(sorted(faults)) for faults in measured}
 
 
 @pytest.mark.slow
