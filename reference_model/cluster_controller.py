@@ -148,12 +148,11 @@ def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
 
 
 def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
-    """A broker receives the oldest LeaderAndIsr on its way to it; urgent unless it is cut off."""
-    for replica in state.replicas:
-        request = next((request for request in state.requests if request.to == replica.broker), None)
-        if request is None or not replica.runs:
-            continue
-        if state.is_cut(CONTROL, request.controller, replica.broker):
+    """A broker receives the oldest LeaderAndIsr that a controller, or a former one, has on its way to it; urgent
+    unless it is cut off."""
+    for request in _oldest(state):
+        replica = state.replica(request.to)
+        if not replica.runs or state.is_cut(CONTROL, request.controller, replica.broker):
             continue
         at = state.requests.index(request)
         rest = state._replace(requests=state.requests[:at] + state.requests[at + 1 :])
@@ -163,8 +162,16 @@ def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         what = f"LeaderAndIsr(leader {request.leader}, leader epoch {request.leader_epoch})"
         if request.stop:
             what = "StopReplica"
-        sentence = f"Broker {replica.broker} answers {what} with {error}."
-        yield sentence, rest.with_replica(after)
+        yield f"Broker {replica.broker} answers {what} with {error}.", rest.with_replica(after)
+
+
+def _oldest(state: ClusterState) -> Iterator[LeaderAndIsr]:
+    """The first request of each connection between a sender and a broker: the others wait for its answer."""
+    connections: set[tuple[int, int]] = set()
+    for request in state.requests:
+        if (request.controller, request.to) not in connections:
+            connections.add((request.controller, request.to))
+            yield request
 
 
 def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) -> tuple[str, Replica]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kafka_chaos.reference_model.cluster_brokers import truncated
 from kafka_chaos.reference_model.cluster_cleaning import apply_retention, compact, roll
 from kafka_chaos.reference_model.cluster_controller import (
     decide,
@@ -17,17 +16,26 @@ from kafka_chaos.reference_model.cluster_controller import (
     elect,
     handle,
     request_to,
-    session_ended,
     start_reassignment,
-    tell,
+)
+from kafka_chaos.reference_model.cluster_processes import (
+    expire_session,
+    kill,
+    pause,
+    power_loss,
+    register,
+    replica_on,
+    require,
+    running,
+    start,
+    stop,
+    thaw,
 )
 from kafka_chaos.reference_model.cluster_producers import last_sequence
 from kafka_chaos.reference_model.cluster_state import (
     CLIENTS,
     CONTROL,
     HELD,
-    NOBODY,
-    NONE,
     OFFLINE,
     REPLICATION,
     ClusterConfig,
@@ -35,14 +43,9 @@ from kafka_chaos.reference_model.cluster_state import (
     Consumer,
     LeaderAndIsr,
     Produce,
-    Replica,
 )
 
 CHANNELS = (REPLICATION, HELD, CONTROL, CLIENTS)
-
-
-class ActionError(ValueError):
-    """An action that can't be taken in this state, or whose arguments name nothing there is."""
 
 
 def produce(
@@ -57,8 +60,8 @@ def produce(
     tombstone: bool = False,
 ) -> ClusterState:
     """A producer has a record to send; an idempotent one gives it the next sequence number."""
-    _require(acks in ("0", "1", "all"), f"acks {acks!r}: expected 0, 1 or all")
-    _require(acks == "all" or not idempotent, "an idempotent producer needs acks=all")
+    require(acks in ("0", "1", "all"), f"acks {acks!r}: expected 0, 1 or all")
+    require(acks == "all" or not idempotent, "an idempotent producer needs acks=all")
     sequence = _next_sequence(state, producer) if idempotent else None
     sent = Produce(record, producer, acks, idempotent, sequence, key, tombstone=tombstone)
     return state._replace(outgoing=(*state.outgoing, sent))
@@ -88,9 +91,9 @@ def consume(state: ClusterState, config: ClusterConfig, consumer: str = "c") -> 
 
 def cut(state: ClusterState, config: ClusterConfig, channel: str, source: int, target: int) -> ClusterState:
     """Requests from one broker to another no longer arrive on a channel; what waited there is broken off."""
-    _require(channel in CHANNELS, f"channel {channel!r}: expected {', '.join(CHANNELS)}")
+    require(channel in CHANNELS, f"channel {channel!r}: expected {', '.join(CHANNELS)}")
     if channel == REPLICATION:
-        follower = _replica(state, source)
+        follower = replica_on(state, source)
         if follower.leader == target:
             state = state.with_replica(follower._replace(parked=False))
     return state._replace(cuts=tuple(sorted({*state.cuts, (channel, source, target)})))
@@ -98,122 +101,8 @@ def cut(state: ClusterState, config: ClusterConfig, channel: str, source: int, t
 
 def heal(state: ClusterState, config: ClusterConfig, channel: str, source: int, target: int) -> ClusterState:
     """A cut is lifted."""
-    _require((channel, source, target) in state.cuts, f"no cut on {channel} from {source} to {target}")
+    require((channel, source, target) in state.cuts, f"no cut on {channel} from {source} to {target}")
     return state._replace(cuts=tuple(c for c in state.cuts if c != (channel, source, target)))
-
-
-def kill(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """SIGKILL: what was in memory is gone, what was written stays."""
-    return _down(state, broker, _running(state, broker).log_end)
-
-
-def power_loss(state: ClusterState, config: ClusterConfig, broker: int, kept: int) -> ClusterState:
-    """The machine loses power, or had lost it when it was killed: the log ends at `kept` afterwards.
-
-    What was flushed stays: `kept` lies between the flushed and the written log end.
-    """
-    replica = _replica(state, broker)
-    _require(
-        replica.flushed <= kept <= replica.log_end,
-        f"broker {broker} keeps between {replica.flushed} and {replica.log_end}, not {kept}",
-    )
-    return _down(state, broker, kept)
-
-
-def _down(state: ClusterState, broker: int, log_end: int) -> ClusterState:
-    replica = _replica(state, broker)
-    if log_end < replica.log_end:
-        # Lines of the epoch file are flushed when they are written; the broker cuts them at its next start.
-        replica = truncated(replica, log_end)._replace(epochs=replica.epochs)
-    stopped = replica._replace(up=False, frozen=False, role=_role_after(replica), fetched=(), parked=False)
-    requests = tuple(request for request in state.requests if request.to != broker)
-    return state.with_replica(stopped)._replace(requests=requests)
-
-
-def _role_after(replica: Replica) -> str:
-    return OFFLINE if replica.role == OFFLINE else NONE
-
-
-def stop(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """Controlled shutdown: the leader moves to another member of the ISR, the broker leaves it, flushes its log
-    and checkpoints its high watermark."""
-    replica = _running(state, broker)
-    partition = state.partition
-    others = [b for b in partition.replicas if b in partition.isr and b != broker]
-    live = [b for b in others if state.replica(b).registered]
-    if live and broker in partition.isr and state.controller:
-        leader = live[0] if partition.leader == broker else partition.leader
-        state = decide(state, leader, tuple(others))
-    flushed = replica._replace(flushed=replica.log_end, checkpointed_high_watermark=replica.high_watermark)
-    state = _down(state.with_replica(flushed), broker, replica.log_end)
-    return session_ended(state, config, broker)
-
-
-def start(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """A broker starts from its files and registers; the controller tells it what holds now."""
-    replica = _replica(state, broker)
-    _require(not replica.up, f"broker {broker} runs already")
-    if replica.registered:
-        state = session_ended(state, config, broker)
-    replica = truncated(replica, replica.log_end)
-    watermark = min(replica.checkpointed_high_watermark, replica.log_end)
-    started = Replica(
-        broker,
-        role=_role_after(replica),
-        high_watermark=watermark,
-        log=replica.log,
-        log_start=replica.log_start,
-        log_end=replica.log_end,
-        active_segment=replica.active_segment,
-        flushed=replica.flushed,
-        checkpointed_high_watermark=watermark,
-        epochs=replica.epochs,
-        producers=replica.producers,
-    )
-    return _registered(state.with_replica(started), config, broker)
-
-
-def _registered(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    if not state.controller:
-        return state
-    if state.partition.leader == NOBODY:
-        electing = elect(state, config)
-        if electing.partition != state.partition:
-            return electing
-    return tell(state, [broker]) if broker in state.partition.replicas else state
-
-
-def pause(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """A broker's process is frozen."""
-    return state.with_replica(_running(state, broker)._replace(frozen=True))
-
-
-def thaw(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """A frozen process runs on, and registers again if its session has ended meanwhile."""
-    replica = _replica(state, broker)
-    _require(replica.up and replica.frozen, f"broker {broker} is not frozen")
-    state = state.with_replica(replica._replace(frozen=False, registered=True))
-    return state if replica.registered else _registered(state, config, broker)
-
-
-def expire_session(state: ClusterState, config: ClusterConfig, broker: int, *, returns: bool = True) -> ClusterState:
-    """A broker's ZooKeeper session ends although its process is there.
-
-    One that runs registers again at once, unless it does not reach ZooKeeper: then `register` is when it does.
-    """
-    replica = _replica(state, broker)
-    _require(replica.up and replica.registered, f"broker {broker} has no session")
-    state = session_ended(state, config, broker)
-    if replica.frozen or not returns:
-        return state
-    return register(state, config, broker)
-
-
-def register(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """A broker whose session had ended reaches ZooKeeper again and registers."""
-    replica = _running(state, broker)
-    _require(not replica.registered, f"broker {broker} is registered")
-    return _registered(state.with_replica(replica._replace(registered=True)), config, broker)
 
 
 def expire_lag(state: ClusterState, config: ClusterConfig) -> ClusterState:
@@ -230,8 +119,8 @@ def reassign(state: ClusterState, config: ClusterConfig, replicas: Sequence[int]
     """
     target = tuple(replicas)
     for broker in target:
-        _replica(state, broker)
-    _require(
+        replica_on(state, broker)
+    require(
         bool(target) and len(set(target)) == len(target),
         f"a reassignment names one or more different brokers, not {list(target)}",
     )
@@ -241,8 +130,8 @@ def reassign(state: ClusterState, config: ClusterConfig, replicas: Sequence[int]
         # There is nothing to wait for; the replicas are told of their new order in a new leader epoch all the same.
         state = state._replace(partition=partition._replace(replicas=target))
         return decide(state, partition.leader, partition.isr) if partition.leader and state.controller else state
-    _require(not state.partition.target, "a reassignment is under way")
-    _require(bool(state.controller), "there is no controller to reassign replicas")
+    require(not state.partition.target, "a reassignment is under way")
+    require(bool(state.controller), "there is no controller to reassign replicas")
     return start_reassignment(state, target)
 
 
@@ -258,7 +147,7 @@ def elect_preferred(state: ClusterState, config: ClusterConfig) -> ClusterState:
 
 def fail_log_directory(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
     """A broker's log directory fails: the replica is offline, and the controller is told."""
-    replica = _running(state, broker)._replace(role=OFFLINE, fetched=(), parked=False, truncating=False)
+    replica = running(state, broker)._replace(role=OFFLINE, fetched=(), parked=False, truncating=False)
     state = state.with_replica(replica)
     partition = state.partition
     if partition.leader == broker:
@@ -279,7 +168,7 @@ def send_leader_and_isr(
 ) -> ClusterState:
     """Somebody sends a broker the controller's present request, with other epochs or without the right to."""
     _, after = handle(
-        _running(state, broker),
+        running(state, broker),
         forged_request(state, broker, controller_epoch, leader_epoch),
         authorized=authorized,
     )
@@ -294,24 +183,6 @@ def forged_request(
     if controller_epoch is not None:
         request = request._replace(controller_epoch=controller_epoch)
     return request if leader_epoch is None else request._replace(leader_epoch=leader_epoch)
-
-
-def _replica(state: ClusterState, broker: int) -> Replica:
-    try:
-        return state.replica(broker)
-    except KeyError as error:
-        raise ActionError(error.args[0]) from error
-
-
-def _running(state: ClusterState, broker: int) -> Replica:
-    replica = _replica(state, broker)
-    _require(replica.runs, f"broker {broker} does not run")
-    return replica
-
-
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise ActionError(message)
 
 
 ACTIONS: Mapping[str, Callable[..., ClusterState]] = {

@@ -14,14 +14,12 @@ from typing import Any
 
 from kafka_chaos.reference_model.cluster_brokers import (
     Outcome,
-    answer,
     checkpoint_meanwhile,
     end_parked_fetch,
     fetch,
-    send,
-    serve_consumers,
     truncate,
 )
+from kafka_chaos.reference_model.cluster_clients import answer, send, serve_consumers
 from kafka_chaos.reference_model.cluster_controller import (
     complete_reassignment,
     controller_takes_over,
@@ -30,8 +28,9 @@ from kafka_chaos.reference_model.cluster_controller import (
     session_ends,
     shrink_isr,
 )
-from kafka_chaos.reference_model.cluster_environment import ACTIONS, ActionError
+from kafka_chaos.reference_model.cluster_environment import ACTIONS
 from kafka_chaos.reference_model.cluster_observation import Comparison, Observation, compare
+from kafka_chaos.reference_model.cluster_processes import ActionError
 from kafka_chaos.reference_model.cluster_state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 

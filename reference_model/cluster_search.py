@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kafka_chaos.reference_model.cluster_brokers import checkpoint_high_watermark, end_parked_fetch
-from kafka_chaos.reference_model.cluster_environment import ACTIONS, ActionError
+from kafka_chaos.reference_model.cluster_environment import ACTIONS
 from kafka_chaos.reference_model.cluster_model import URGENT, Internal, Step
+from kafka_chaos.reference_model.cluster_processes import ActionError
 from kafka_chaos.reference_model.cluster_state import LEADER, ClusterConfig, ClusterState, Replica
 from kafka_chaos.reference_model.search import Search, breadth_first
 
@@ -89,6 +90,21 @@ def no_duplicate(state: ClusterState, config: ClusterConfig) -> bool:
     return all(len({entry.record for entry in r.log}) == len(r.log) for r in state.replicas)
 
 
+def in_order(state: ClusterState, config: ClusterConfig) -> bool:
+    """In every log an idempotent producer's records stand, by their first occurrences, in the order it sent them in."""
+    for replica in state.replicas:
+        seen: set[str] = set()
+        latest: dict[str, int] = {}
+        for entry in replica.log:
+            if entry.producer is None or entry.sequence is None or entry.record in seen:
+                continue
+            if entry.sequence < latest.get(entry.producer, 0):
+                return False
+            seen.add(entry.record)
+            latest[entry.producer] = entry.sequence
+    return True
+
+
 def _agree(leader: Replica, follower: Replica) -> bool:
     held = {entry.offset: entry for entry in leader.log}
     return all(held.get(entry.offset) == entry for entry in follower.log if entry.offset >= leader.log_start)
@@ -103,6 +119,7 @@ CLUSTER_INVARIANTS: Mapping[str, ClusterInvariant] = {
         strong_isr,
         acknowledged_by_all_kept,
         no_duplicate,
+        in_order,
     )
 }
 

@@ -14,7 +14,10 @@ from types import ModuleType
 from kafka_chaos.reference_model import (
     cluster_brokers,
     cluster_cleaning,
+    cluster_clients,
     cluster_controller,
+    cluster_environment,
+    cluster_processes,
     cluster_producers,
     core,
     lane_faults,
@@ -73,8 +76,11 @@ STORIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 MODULES: tuple[ModuleType, ...] = (
     core,
     cluster_brokers,
-    cluster_controller,
+    cluster_clients,
     cluster_producers,
+    cluster_controller,
+    cluster_environment,
+    cluster_processes,
     cluster_cleaning,
     lane_idempotence,
     lane_protocol,

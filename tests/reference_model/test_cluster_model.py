@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from kafka_chaos.reference_model.cluster_controller import handle
-from kafka_chaos.reference_model.cluster_environment import ACTIONS, ActionError, forged_request
+from kafka_chaos.reference_model.cluster_environment import ACTIONS, forged_request
 from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.cluster_observation import (
     Observation,
     ReplicaObservation,
     observe_state,
 )
+from kafka_chaos.reference_model.cluster_processes import ActionError
 from kafka_chaos.reference_model.cluster_state import ClusterConfig, Replica
 from kafka_chaos.reference_model.protocols import PROTOCOLS
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.reference_model import Anomaly, Lane, Status, cluster_model, predict
+from kafka_chaos.reference_model import Anomaly, Lane, Status, cluster_clients, cluster_model, predict
 from kafka_chaos.reference_model import cluster_search as module
 from kafka_chaos.reference_model.cluster_brokers import end_parked_fetch
 from kafka_chaos.reference_model.cluster_model import Step, step
@@ -110,6 +110,31 @@ def test_an_answer_before_the_high_watermark_loses_records(monkeypatch: pytest.M
 
     monkeypatch.setattr(module, "URGENT", (*without("answer"), hasty))
     assert "acknowledged_by_all_kept" in search(TWO, (produce("m1"),), KILL).breaches
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_producer_that_sends_in_any_order_is_stopped_by_the_sequence_check_alone(
+    checked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send_the_last(state, config):  # type: ignore[no-untyped-def]
+        yield from cluster_clients.send(state._replace(outgoing=state.outgoing[::-1]), config)
+
+    monkeypatch.setattr(module, "URGENT", (*without("send"), send_the_last))
+    if not checked:
+        monkeypatch.setattr(cluster_clients, "_in_sequence", lambda leader, produce: True)
+    load = (produce("m0", idempotent=True), produce("m1", idempotent=True), produce("m2", idempotent=True))
+    assert ("in_order" in search(TWO, load).breaches) == (not checked)
+
+
+def test_a_leader_that_forgets_sequence_numbers_doubles_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_clients, "_held_at", lambda leader, produce: None)
+    monkeypatch.setattr(cluster_clients, "_in_sequence", lambda leader, produce: True)
+    assert "no_duplicate" in search(TWO, (produce("m1", idempotent=True),), KILL).breaches
+
+
+def test_electing_from_outside_the_isr_loses_records() -> None:
+    careless = replace(TWO, unclean_leader_election=True)
+    assert "acknowledged_by_all_kept" in search(careless, (produce("m1"),), KILL, SLOW_FOLLOWER).breaches
 
 
 def test_a_search_cut_short_says_so() -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.reference_model import cluster_brokers, cluster_controller
+from kafka_chaos.reference_model import cluster_clients, cluster_controller
 from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.cluster_observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.cluster_state import ClusterConfig, ClusterState
@@ -211,8 +211,8 @@ def test_a_model_without_truncation_differs_at_the_replica_that_should_have_trun
 
 
 def test_a_model_without_the_sequence_check_differs_in_every_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_brokers, "_held_at", lambda leader, produce: None)
-    monkeypatch.setattr(cluster_brokers, "_in_sequence", lambda leader, produce: True)
+    monkeypatch.setattr(cluster_clients, "_held_at", lambda leader, produce: None)
+    monkeypatch.setattr(cluster_clients, "_in_sequence", lambda leader, produce: True)
     model = recovery("all", idempotent=True)
     differences = differing(model, recovered("idempotent"))
     assert {(1, "log"), (2, "log"), (3, "log")} <= differences
