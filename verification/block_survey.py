@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.verification import evidence, history, screen, stretches
 from kafka_chaos.verification.evidence import Frames
+from kafka_chaos.verification.pace import Pace
 from kafka_chaos.verification.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.scope import Scope, Survey, keep
@@ -28,7 +29,7 @@ def by_blocks(spark: SparkSession, run: RunDirectory, frames: Frames, log: DataF
     runs = keep(screen.log_runs(log))
     order = keep(screen.log_order(log))
     reads = keep(screen.read_order(frames.consumed, run.first_poll_ns))
-    lanes = stretches.lanes_frame(spark, {lane.lane: stretches.Pace() for lane in run.lanes})
+    lanes = stretches.lanes_frame(spark, {lane.lane: Pace() for lane in run.lanes})
     facts = evidence.screened_facts(run, frames, runs, reads, lanes)
     suspects = identities.agg(F.count(F.lit(1)), F.max("repeated")).collect()[0]
     if suspects[1]:

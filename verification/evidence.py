@@ -6,18 +6,18 @@ lane that lanes.json does not name, an unknown outcome and an identity produced 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.contract import OUTCOMES, RunDirectoryError
-from kafka_chaos.verification.history import OK, local_frame, outcome_code
+from kafka_chaos.verification.history import OK, OUTCOME_CODE, READ, SENT, STORED, local_frame
 from kafka_chaos.verification.judge import LaneFacts, PartitionFacts
 from kafka_chaos.verification.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
@@ -143,43 +143,26 @@ def gather_facts(run: RunDirectory, frames: Frames) -> dict[str, LaneFacts]:
 
 
 def _facts(frames: Frames) -> DataFrame:
-    nothing, no_code = F.lit(None).cast("bigint"), F.lit(None).cast("int")
-
-    def narrow(table: DataFrame, source: str, code: Column, stamp: Column) -> DataFrame:
-        return table.select(
-            "lane",
-            "partition",
-            "offset",
-            F.lit(source).alias("source"),
-            code.alias("outcome"),
-            stamp.alias("stamp"),
-        )
-
-    rows = narrow(frames.produced, "p", outcome_code(), F.col("complete_ns")).union(
-        narrow(frames.consumed, "c", no_code, nothing)
-    )
+    nothing = ("cast(NULL AS int)", "cast(NULL AS bigint)")
+    place = ("lane", "partition", "offset")
+    rows = frames.produced.selectExpr(*place, f"{SENT} AS source", f"{OUTCOME_CODE} AS outcome", "complete_ns AS stamp")
+    rows = rows.union(frames.consumed.selectExpr(*place, f"{READ}", *nothing))
     if frames.log is not None:
-        rows = rows.union(narrow(frames.log, "l", no_code, nothing))
-    produced, consumed, stored = (F.col("source") == source for source in "pcl")
-    ok = F.coalesce(produced & (F.col("outcome") == OK), F.lit(False))
-    offset = F.col("offset")
-
-    def count(condition: Column, name: str) -> Column:
-        return F.sum(F.when(condition, F.lit(1)).otherwise(F.lit(0))).alias(name)
-
-    unplaced = ok & (offset.isNull() | F.col("partition").isNull())
-    return rows.groupBy("lane", "partition").agg(
-        count(produced, "produced"),
-        count(ok, "acknowledged"),
-        count(consumed, "consumed"),
-        count(stored, "stored"),
-        count(unplaced, "unplaced_acknowledgements"),
-        count(produced & F.col("outcome").isNull(), "bad_outcomes"),
-        F.min(F.when(ok, F.col("stamp"))).alias("first_acknowledged_ns"),
-        F.max(F.when(ok, offset)).alias("acknowledged_end"),
-        F.max(F.when(consumed, offset)).alias("read_end"),
-        F.max(F.when(stored, offset)).alias("log_end"),
-    )
+        rows = rows.union(frames.log.selectExpr(*place, f"{STORED}", *nothing))
+    sent, ok = f"source = {SENT}", f"source = {SENT} AND outcome = {OK}"
+    columns = {
+        "produced": f"count_if({sent})",
+        "acknowledged": f"count_if({ok})",
+        "consumed": f"count_if(source = {READ})",
+        "stored": f"count_if(source = {STORED})",
+        "unplaced_acknowledgements": f"count_if({ok} AND (offset IS NULL OR partition IS NULL))",
+        "bad_outcomes": f"count_if({sent} AND outcome IS NULL)",
+        "first_acknowledged_ns": f"min(IF({ok}, stamp, NULL))",
+        "acknowledged_end": f"max(IF({ok}, offset, NULL))",
+        "read_end": f"max(IF(source = {READ}, offset, NULL))",
+        "log_end": f"max(IF(source = {STORED}, offset, NULL))",
+    }
+    return rows.groupBy("lane", "partition").agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))
 
 
 def screened_facts(
@@ -212,7 +195,7 @@ def screened_facts(
 
 
 def _produced_facts(frames: Frames) -> DataFrame:
-    code = outcome_code()
+    code = F.expr(OUTCOME_CODE)
     ok = F.coalesce(code == OK, F.lit(False))
     return (
         frames.produced.select("lane", ok.alias("ok"), code.isNull().alias("bad"), "complete_ns")
@@ -243,51 +226,45 @@ def _shown_facts(runs: DataFrame, reads: DataFrame) -> DataFrame:
     )
 
 
-def packed_facts(
-    run: RunDirectory, frames: Frames, sent: DataFrame, read: DataFrame, stored: DataFrame
-) -> dict[str, LaneFacts]:
-    """The same facts from the stretches of the three tables (`stretches.Packing`), in one job.
+def packed_facts(packed: DataFrame) -> DataFrame:
+    """The same facts from the stretches of the three tables (`stretches.Packing`): `facts_of` reads the rows.
 
     Produced rows are counted by lane only, as in `screened_facts`.
     """
-    bad, ok = F.col("outcome").isNull(), F.col("outcome") == OK
-    no_place, none = F.lit(None).cast("int"), F.lit(None).cast("bigint")
-    zero = F.lit(0).cast("bigint")
-    columns = ("produced", "acknowledged", "bad_outcomes", "first_acknowledged_ns", "consumed", "stored")
-    produced = sent.groupBy("lane").agg(
-        F.sum("n"),
-        F.sum(F.when(ok, F.col("n")).otherwise(zero)),
-        F.sum(F.when(bad, F.col("n")).otherwise(zero)),
-        F.min(F.when(ok, F.col("first_complete_ns"))),
+    columns = {
+        "produced": f"sum(IF(source = {SENT}, n, 0L))",
+        "acknowledged": f"sum(IF(source = {SENT} AND outcome = {OK}, n, 0L))",
+        "bad_outcomes": f"sum(IF(source = {SENT} AND outcome IS NULL, n, 0L))",
+        "consumed": f"sum(IF(source = {READ}, n, 0L))",
+        "stored": f"sum(IF(source = {STORED}, n, 0L))",
+        "first_acknowledged_ns": f"min(IF(outcome = {OK}, first_complete_ns, NULL))",
+        "read_end": f"max(IF(source = {READ}, last, NULL))",
+        "log_end": f"max(IF(source = {STORED}, last, NULL))",
+    }
+    rows = packed.selectExpr(
+        "lane",
+        f"IF(source = {SENT}, NULL, partition) AS partition",
+        "source",
+        "outcome",
+        "n",
+        "first_complete_ns",
+        "last",
     )
-    rows = produced.select("lane", no_place, *produced.columns[1:], zero, zero, none, none)
-    rows = rows.toDF("lane", "partition", *columns, "read_end", "log_end")
-    for table, name in ((read, "consumed"), (stored, "stored")):
-        ends = table.groupBy("lane", "partition").agg(F.sum("n"), F.max("last"))
-        counted, last = (F.col(column) for column in ends.columns[2:])
-        found = {"consumed": (counted, zero, last, none), "stored": (zero, counted, none, last)}[name]
-        rows = rows.union(ends.select("lane", "partition", zero, zero, zero, none, *found))
+    return rows.groupBy("lane", "partition").agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))
+
+
+def facts_of(run: RunDirectory, frames: Frames, rows: Iterable[Mapping[str, Any]]) -> dict[str, LaneFacts]:
+    """The facts from the rows of `packed_facts`, without what is null in them. Raises for stray values."""
     partitions: dict[str, dict[int | None, PartitionFacts]] = {}
-    for row in rows.collect():
-        if row.lane is None:
+    for row in rows:
+        found = dict(row)
+        lane, partition = found.pop("lane", None), found.pop("partition", None)
+        if lane is None:
             _refuse_stray_lane(run, frames, [lane.lane for lane in run.lanes])
-        if row.bad_outcomes:
+        if found.pop("bad_outcomes"):
             _refuse_outcome(run, frames)
-        facts = partitions.setdefault(row.lane, {})
-        facts[row.partition] = _joined(facts.get(row.partition, PartitionFacts()), row)
+        partitions.setdefault(lane, {})[partition] = PartitionFacts(**found)
     return {lane: LaneFacts(places) for lane, places in partitions.items()}
-
-
-def _joined(facts: PartitionFacts, row: Row) -> PartitionFacts:
-    return PartitionFacts(
-        produced=facts.produced + row.produced,
-        acknowledged=facts.acknowledged + row.acknowledged,
-        consumed=facts.consumed + row.consumed,
-        stored=facts.stored + row.stored,
-        first_acknowledged_ns=row.first_acknowledged_ns or facts.first_acknowledged_ns,
-        read_end=facts.read_end if row.read_end is None else row.read_end,
-        log_end=facts.log_end if row.log_end is None else row.log_end,
-    )
 
 
 def ends(spark: SparkSession, facts: dict[str, LaneFacts], *, final_log: bool) -> DataFrame:

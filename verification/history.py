@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructType
 
@@ -18,7 +18,15 @@ from kafka_chaos.verification.schemas import IDENTITY, OUTCOME_CODES, POSITION, 
 
 OK, FAIL, INFO = (OUTCOME_CODES[name] for name in ("ok", "fail", "info"))
 
+SENT, READ, STORED = range(3)
+"""Where a row comes from: produced/, consumed/, the log."""
+
 UNDECODABLE = -1
+
+# Columns are SQL text where there are many: built one by one from Python, they took longer than a small run's jobs.
+_CODES = " ".join(f"WHEN '{name}' THEN {code}" for name, code in OUTCOME_CODES.items())
+OUTCOME_CODE = f"CASE outcome {_CODES} END"
+"""The column `outcome` as its code; null for anything that is no outcome."""
 
 _ARROW = {StringType: pa.string(), IntegerType: pa.int32(), LongType: pa.int64(), BooleanType: pa.bool_()}
 
@@ -34,109 +42,88 @@ def local_frame(spark: SparkSession, schema: StructType, rows: Iterable[Sequence
     return spark.createDataFrame(table, schema=schema)
 
 
-def is_decodable() -> Column:
-    """Whether a row's identity could be decoded at all; what can't be is (−1, −1)."""
-    return ~((F.col("producer_id") == UNDECODABLE) & (F.col("seq") == UNDECODABLE))
-
-
-def outcome_code() -> Column:
-    """The column `outcome` as its code; null for anything that is no outcome."""
-    code = F.lit(None).cast("int")
-    # Most are ok: what is asked last here is asked first of a row.
-    for name, value in sorted(OUTCOME_CODES.items(), key=lambda item: -item[1]):
-        code = F.when(F.col("outcome") == name, F.lit(value)).otherwise(code)
-    return code
-
-
 def sightings(produced: DataFrame, consumed: DataFrame, log: DataFrame | None, ends: DataFrame) -> DataFrame:
     """PRODUCED, CONSUMED, LOG and ENDS to SIGHTINGS: one exchange, by identity.
 
     What can't be decoded, (−1, −1), counts as never produced.
     """
-    shown = [_produced_rows(produced), _rows(consumed, read=True, in_log=log is None)]
+    place = (*IDENTITY, "partition", "offset")
+    rows = produced.selectExpr(*place, f"{OUTCOME_CODE} AS outcome", f"{SENT} AS source")
+    rows = rows.union(consumed.selectExpr(*place, "cast(NULL AS int)", f"{READ}"))
     if log is not None:
-        shown.append(_rows(log, read=False, in_log=True))
-    rows = shown[0]
-    for more in shown[1:]:
-        rows = rows.unionByName(more)
-    if log is None:
-        rows = rows.withColumn("in_log", F.col("in_log") | F.col("acknowledged"))
-    identity = Window.partitionBy(*IDENTITY)
+        rows = rows.union(log.selectExpr(*place, "cast(NULL AS int)", f"{STORED}"))
+    return marked_sightings(rows, ends, final_log=log is not None)
+
+
+def marked_sightings(rows: DataFrame, ends: DataFrame, *, final_log: bool) -> DataFrame:
+    """The same from one table of all rows: IDENTITY, partition, offset, outcome (a code), source."""
+    sent, has_place = f"source = {SENT}", "partition IS NOT NULL AND offset IS NOT NULL"
+    counts = f"({sent} AND outcome != {FAIL} AND {has_place})"
+    shown = f"(source != {SENT} OR {counts})"
+    in_log = f"source = {STORED}" if final_log else f"source = {READ} OR ({counts} AND outcome = {OK})"
+    flags = {
+        "acknowledged": f"{counts} AND outcome = {OK}",
+        "claimed": f"{counts} AND outcome = {INFO}",
+        "read": f"source = {READ}",
+        "in_log": in_log,
+    }
+    flagged = rows.selectExpr(
+        *IDENTITY,
+        f"IF({shown}, partition, NULL) AS partition",
+        f"IF({shown}, offset, NULL) AS offset",
+        "outcome",
+        f"IF({sent}, 1, 0) AS copies",
+        *(f"coalesce({condition}, false) AS {name}" for name, condition in flags.items()),
+    )
     placed = (
-        rows.repartition(*IDENTITY)
+        flagged.repartition(*IDENTITY)
         .groupBy(*IDENTITY, "partition", "offset")
         .agg(
-            F.max("outcome").alias("outcome"),
-            F.sum("copies").alias("copies"),
-            *(F.max(flag).alias(flag) for flag in ("acknowledged", "claimed", "read", "in_log")),
+            F.expr("max(outcome) AS outcome"),
+            F.expr("sum(copies) AS copies"),
+            *(F.expr(f"max({flag}) AS {flag}") for flag in flags),
         )
-        .withColumn("outcome", F.when(is_decodable(), F.max("outcome").over(identity)))
-        .withColumn("copies", F.sum("copies").over(identity))
-        .withColumn("surfaced", F.max(F.col("read") | F.col("in_log")).over(identity))
     )
-    known = F.broadcast(ends.select("lane", "partition", "read_end", "end_reached"))
-    return (
-        placed.join(known, ["lane", "partition"], "left")
-        .withColumn("end_reached", F.coalesce("end_reached", F.lit(False)))
-        .withColumn("passed", F.coalesce(F.col("offset") <= F.col("read_end"), F.lit(False)))
-        .select(*SIGHTINGS.names)
-    )
-
-
-def _produced_rows(produced: DataFrame) -> DataFrame:
-    code = outcome_code()
-    placed = F.col("partition").isNotNull() & F.col("offset").isNotNull() & (code != FAIL)
-    return produced.select(
-        *IDENTITY,
-        F.when(placed, F.col("partition")).alias("partition"),
-        F.when(placed, F.col("offset")).alias("offset"),
-        code.alias("outcome"),
-        F.lit(1).alias("copies"),
-        (placed & (code == OK)).alias("acknowledged"),
-        (placed & (code == INFO)).alias("claimed"),
-        F.lit(False).alias("read"),
-        F.lit(False).alias("in_log"),
-    )
-
-
-def _rows(table: DataFrame, *, read: bool, in_log: bool) -> DataFrame:
-    return table.select(
+    identity = f"OVER (PARTITION BY {', '.join(IDENTITY)})"
+    is_decodable = f"NOT (producer_id = {UNDECODABLE} AND seq = {UNDECODABLE})"
+    whole = placed.selectExpr(
         *IDENTITY,
         "partition",
         "offset",
-        F.lit(None).cast("int").alias("outcome"),
-        F.lit(0).alias("copies"),
-        F.lit(False).alias("acknowledged"),
-        F.lit(False).alias("claimed"),
-        F.lit(read).alias("read"),
-        F.lit(in_log).alias("in_log"),
+        *flags,
+        f"IF({is_decodable}, max(outcome) {identity}, NULL) AS outcome",
+        f"sum(copies) {identity} AS copies",
+        f"max(read OR in_log) {identity} AS surfaced",
     )
+    known = F.broadcast(ends.select("lane", "partition", "read_end", "end_reached"))
+    joined = whole.join(known, ["lane", "partition"], "left")
+    late = {"end_reached": "coalesce(end_reached, false)", "passed": "coalesce(offset <= read_end, false)"}
+    return joined.selectExpr(*(f"{late.get(name, name)} AS {name}" for name in SIGHTINGS.names))
 
 
 def records(seen: DataFrame) -> DataFrame:
     """SIGHTINGS to RECORDS: one row per produced identity, without a further exchange."""
-    place = F.struct("partition", "offset")
-    in_log = F.when(F.col("in_log"), place)
-    return (
-        seen.where(F.col("outcome").isNotNull())
-        .groupBy(*IDENTITY)
-        .agg(
-            F.max("outcome").alias("outcome"),
-            F.max(F.when(F.col("acknowledged"), place)).alias("acknowledged_at"),
-            F.max(F.col("acknowledged") & F.col("in_log")).alias("acknowledged_stored"),
-            F.max(F.col("acknowledged") & F.col("passed")).alias("acknowledged_passed"),
-            F.min(F.when(F.col("read"), place)).alias("first_read"),
-            F.min(in_log).alias("first_in_log"),
-            F.max(in_log).alias("last_in_log"),
-            F.min(F.when(F.col("in_log") & F.col("end_reached"), place)).alias("due_at"),
-        )
-        .select(*RECORDS.names)
-    )
+
+    def place(best: str, condition: str) -> str:
+        return f"{best}(IF({condition}, struct(partition, offset), NULL))"
+
+    columns = {
+        "outcome": "max(outcome)",
+        "acknowledged_at": place("max", "acknowledged"),
+        "acknowledged_stored": "max(acknowledged AND in_log)",
+        "acknowledged_passed": "max(acknowledged AND passed)",
+        "first_read": place("min", "read"),
+        "first_in_log": place("min", "in_log"),
+        "last_in_log": place("max", "in_log"),
+        "due_at": place("min", "in_log AND end_reached"),
+    }
+    produced = seen.where("outcome IS NOT NULL").groupBy(*IDENTITY)
+    return produced.agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items())).select(*RECORDS.names)
 
 
 def phantoms(seen: DataFrame) -> DataFrame:
     """The identities in SIGHTINGS that were never produced."""
-    return seen.where(F.col("outcome").isNull()).select(*IDENTITY).distinct()
+    return seen.where("outcome IS NULL").select(*IDENTITY).distinct()
 
 
 def genuine(table: DataFrame, unknown: DataFrame) -> DataFrame:
@@ -146,23 +133,21 @@ def genuine(table: DataFrame, unknown: DataFrame) -> DataFrame:
 
 def places_in_log(seen: DataFrame) -> DataFrame:
     """SIGHTINGS to the places of produced records in the log."""
-    return seen.where(F.col("outcome").isNotNull() & F.col("in_log")).select(*POSITION, "producer_id", "seq")
+    return seen.where("outcome IS NOT NULL AND in_log").select(*POSITION, "producer_id", "seq")
 
 
-def is_shown() -> Column:
-    """Whether a row of SIGHTINGS shows a produced record at its place.
+SHOWN = "(outcome IS NOT NULL AND offset IS NOT NULL AND (acknowledged OR read OR in_log OR (claimed AND surfaced)))"
+"""Whether a row of SIGHTINGS shows a produced record at its place.
 
-    The place that an `info` names counts only once its record was read or is in the log.
-    """
-    counts = F.col("acknowledged") | F.col("read") | F.col("in_log") | (F.col("claimed") & F.col("surfaced"))
-    return F.col("outcome").isNotNull() & F.col("offset").isNotNull() & counts
+The place that an `info` names counts only once its record was read or is in the log.
+"""
 
 
 def places_shown(seen: DataFrame) -> DataFrame:
-    """SIGHTINGS to the places of produced records in acknowledgements, reads and log (`is_shown`)."""
-    return seen.where(is_shown()).select(*POSITION, "producer_id", "seq")
+    """SIGHTINGS to the places of produced records in acknowledgements, reads and log (`SHOWN`)."""
+    return seen.where(SHOWN).select(*POSITION, "producer_id", "seq")
 
 
 def single_runs(log: DataFrame) -> DataFrame:
     """LOG as runs of offsets, each of one: lane, partition, first, last."""
-    return log.select("lane", "partition", F.col("offset").alias("first"), F.col("offset").alias("last"))
+    return log.selectExpr("lane", "partition", "offset AS first", "offset AS last")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification.history import FAIL, OK, outcome_code
+from kafka_chaos.verification.history import FAIL, OK, OUTCOME_CODE
 
 BLOCK = ("lane_key", "partition", "block")
 
@@ -64,7 +64,7 @@ def _zero() -> Column:
 
 
 def _produced_words(produced: DataFrame) -> DataFrame:
-    code = outcome_code()
+    code = F.expr(OUTCOME_CODE)
     rows = produced.select(
         identity_key().alias("key"),
         _word().alias("word"),

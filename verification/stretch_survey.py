@@ -6,31 +6,28 @@ the stretches again. Only where a consumer's reads are out of line are rows of c
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification import evidence, history, stretches
+from kafka_chaos.verification import evidence, history, stretch_screen, stretches
 from kafka_chaos.verification.evidence import Frames
+from kafka_chaos.verification.history import READ, STORED
+from kafka_chaos.verification.judge import LaneFacts
+from kafka_chaos.verification.pace import Pace
 from kafka_chaos.verification.run_directory import RunDirectory
-from kafka_chaos.verification.schemas import OUTCOME_CODES, POSITION
+from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.scope import MOST_BROADCAST, Scope, Survey, keep
-from kafka_chaos.verification.stretches import WORD, Pace, Packing
+from kafka_chaos.verification.stretches import LANE_KEY, WORD, Packing
 
 BUCKET_BITS = 6
 PLACE = ("lane_key", "partition")
-
-
-@dataclass(frozen=True, slots=True)
-class _Packed:
-    """The three tables as stretches."""
-
-    sent: DataFrame
-    read: DataFrame
-    stored: DataFrame
+_MARKED = (*POSITION, "producer_id", "seq", "outcome", "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +62,8 @@ def by_stretches(
     usual = known.get("", Pace())
     paces = {lane.lane: known.get(lane.lane, usual) for lane in run.lanes}
     packing = Packing(paces, stretches.lanes_frame(spark, paces))
-    packed = _Packed(
-        sent=keep(packing.sent(frames.produced)),
-        read=keep(packing.read(frames.consumed)),
-        stored=keep(packing.stored(log)),
-    )
-    facts = evidence.packed_facts(run, frames, packed.sent, packed.read, packed.stored)
-    doubts = _doubts(run, frames, packed)
+    packed = keep(packing.tables(frames.produced, frames.consumed, log))
+    facts, doubts = _doubts(run, frames, packed)
     runs = doubts.log if doubts.holes else None
     if doubts.none:
         return Survey(frames, facts, Scope(runs=runs))
@@ -83,50 +75,54 @@ def by_stretches(
     return Survey(frames, facts, _scope(drill, frames, doubts, ends, runs))
 
 
-def _doubts(run: RunDirectory, frames: Frames, packed: _Packed) -> _Doubts:
-    """All doubts, asked for in one job; what there is none of is never computed as a table of its own."""
+def _doubts(run: RunDirectory, frames: Frames, packed: DataFrame) -> tuple[dict[str, LaneFacts], _Doubts]:
+    """The facts and all doubts, asked for in one job; what there is none of is never computed as a table of its own."""
     # In a small run the number of jobs counts, in a large one that nothing is computed twice.
     held = (lambda table: table) if evidence.is_small(run) else keep
-    suspects = held(stretches.suspect_words(packed.sent, packed.read, packed.stored))
-    log = held(stretches.pieces(packed.stored))
-    links = held(stretches.log_links(log))
-    reads = held(stretches.read_links(stretches.pieces(packed.read)))
-    twice = packed.read.where(F.col("n") != F.bit_count("bits"))
-    n_suspects, repeated, holes, tangled, descents, back, gaps, again = _counted(
-        suspects.agg(_times(F.lit(True)), _times(F.col("repeated"))),
-        links.agg(_times(F.col("hole")), _times(F.col("overlap")), _times(F.col("descent"))),
-        reads.agg(_times(F.col("back")), _times(~F.col("back"))),
-        twice.agg(_times(F.lit(True))),
+    suspects = held(stretch_screen.suspect_words(packed))
+    log = held(stretches.pieces(packed.where(f"source = {STORED}")))
+    links = held(stretch_screen.log_links(log))
+    reads = held(stretch_screen.read_links(stretches.pieces(packed.where(f"source = {READ}"))))
+    twice = packed.where(f"source = {READ} AND n != bit_count(bits)")
+    answers = _asked(
+        facts=evidence.packed_facts(packed),
+        suspects=_times(suspects, all="true", repeated="repeated"),
+        links=_times(links, hole="hole", overlap="overlap", descent="descent"),
+        reads=_times(reads, back="back", gap="NOT back"),
+        twice=_times(twice, all="true"),
     )
-    if repeated:
+    facts = evidence.facts_of(run, frames, answers["facts"])
+    n_suspects, in_log, in_reads = answers["suspects"][0], answers["links"][0], answers["reads"][0]
+    if n_suspects["repeated"]:
         evidence.require_unique_identities(run, frames)
     unruly = reads.where("back").select("lane", "partition").union(twice.select("lane", "partition"))
-    if gaps:
-        unruly = unruly.union(stretches.held_holes(reads.where(~F.col("back")), log))
-    unruly = keep(unruly.distinct()) if back or again or gaps else unruly
-    return _Doubts(
-        suspects=suspects if not n_suspects or held is keep else keep(suspects),
-        n_suspects=n_suspects,
+    if in_reads["gap"]:
+        unruly = unruly.union(stretch_screen.held_holes(reads.where("NOT back"), log))
+    out_of_line = bool(in_reads["back"] or answers["twice"][0]["all"])
+    unruly = keep(unruly.distinct()) if out_of_line or in_reads["gap"] else unruly
+    return facts, _Doubts(
+        suspects=suspects if not n_suspects["all"] or held is keep else keep(suspects),
+        n_suspects=n_suspects["all"],
         log=log,
-        holes=bool(holes),
-        descents=bool(descents),
-        tangled=links.where("overlap").select("lane", "partition").distinct() if tangled else None,
-        unruly=unruly if back or again or (gaps and not unruly.isEmpty()) else None,
+        holes=bool(in_log["hole"]),
+        descents=bool(in_log["descent"]),
+        tangled=links.where("overlap").select("lane", "partition").distinct() if in_log["overlap"] else None,
+        unruly=unruly if out_of_line or (in_reads["gap"] and not unruly.isEmpty()) else None,
     )
 
 
-def _times(condition: Column) -> Column:
-    return F.count(F.when(condition, F.lit(1)))
+def _times(table: DataFrame, **conditions: str) -> DataFrame:
+    """How often each condition holds: a table of one row."""
+    return table.agg(*(F.expr(f"count_if({text}) AS {name}") for name, text in conditions.items()))
 
 
-def _counted(*rows: DataFrame) -> list[int]:
-    """The numbers of several tables of one row, in one job."""
-    arrays = [
-        row.select(F.lit(place).alias("place"), F.array(*row.columns).alias("numbers"))
-        for place, row in enumerate(row.toDF(*(f"n{index}" for index in range(len(row.columns)))) for row in rows)
-    ]
-    found = reduce(DataFrame.union, arrays).collect()
-    return [number for row in sorted(found, key=lambda row: row.place) for number in row.numbers]
+def _asked(**tables: DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """The rows of several small tables by the tables' names, in one job; what is null in a row is left out."""
+    rows = [table.selectExpr(f"'{name}' AS name", "to_json(struct(*)) AS content") for name, table in tables.items()]
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in tables}
+    for row in reduce(DataFrame.union, rows).collect():
+        found[row.name].append(json.loads(row.content))
+    return found
 
 
 def _scope(drill: _Drill, frames: Frames, doubts: _Doubts, ends: DataFrame, runs: DataFrame | None) -> Scope:
@@ -134,20 +130,18 @@ def _scope(drill: _Drill, frames: Frames, doubts: _Doubts, ends: DataFrame, runs
     seen = keep(drill.seen(ends))
     clean_log = drill.clean_log()
     stored = history.places_in_log(seen)
-    is_phantom = F.col("outcome").isNull()
-    loose, misread_rows = _counted(
-        seen.agg(_times(history.is_shown() & ~F.col("in_log")), _times(is_phantom & F.col("read")))
-    )
-    shown = drill.shown(seen, clean_log) if loose else history.places_shown(seen)
+    is_misread = "outcome IS NULL AND read"
+    counts = _asked(seen=_times(seen, loose=f"{history.SHOWN} AND NOT in_log", misread=is_misread))["seen"][0]
+    shown = drill.shown(seen, clean_log) if counts["loose"] else history.places_shown(seen)
     ascending = clean_log
     if doubts.tangled is not None:
         tangled = keep(drill.places(drill.within(clean_log, doubts.tangled)))
         ascending = drill.outside(clean_log, doubts.tangled)
         shown, stored = shown.union(tangled), stored.union(tangled)
     polls = consumed = held = None
-    if doubts.unruly is not None or misread_rows:
+    if doubts.unruly is not None or counts["misread"]:
         # A phantom does not count as a step of its consumer, so the reads around it must be looked at themselves.
-        misread = seen.where(is_phantom & F.col("read")).select("lane", "partition").distinct()
+        misread = seen.where(is_misread).select("lane", "partition").distinct()
         unruly = keep(misread if doubts.unruly is None else doubts.unruly.union(misread).distinct())
         consumed = keep(frames.consumed.join(F.broadcast(unruly), ["lane", "partition"], "left_semi"))
         polls = history.genuine(consumed, history.phantoms(seen))
@@ -170,59 +164,44 @@ def _scope(drill: _Drill, frames: Frames, doubts: _Doubts, ends: DataFrame, runs
 class _Drill:
     """From suspect words, and partitions that are out of order, back to rows. `few`: the suspects can be broadcast."""
 
-    packed: _Packed
+    packed: DataFrame
     suspects: DataFrame
     few: bool
 
     def seen(self, ends: DataFrame) -> DataFrame:
         """SIGHTINGS of the suspect identities."""
-        sent = stretches.members(self._suspect(self.packed.sent)).withColumn("outcome", _outcome_name())
-        read, stored = (stretches.members(self._suspect(table)) for table in (self.packed.read, self.packed.stored))
-        return history.sightings(sent, read, stored, ends)
+        suspect = self.packed.join(self._hint(self.suspects), list(WORD), "left_semi")
+        return history.marked_sightings(stretches.members(suspect).select(*_MARKED), ends, final_log=True)
 
     def clean_log(self) -> DataFrame:
         """The stretches of the log that are not suspect."""
-        return self.packed.stored.join(self._hint(self.suspects), list(WORD), "left_anti")
+        stored = self.packed.where(f"source = {STORED}")
+        return stored.join(self._hint(self.suspects), list(WORD), "left_anti")
 
     def shown(self, seen: DataFrame, clean_log: DataFrame) -> DataFrame:
         """The places of suspect identities, with what else the log holds there."""
-        shown = history.places_shown(seen)
         # Only a place outside the log can be a second one for what the log holds there.
-        outside = history.places_shown(seen.where(~F.col("in_log")))
-        loose = outside.select(stretches.lane_key(), "partition", _bucket("offset")).toDF(*PLACE, "bucket")
-        loose = keep(loose.distinct())
-        buckets = F.explode(F.sequence(_bucket("first"), _bucket("last"))).alias("bucket")
-        near = clean_log.select("*", buckets)
+        outside = history.places_shown(seen.where("NOT in_log"))
+        loose = keep(outside.selectExpr(LANE_KEY, "partition", f"{_bucket('offset')} AS bucket").distinct())
+        near = clean_log.selectExpr("*", f"explode(sequence({_bucket('first')}, {_bucket('last')})) AS bucket")
         near = near.join(self._hint(loose), [*PLACE, "bucket"], "left_semi")
-        return shown.union(self.places(near.drop("bucket")))
+        return history.places_shown(seen).union(self.places(near.drop("bucket")))
 
     def within(self, table: DataFrame, partitions: DataFrame) -> DataFrame:
         """The stretches of `table` in the partitions (lane, partition)."""
-        keys = partitions.select(stretches.lane_key().alias("lane_key"), "partition")
-        return table.join(F.broadcast(keys), list(PLACE), "left_semi")
+        return table.join(F.broadcast(partitions.selectExpr(LANE_KEY, "partition")), list(PLACE), "left_semi")
 
     def outside(self, table: DataFrame, partitions: DataFrame) -> DataFrame:
         """The stretches of `table` in all other partitions."""
-        keys = partitions.select(stretches.lane_key().alias("lane_key"), "partition")
-        return table.join(F.broadcast(keys), list(PLACE), "left_anti")
+        return table.join(F.broadcast(partitions.selectExpr(LANE_KEY, "partition")), list(PLACE), "left_anti")
 
     def places(self, table: DataFrame) -> DataFrame:
         """The records of stretches as places: POSITION, producer_id, seq."""
         return stretches.members(table).select(*POSITION, "producer_id", "seq")
 
-    def _suspect(self, table: DataFrame) -> DataFrame:
-        return table.join(self._hint(self.suspects), list(WORD), "left_semi")
-
     def _hint(self, keys: DataFrame) -> DataFrame:
         return F.broadcast(keys) if self.few else keys
 
 
-def _bucket(offset: str) -> Column:
-    return F.shiftright(offset, BUCKET_BITS)
-
-
-def _outcome_name() -> Column:
-    name = F.lit(None).cast("string")
-    for text, code in OUTCOME_CODES.items():
-        name = F.when(F.col("outcome") == code, text).otherwise(name)
-    return name
+def _bucket(offset: str) -> str:
+    return f"shiftright({offset}, {BUCKET_BITS})"

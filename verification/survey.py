@@ -8,9 +8,10 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification import evidence, history, stretches
+from kafka_chaos.verification import evidence, history
 from kafka_chaos.verification.block_survey import by_blocks
 from kafka_chaos.verification.evidence import Frames
+from kafka_chaos.verification.pace import Pace, paces
 from kafka_chaos.verification.run_directory import RunDirectory
 from kafka_chaos.verification.scope import Method, Scope, Survey, keep
 from kafka_chaos.verification.stretch_survey import by_stretches
@@ -31,14 +32,14 @@ def survey_of(spark: SparkSession, run: RunDirectory, frames: Frames, *, method:
     return by_stretches(spark, run, frames, frames.log, known or {})
 
 
-def _paces(spark: SparkSession, run: RunDirectory) -> dict[str, stretches.Pace] | None:
+def _paces(spark: SparkSession, run: RunDirectory) -> dict[str, Pace] | None:
     """The lanes' paces; how a small history packs makes no difference."""
     if evidence.is_small(run):
         return {}
     rows = sum(run.rows.values())
     evidence.tune(spark, 0)
     try:
-        return stretches.paces(spark, run.file_names("log"), run.file_names("consumed"))
+        return paces(spark, run.file_names("log"), run.file_names("consumed"))
     finally:
         evidence.tune(spark, rows)
 

@@ -21,10 +21,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.verification import schemas, stretches
+from kafka_chaos.verification import pace, schemas, stretches
 from kafka_chaos.verification.evidence import tune, tuned
 from kafka_chaos.verification.history import FAIL, OK
-from kafka_chaos.verification.stretches import WORD, Pace, Packing
+from kafka_chaos.verification.pace import Pace
+from kafka_chaos.verification.stretches import WORD, Packing
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -172,7 +173,7 @@ class Watch:
         """How rows are packed into words: decided by the first batch, and kept, since words must stay the same."""
         path = self.state_dir / "strides.json"
         if not path.exists():
-            found = stretches.usual_steps(stored.limit(50_000).withColumn("value", F.col("seq")), "producer_id")
+            found = pace.usual_steps(stored.limit(50_000).withColumn("value", F.col("seq")), "producer_id")
             strides = {row.lane: max(1, row.usual or 1) for row in found.collect()}
             path.write_text(json.dumps({lane.lane: strides.get(lane.lane, 1) for lane in self.lanes}), "utf-8")
         known = {lane: Pace(stride, 1) for lane, stride in json.loads(path.read_text("utf-8")).items()}
