@@ -11,7 +11,7 @@ by one step of the bound or none, and any number of idle ones (`lane_free_steps`
 - brokers, controller and faults: the same functions on the same replicas. A zombie that `canonical` makes a
   follower, with clean elections, becomes one by `settle`.
 - An attempt counts until its record is appended or can't be any more: those the producer may still start, and the
-  requests that lie in sockets. An append takes one; whatever else ends one is `forget`.
+  requests that lie in sockets. An append takes one; whatever else ends one is an idle step.
 - An acknowledgement needs the broker that holds the record at its offset, and what `lane_protocol.answer` asks of
   it. It ends the attempts, except for requests in the socket of a broker that was frozen at some time.
 - A producer epoch is renewed where a broker that leads refuses the second record after the first was acknowledged.
@@ -24,7 +24,6 @@ lane (`lane_guide`). Tests compare every step of small lanes with their images.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from itertools import chain
 from typing import NamedTuple
 
 from kafka_chaos.reference_model.anomalies import Anomaly
@@ -35,7 +34,6 @@ from kafka_chaos.reference_model.lane_free_steps import (
     acknowledge,
     append_anything,
     environment_steps,
-    forget,
     free_ending,
     settle,
 )
@@ -47,12 +45,14 @@ from kafka_chaos.reference_model.lane_state import (
     NOWHERE,
     OK,
     OUTDATED,
+    RECORDS,
     ZOMBIE,
     LaneState,
     Record,
     Replica,
     canonical,
     initial_state,
+    replace_record,
 )
 
 LEADING = (LEADER, ZOMBIE, FROZEN_LEADER)
@@ -64,6 +64,9 @@ Load = tuple[tuple[Record, ...], int]
 """The records (attempts that may still reach a log; `OK` and the offset once acknowledged), the producer epoch."""
 FreeState = tuple[int, int, int]
 """The numbers of the environment and of the load in a `FreeBound`, and what consumers have read."""
+
+
+NOTHING_SENT = (Record(NEW, 0, NOWHERE),) * RECORDS
 
 
 class Kept(NamedTuple):
@@ -83,12 +86,22 @@ def kept(lane: Lane, questions: Set[Anomaly]) -> Kept:
     )
 
 
+class Append(NamedTuple):
+    """What comes of an attempt for a record: the environment, what consumers read by it, the producer epoch, and
+    whether the attempt is over."""
+
+    environment: int
+    reads: int
+    producer_epoch: int
+    is_spent: bool
+
+
 class FreeBound:
     """The bound as a search takes it: `canonical`, packed, without what no question depends on.
 
-    What brokers and faults do depends on the environment alone, what the producer does on the load besides; both
-    add to what consumers have read. Each is worked out once for all states that agree in those, and so is what an
-    ending shows. Of leader epochs only their order counts, so states are told apart by that alone (`renumbered`).
+    What brokers and faults do depends on the environment alone, what an attempt comes to on little besides; both
+    add to what consumers have read. Each is worked out once for all states that agree in those. Of leader epochs only
+    their order counts, so states are told apart by that alone (`renumbered`).
     """
 
     def __init__(self, lane: Lane, keep: Kept) -> None:
@@ -96,9 +109,12 @@ class FreeBound:
         self.keep = keep
         self.environments = Numbers[Environment]()
         self.loads = Numbers[Load]()
-        self._moves: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
-        self._loaded: dict[tuple[int, int], tuple[list[FreeState], list[FreeState]]] = {}
+        self._numbers: dict[Environment, int] = {}
         self._images: dict[Environment, tuple[int, tuple[int, int]]] = {}
+        self._moves: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
+        self._appends: dict[tuple[int, int, bool, int], list[Append]] = {}
+        self._answers: dict[int, list[tuple[int, int, bool]]] = {}
+        self._loads_with: dict[tuple[int, int, Record, int], int] = {}
 
     def initial(self) -> FreeState:
         """The image of the lane's initial state."""
@@ -109,9 +125,9 @@ class FreeBound:
         key = state.replicas, state.leader_epoch, state.faults
         found = self._images.get(key)
         if found is None:
-            replicas = tuple(sorted([_without_requests(replica) for replica in state.replicas]))
-            environment = self.environments.of((*renumbered(replicas, state.leader_epoch), state.faults))
-            found = self._images[key] = environment, (_in_sockets(state.replicas, 0), _in_sockets(state.replicas, 1))
+            stripped = tuple([_without_requests(replica) for replica in state.replicas])
+            queued = _in_sockets(state.replicas, 0), _in_sockets(state.replicas, 1)
+            found = self._images[key] = self._number(stripped, state.leader_epoch, state.faults), queued
         environment, queued = found
         records = [
             Record(OK if record.status == OK else NEW, record.attempts + more, record.offset)
@@ -125,34 +141,76 @@ class FreeBound:
         environment, load, reads = state
         moves = self._moves.get(environment)
         if moves is None:
-            moves = self._moves[environment] = self._of_the_environment(state)
-        loaded = self._loaded.get((environment, load))
-        if loaded is None:
-            loaded = self._loaded[environment, load] = self._of_the_load(state)
-        reached, idle = (
-            [(after, load, reads | more) for after, more in of_brokers]
-            + [(after, left, reads | more) for after, left, more in of_producer]
-            for of_brokers, of_producer in zip(moves, loaded, strict=True)
-        )
+            moves = self._moves[environment] = self._of_the_environment(environment)
+        reached, idle = ([(after, load, reads | more) for after, more in some] for some in moves)
+        records, epoch = self.loads.values[load]
+        for index, record in enumerate(records):
+            if record.attempts:
+                spent = Record(record.status, record.attempts - 1, record.offset)
+                for append in self._appended(environment, index, records[0].status == OK, epoch):
+                    left = self._load_with(load, index, spent if append.is_spent else record, append.producer_epoch)
+                    reached.append((append.environment, left, reads | append.reads))
+                idle.append((environment, self._load_with(load, index, spent, epoch), reads))
+        for index, offset, may_try_on in self._answered(environment):
+            record = records[index]
+            if record.status != OK:
+                known = Record(OK, record.attempts if may_try_on else 0, offset)
+                reached.append((environment, self._load_with(load, index, known, epoch), reads))
         return reached, idle
 
     def shown(self, state: FreeState) -> frozenset[Anomaly]:
         """What a run that ends in this state leaves behind."""
-        return shown(free_ending(self._unpack(state, state[2]), self.lane))
+        environment, load, reads = state
+        return shown(free_ending(self._unpack(environment, *self.loads.values[load], reads), self.lane))
 
-    def _of_the_environment(self, state: FreeState) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        unpacked = self._unpack(state, 0)
+    def _of_the_environment(self, environment: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        unpacked = self._unpack(environment, NOTHING_SENT)
         reached, idle = (
-            list(dict.fromkeys((environment, reads) for environment, _, reads in map(self.image, steps)))
+            list(dict.fromkeys((self._environment_of(after), self._reads_of(after)) for after in steps))
             for steps in (environment_steps(unpacked, self.lane), settle(unpacked, self.lane))
         )
         return reached, idle
 
-    def _of_the_load(self, state: FreeState) -> tuple[list[FreeState], list[FreeState]]:
-        unpacked = self._unpack(state, 0)
-        taken = chain(append_anything(unpacked, self.lane), acknowledge(unpacked, self.lane))
-        reached, idle = (list(dict.fromkeys(map(self.image, steps))) for steps in (taken, forget(unpacked)))
-        return reached, idle
+    def _appended(self, environment: int, index: int, first_is_ok: bool, producer_epoch: int) -> list[Append]:
+        """What may come of an attempt for a record: its appends, or a producer epoch that is renewed."""
+        key = environment, index, first_is_ok, producer_epoch
+        found = self._appends.get(key)
+        if found is None:
+            records = [Record(NEW, int(number == index), NOWHERE) for number in range(RECORDS)]
+            records[0] = records[0]._replace(status=OK if first_is_ok else NEW)
+            trying = self._unpack(environment, tuple(records), producer_epoch)
+            appends = (
+                Append(
+                    self._environment_of(after),
+                    self._reads_of(after),
+                    after.producer_epoch,
+                    after.records[index].attempts == 0,
+                )
+                for after in append_anything(trying, self.lane)
+            )
+            found = self._appends[key] = list(dict.fromkeys(appends))
+        return found
+
+    def _answered(self, environment: int) -> list[tuple[int, int, bool]]:
+        """(record, offset, whether an attempt may still come after it) for every acknowledgement that is possible."""
+        found = self._answers.get(environment)
+        if found is None:
+            sent = (Record(NEW, 1, NOWHERE),) * RECORDS
+            found = self._answers[environment] = [
+                (index, record.offset, record.attempts > 0)
+                for after in acknowledge(self._unpack(environment, sent), self.lane)
+                for index, record in enumerate(after.records)
+                if record.status == OK
+            ]
+        return found
+
+    def _load_with(self, load: int, index: int, record: Record, producer_epoch: int) -> int:
+        key = load, index, record, producer_epoch
+        found = self._loads_with.get(key)
+        if found is None:
+            records = replace_record(self.loads.values[load][0], index, record)
+            found = self._loads_with[key] = self.loads.of((self._kept(records), producer_epoch))
+        return found
 
     def _kept(self, records: Sequence[Record]) -> tuple[Record, ...]:
         if self.keep.acknowledgements:
@@ -162,9 +220,24 @@ class FreeBound:
             first = first._replace(status=records[0].status)
         return first, *others
 
-    def _unpack(self, state: FreeState, reads: int) -> LaneState:
-        replicas, leader_epoch, faults = self.environments.values[state[0]]
-        records, producer_epoch = self.loads.values[state[1]]
+    def _environment_of(self, after: LaneState) -> int:
+        return self._number(after.replicas, after.leader_epoch, after.faults)
+
+    def _reads_of(self, after: LaneState) -> int:
+        return after.reads if self.keep.reads else 0
+
+    def _number(self, replicas: tuple[Replica, ...], leader_epoch: int, faults: tuple[str, ...]) -> int:
+        key = replicas, leader_epoch, faults
+        found = self._numbers.get(key)
+        if found is None:
+            ordered = tuple(sorted(replicas))
+            found = self._numbers[key] = self.environments.of((*renumbered(ordered, leader_epoch), faults))
+        return found
+
+    def _unpack(
+        self, environment: int, records: tuple[Record, ...], producer_epoch: int = 0, reads: int = 0
+    ) -> LaneState:
+        replicas, leader_epoch, faults = self.environments.values[environment]
         return LaneState(replicas, leader_epoch, records, reads, faults, producer_epoch, 0, 0)
 
 

@@ -125,14 +125,6 @@ def acknowledge(state: LaneState, lane: Lane) -> Iterator[LaneState]:
                 yield state._replace(records=replace_record(state.records, entry_record(value), known))
 
 
-def forget(state: LaneState) -> Iterator[LaneState]:
-    """An attempt comes to nothing: lost, refused, recognised, or not made at all; idle."""
-    for index, record in enumerate(state.records):
-        if record.attempts:
-            spent = record._replace(attempts=record.attempts - 1)
-            yield state._replace(records=replace_record(state.records, index, spent))
-
-
 def free_ending(state: LaneState, lane: Lane) -> Ending | None:
     """What a run that ends in this state leaves behind, requests in sockets or not.
 
