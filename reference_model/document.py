@@ -109,8 +109,9 @@ def introduction() -> Iterator[str]:
     yield "late, lost or on time, for brokers that may fail at any moment: it shows which protocol keeps what."
     yield "**The lane** (`lane_*`, `predict`) adds producers, consumers and faults to the newest protocol and says"
     yield "what a configuration may show. **The cluster** (`cluster_*`) has every field that brokers hold, in"
-    yield "memory and on disk, and is stepped beside real brokers by scenarios. Why they are three, and which tests"
-    yield "hold them together, is in docs/decisions/0010-levels-of-the-model.md."
+    yield "memory and on disk, and is stepped beside real brokers by [scenarios](scenarios.md). Why they are three, and"
+    yield "which tests hold them together, is in [a decision](decisions/0010-levels-of-the-model.md); how fast they"
+    yield "are is in [what was measured](performance.md)."
     yield ""
     yield "## Invariants"
     yield ""
@@ -130,23 +131,44 @@ def explorations() -> Iterator[str]:
     found = [explore(protocol, SCOPE) for protocol in PROTOCOLS.values()]
     yield "## The protocol variants, explored"
     yield ""
-    yield f"Scope: {SCOPE.brokers} brokers, {SCOPE.records} records, {SCOPE.leader_epochs} decisions of the"
-    yield "controller; every interleaving, no restarts, clean elections. Every scope was exhausted."
+    yield "A variant chooses two rules: how a new follower truncates its log, and whether fetches are fenced (refused"
+    yield "unless both sides are in the same leader epoch). `kip279` and `kip101-fenced` show that neither rule makes"
+    yield "up for the other."
+    yield ""
+    yield "| variant | a new follower truncates by this rule | fenced |"
+    yield "| --- | --- | --- |"
+    for protocol in PROTOCOLS.values():
+        rule = _summary(protocol.truncation.__doc__)
+        yield f"| `{protocol.name}` | {rule} | {'yes' if protocol.fenced else 'no'} |"
+    yield ""
+    yield f"Scope: {SCOPE.brokers} brokers, {SCOPE.records} records, {SCOPE.leader_epochs} decisions of the controller;"
+    yield "every interleaving, no restarts, clean elections. Every scope was exhausted."
     yield ""
     yield "| variant | states | " + " | ".join(f"`{name}`" for name in found[0].invariants) + " |"
     yield "| --- | ---: |" + " --- |" * len(found[0].invariants)
     for exploration in found:
         yield _exploration_row(exploration)
+    yield ""
+    yield "Below is the shortest way to each breach. `m0@1` is the first record, appended in leader epoch 1."
     for exploration in found:
-        broken = [(name, trace) for name, (holds, trace) in exploration.invariants.items() if holds is False]
-        if broken:
-            yield ""
-            yield f"### {exploration.protocol}: {PROTOCOLS[exploration.protocol].summary}"
-        for name, trace in broken:
-            yield ""
-            yield f"`{name}` breaks:"
-            yield ""
-            yield from (f"{number}. {sentence}" for number, sentence in enumerate(trace, 1))
+        yield from _breaches(exploration)
+
+
+def _breaches(exploration: Exploration) -> Iterator[str]:
+    """The stories of a variant's breaches, one for all invariants that it breaks at once."""
+    broken: dict[tuple[str, ...], list[str]] = {}
+    for name, (holds, trace) in exploration.invariants.items():
+        if holds is False:
+            broken.setdefault(trace, []).append(name)
+    if broken:
+        yield ""
+        summary = PROTOCOLS[exploration.protocol].summary
+        yield f"### {summary[:1].upper()}{summary[1:]} (`{exploration.protocol}`)"
+    for trace, names in broken.items():
+        yield ""
+        yield f"{' and '.join(f'`{name}`' for name in names)} {'breaks' if len(names) == 1 else 'break'}:"
+        yield ""
+        yield from (f"{number}. {sentence}" for number, sentence in enumerate(trace, 1))
 
 
 def _exploration_row(exploration: Exploration) -> str:
@@ -160,8 +182,9 @@ def predictions() -> Iterator[str]:
     """What each lane of the acks matrix may show under each fault."""
     yield "## What a lane may show"
     yield ""
-    yield "Replication factor 3; each fault may strike once, on any broker at any moment, and is healed. A slow"
-    yield "follower may always occur. `x`: permitted, empty: forbidden."
+    yield "`kafka-chaos predict` answers this for any lane. Here are some, with replication factor 3 and, unless said"
+    yield "otherwise, five requests in flight and clean elections. Each fault named may strike once, on any broker at"
+    yield "any moment, and is healed; a slow follower may always occur. `x`: permitted, empty: forbidden."
     for faults in FAULT_SETS:
         yield ""
         yield from prediction_table(faults)

@@ -13,6 +13,7 @@ from typing import Any
 from kafka_chaos.reference_model.core import Core, CoreAction, CoreScope
 from kafka_chaos.reference_model.core_invariants import INVARIANTS, STEP_INVARIANTS
 from kafka_chaos.reference_model.core_state import NO_LEADER, CoreState, entry_epoch, entry_record
+from kafka_chaos.reference_model.lane_story import counted_records
 from kafka_chaos.reference_model.protocols import Protocol
 from kafka_chaos.reference_model.search import breadth_first
 
@@ -28,7 +29,7 @@ SENTENCES: Mapping[str, str] = {
     "shrink_isr": "Broker {broker} drops broker {other} from the ISR.",
     "expand_isr": "Broker {broker} takes broker {other} into the ISR.",
     "kill": "Broker {broker} was killed and starts again, high watermark {record}.",
-    "power-loss": "Broker {broker} lost power and starts again with {detail} record(s), high watermark {record}.",
+    "power-loss": "Broker {broker} lost power and starts again with {left}, high watermark {record}.",
 }
 
 
@@ -152,6 +153,7 @@ def _sentence(core: Core, action: CoreAction, before: CoreState, after: CoreStat
         leader="nobody" if action.other == NO_LEADER else f"broker {action.other + 1}",
         truncation=f" and truncates {dropped}" if cut > 0 else "",
         watermark=new.high_watermark,
+        left=counted_records(len(new.log)),
     )
 
 

@@ -16,7 +16,9 @@ Three facts of Kafka 3.9 that the full model (`cluster_*`) has and the lane has 
   advances, so consumers may read earlier than they really can: reads are permitted rather than forbidden by it. The
   request that waits times out there and is answered NOT_ENOUGH_REPLICAS_AFTER_APPEND or times out here: in doubt in
   either case. A follower may join the ISR there without the records above the high watermark; here it stands as well
-  as one that was slow and never left the ISR.
+  as one that was slow and never left the ISR. Tests run the lane in both forms: with three replicas of which two have
+  to be in sync they show the same; only where all replicas have to be, and elections may be unclean, are
+  `truncated_read` and `inconsistent_offset` permitted here that such a broker can't show.
 - The controller first removes a dead leader (leader -1, one leader epoch) and then elects (another one): one epoch
   here. Leader epochs are only compared, so how far they rise changes nothing.
 - A broker told that there is no leader keeps its epoch and role: here nobody hears of it at all.

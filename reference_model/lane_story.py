@@ -50,7 +50,7 @@ SENTENCES: dict[str, str] = {
     "thawed": "{broker} runs on.",
     "expire": "The ZooKeeper session of {broker} expires; it will run on without knowing.",
     "kill": "{broker}, {role}, is killed; from here on it may be back.",
-    "power_loss": "{broker}, {role}, loses power; of its log {detail} record(s) had been flushed when it is back.",
+    "power_loss": "{broker}, {role}, loses power; what is left of its log when it is back: {left}.",
     "stop": "{broker}, {role}, is shut down in a controlled way.",
     "stop_and_move": "{broker}, {role}, is shut down in a controlled way: the leader moves first, epoch {epoch}.",
     "pause": "{broker}, {role}, is paused.",
@@ -103,21 +103,28 @@ def _renamed(names: list[int], raw: LaneState, lane: Lane) -> list[int]:
 
 def _sentence(action: Action, before: LaneState, raw: LaneState, names: list[int]) -> str:
     replica = before.replicas[action.broker] if action.broker >= 0 else None
-    return SENTENCES[action.name].format(
-        broker=f"Broker {names[action.broker]}" if replica else "",
+    sentence = SENTENCES[action.name].format(
+        broker=f"broker {names[action.broker]}" if replica else "",
         role=ROLES[replica.role] if replica else "",
         record=action.record,
         detail=action.detail,
         source=", read from its socket" if action.from_socket else "",
         epoch=raw.leader_epoch,
         truncation=f", truncating to offset {action.detail}" if action.detail else "",
+        left=counted_records(int(action.detail)) if action.name == "power_loss" else "",
     )
+    return sentence[:1].upper() + sentence[1:]
+
+
+def counted_records(count: int) -> str:
+    """A number of records in words."""
+    return "no record" if count == 0 else "1 record" if count == 1 else f"{count} records"
 
 
 def _ending(state: LaneState, names: list[int]) -> str:
     log = final_log(state)
     leader = leader_index(state.replicas)
-    records = ", ".join(str(entry_record(value)) for value in log or ()) or "nothing"
+    records = ", ".join(f"record {entry_record(value)}" for value in log or ()) or "nothing"
     outcomes = []
     for index, record in enumerate(state.records):
         if record.status == OK:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
+from kafka_chaos.reference_model import cli
 from kafka_chaos.reference_model.cli import explore_command
 from kafka_chaos.reference_model.core import CoreScope
 from kafka_chaos.reference_model.core_invariants import INVARIANTS, STEP_INVARIANTS
@@ -113,6 +117,28 @@ def test_the_command_prints_the_breach_as_json() -> None:
     answer = json.loads(result.stdout)
     assert answer["complete"] is True
     assert answer["invariants"]["leader_in_isr"] == {"holds": True, "trace": []}
+
+
+def test_the_command_tells_each_breach_as_a_story_and_whether_the_scope_was_exhausted() -> None:
+    arguments = ["--protocol", "truncate-to-high-watermark", "--brokers", "2"]
+    output = CliRunner().invoke(explore_command, arguments).stdout
+    first, story, _ = output.split("\n\n")[0].split("\n", 2)
+    assert first == "weak_isr: BROKEN"
+    assert story.startswith("    1. The controller makes broker 1 the leader")
+    assert "strong_isr: BROKEN" in output
+    assert "leader_in_isr: holds" in output
+    assert output.rstrip().endswith("scope exhausted")
+    cut_short = CliRunner().invoke(explore_command, [*arguments, "--max-states", "100"])
+    assert cut_short.exit_code == 0
+    assert "leader_in_isr: not known" in cut_short.stdout
+    assert cut_short.stdout.rstrip().endswith("scope NOT exhausted")
+
+
+def test_the_command_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = count()
+    monkeypatch.setattr(cli, "time", SimpleNamespace(monotonic=lambda: float(next(moments))))
+    result = CliRunner().invoke(explore_command, ["--brokers", "2", "--records", "1", "--leader-epochs", "1"])
+    assert re.search(r"^\d+ states, \d+ states/s$", result.stderr, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
@@ -100,6 +101,15 @@ def test_the_bound_follows_every_step_and_its_distances_cut_off_no_way(lane: Lan
     for anomaly, state in first.items():
         assert len(guided.path(state)) == len(search.path(in_full.pop(anomaly))), anomaly
     assert not in_full
+
+
+def test_states_that_differ_in_the_brokers_names_alone_are_one() -> None:
+    lane = Lane(lane="renamed", faults=("kill", "pause"))
+    first = canonical(initial_state(lane), lane)
+    reached = {after for _, after in steps(first, lane, None)}
+    for state in reached:
+        assert len({canonical(state._replace(replicas=r), lane) for r in permutations(state.replicas)}) == 1
+    assert len({canonical(state, lane) for state in reached}) < len(reached)
 
 
 def test_a_guide_leads_nowhere_where_nothing_can_be_shown() -> None:

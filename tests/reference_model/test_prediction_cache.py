@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,6 +61,17 @@ def test_the_course_is_in_the_key_and_the_order_of_faults_is_not() -> None:
     assert cache_module.cache_key(LANE, (CourseStep.ELECT,)) != cache_module.cache_key(LANE, None)
     one, other = replace(LANE, faults=("kill", "pause")), replace(LANE, faults=("pause", "kill"))
     assert cache_module.cache_key(one, None) == cache_module.cache_key(other, None)
+
+
+def test_a_model_that_has_changed_never_meets_an_old_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Path(cache_module.__file__).parent
+    copy = shutil.copytree(source, tmp_path / "model", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(cache_module, "__file__", str(copy / "prediction_cache.py"))
+    digest = cache_module._model_digest.__wrapped__
+    assert digest() == cache_module._model_digest()
+    rule = copy / "protocols" / "rules.py"
+    rule.write_text(rule.read_text().replace("asked", "wondered"))
+    assert digest() != cache_module._model_digest()
 
 
 def test_a_directory_that_cannot_be_written_costs_the_cache_only(tmp_path: Path) -> None:
