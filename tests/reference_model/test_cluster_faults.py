@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_chaos.reference_model.cluster_brokers import checkpoint_high_watermark
+from kafka_chaos.reference_model.cluster_environment import ACTIONS
 from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.cluster_processes import ActionError
 from kafka_chaos.reference_model.cluster_state import CLIENT, ClusterConfig, ClusterState, Partition
@@ -77,6 +79,32 @@ def test_the_high_watermark_comes_back_with_a_later_fetch_and_is_checkpointed_la
     model.apply(step("kill", broker=1))
     model.apply(step("start", broker=1))
     assert 0 in all_of(model, 1, "checkpointed_high_watermark")
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_broker_starts_with_the_high_watermark_that_it_has_checkpointed(is_written: bool) -> None:
+    config = ClusterConfig()
+    model = run(config, produce("m1"))
+    state = min(model.states, key=lambda one: one.replica(1).checkpointed_high_watermark)
+    assert (state.replica(1).high_watermark, state.replica(1).checkpointed_high_watermark) == (1, 0)
+    if is_written:
+        ((_, state), *_) = checkpoint_high_watermark(state, config)
+    for action in ("kill", "start"):
+        state = ACTIONS[action](state, config, broker=1)
+    assert state.replica(1).high_watermark == int(is_written)
+
+
+def test_a_held_fetch_brings_what_was_asked_for_and_tells_the_leader_nothing() -> None:
+    model = run(ClusterConfig(), produce("m1"), cut(3, 1, "held"), produce("m2"))
+    assert all_of(model, 3, "log_end") == {2}
+    assert all_of(model, 1, "high_watermark") == {1}
+    assert acknowledged(model) == ["m1"]
+    model.apply(step("produce", record="m3", acks="1", producer="another"))
+    assert all_of(model, 1, "log_end") == {3}
+    assert all_of(model, 3, "log_end") == {2}
+    model.apply(heal(3, 1, "held"))
+    assert acknowledged(model) == ["m1", "m3", "m2"]
+    assert all_of(model, 3, "log_end") == {3}
 
 
 def test_a_request_of_a_deposed_controller_comes_late_and_is_refused() -> None:
