@@ -14,7 +14,8 @@ by one step of the bound or none, and any number of idle ones (`lane_free_steps`
   requests that lie in sockets. An append takes one; whatever else ends one is an idle step.
 - An acknowledgement needs the broker that holds the record at its offset, and what `lane_protocol.answer` asks of
   it. It ends the attempts, except for requests in the socket of a broker that was frozen at some time.
-- A producer epoch is renewed where a broker that leads refuses the second record after the first was acknowledged.
+- A producer epoch is renewed where a broker that leads refuses the second record after the first was acknowledged,
+  and the second was not.
 
 So what no state here shows, no state of the lane shows; a lane's state whose image leads to no state here that
 shows an anomaly leads to none in the lane, and one whose image is so many steps from it is no fewer from it in the
@@ -74,7 +75,7 @@ class Kept(NamedTuple):
 
     reads: bool
     acknowledgements: bool
-    first_is_acknowledged: bool
+    outcomes: bool
 
 
 def kept(lane: Lane, questions: Set[Anomaly]) -> Kept:
@@ -112,7 +113,7 @@ class FreeBound:
         self._numbers: dict[Environment, int] = {}
         self._images: dict[Environment, tuple[int, tuple[int, int]]] = {}
         self._moves: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
-        self._appends: dict[tuple[int, int, bool, int], list[Append]] = {}
+        self._appends: dict[tuple[int, int, tuple[int, ...], int], list[Append]] = {}
         self._answers: dict[int, list[tuple[int, int, bool]]] = {}
         self._loads_with: dict[tuple[int, int, Record, int], int] = {}
 
@@ -144,10 +145,11 @@ class FreeBound:
             moves = self._moves[environment] = self._of_the_environment(environment)
         reached, idle = ([(after, load, reads | more) for after, more in some] for some in moves)
         records, epoch = self.loads.values[load]
+        statuses = tuple([record.status if self.keep.outcomes else NEW for record in records])
         for index, record in enumerate(records):
             if record.attempts:
                 spent = Record(record.status, record.attempts - 1, record.offset)
-                for append in self._appended(environment, index, records[0].status == OK, epoch):
+                for append in self._appended(environment, index, statuses, epoch):
                     left = self._load_with(load, index, spent if append.is_spent else record, append.producer_epoch)
                     reached.append((append.environment, left, reads | append.reads))
                 idle.append((environment, self._load_with(load, index, spent, epoch), reads))
@@ -171,14 +173,13 @@ class FreeBound:
         )
         return reached, idle
 
-    def _appended(self, environment: int, index: int, first_is_ok: bool, producer_epoch: int) -> list[Append]:
+    def _appended(self, environment: int, index: int, statuses: tuple[int, ...], producer_epoch: int) -> list[Append]:
         """What may come of an attempt for a record: its appends, or a producer epoch that is renewed."""
-        key = environment, index, first_is_ok, producer_epoch
+        key = environment, index, statuses, producer_epoch
         found = self._appends.get(key)
         if found is None:
-            records = [Record(NEW, int(number == index), NOWHERE) for number in range(RECORDS)]
-            records[0] = records[0]._replace(status=OK if first_is_ok else NEW)
-            trying = self._unpack(environment, tuple(records), producer_epoch)
+            records = tuple([Record(status, int(at == index), NOWHERE) for at, status in enumerate(statuses)])
+            trying = self._unpack(environment, records, producer_epoch)
             appends = (
                 Append(
                     self._environment_of(after),
@@ -215,10 +216,7 @@ class FreeBound:
     def _kept(self, records: Sequence[Record]) -> tuple[Record, ...]:
         if self.keep.acknowledgements:
             return tuple(records)
-        first, *others = (Record(NEW, record.attempts, NOWHERE) for record in records)
-        if self.keep.first_is_acknowledged:
-            first = first._replace(status=records[0].status)
-        return first, *others
+        return tuple([Record(r.status if self.keep.outcomes else NEW, r.attempts, NOWHERE) for r in records])
 
     def _environment_of(self, after: LaneState) -> int:
         return self._number(after.replicas, after.leader_epoch, after.faults)

@@ -99,10 +99,15 @@ def _append(state: LaneState, broker: int, index: int) -> LaneState:
 
 
 def _append_in_sequence(state: LaneState, left: LaneState, broker: int, index: int) -> Iterator[LaneState]:
-    """The idempotent producer's appends, and its renewal of the producer epoch behind what may be gone."""
+    """The idempotent producer's appends, and its renewal of the producer epoch behind what may be gone.
+
+    A request that is left of a record that was acknowledged elsewhere is one that the producer has given up: no answer
+    to it renews anything.
+    """
     known, checked = check_sequence(state, broker, index)
     if known is None and checked.producer_epoch != state.producer_epoch:
-        yield checked
+        if state.records[index].status != OK:
+            yield checked
     elif known == NOWHERE:
         yield _append(left, broker, index)
     if index == 1 and state.producer_epoch == 1:
