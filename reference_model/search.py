@@ -162,11 +162,14 @@ def _nearest_first(
         deepest = max(deepest, depth)
         if visit(state):
             return result(False)
+        nearer = []
         for successor in successors(state):
             transitions += 1
             if depth + 1 < depths.get(successor, depth + 2):
                 depths[successor], parents[successor] = depth + 1, state
-                wait(successor, depth + 1)
+                nearer.append(successor)
+        for successor in reversed(nearer):  # Of equals the first goes on first: in a story what can happen early does.
+            wait(successor, depth + 1)
         if len(parents) > max_states:
             return result(False)
     return result(True)
