@@ -72,6 +72,8 @@ def in_doubt(record: Record) -> Record:
 def drop_connections(state: LaneState, broker: int, *, socket_survives: bool = False) -> LaneState:
     """Every answer this broker still owes is lost; what lies unread in its socket too, unless it survives."""
     replica, records = state.replicas[broker], state.records
+    if replica.pending == NO_PENDING and not (replica.socket | replica.abandoned):
+        return state
     for index in range(len(records)):
         if replica.pending[index] != NOWHERE or replica.socket & 1 << index:
             records = replace_record(records, index, in_doubt(records[index]))

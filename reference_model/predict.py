@@ -179,8 +179,8 @@ def _witnesses(lane: Lane, guide: Guide) -> tuple[dict[Anomaly, LaneState], Sear
     first: dict[Anomaly, LaneState] = {}
     missing = set(guide.open_questions)
 
-    def visit(state: LaneState) -> bool:
-        if guide.steps_to(state, missing) == 0:
+    def visit(state: LaneState, steps_left: int) -> bool:
+        if steps_left == 0:
             for anomaly in shown(ending(state), missing):
                 first[anomaly] = state
                 missing.remove(anomaly)

@@ -107,7 +107,7 @@ def _breadth_first(
 def nearest_first(
     initial: State,
     successors: Callable[[State], Iterable[State]],
-    visit: Callable[[State], bool],
+    visit: Callable[[State, int], bool],
     remaining: Callable[[State], int | None],
     *,
     max_states: int,
@@ -117,9 +117,9 @@ def nearest_first(
 
     `remaining` says how many steps a state is at least away from it, one less at most with each step, or None: it
     does not lead there. Its answers may grow as `visit` finds part of what is looked for. `visit` sees each state
-    that may be on such a path, those on the shortest first, and ends the search by returning True. `complete` is
-    False if it did or more than `max_states` states were reached: otherwise every state was visited that `remaining`
-    has a number for and that others of that kind lead to.
+    that may be on such a path and that answer, those on the shortest first, and ends the search by returning True.
+    `complete` is False if it did or more than `max_states` states were reached: otherwise every state was visited that
+    `remaining` has a number for and that others of that kind lead to.
     """
     with _no_garbage_collection():
         return _nearest_first(initial, successors, visit, remaining, max_states)
@@ -128,7 +128,7 @@ def nearest_first(
 def _nearest_first(
     initial: State,
     successors: Callable[[State], Iterable[State]],
-    visit: Callable[[State], bool],
+    visit: Callable[[State, int], bool],
     remaining: Callable[[State], int | None],
     max_states: int,
 ) -> Search[State]:
@@ -160,7 +160,7 @@ def _nearest_first(
             waiting.setdefault(depth + steps, []).append((state, depth))
             continue
         deepest = max(deepest, depth)
-        if visit(state):
+        if visit(state, steps):
             return result(False)
         nearer = []
         for successor in successors(state):

@@ -28,8 +28,9 @@ def find(graph: list[tuple[int, int]], wanted: set[int], divisor: int) -> tuple[
     distances = {target: steps_to(graph, target) for target in wanted}
     missing, found = set(wanted), {}
 
-    def visit(node: int) -> bool:
+    def visit(node: int, steps_left: int) -> bool:
         if node in missing:
+            assert steps_left == 0
             found[node] = node
             missing.remove(node)
         return not missing
@@ -60,5 +61,5 @@ def test_a_good_estimate_leaves_the_rest_alone() -> None:
 
 
 def test_a_bound_that_is_hit_is_not_completeness() -> None:
-    search = nearest_first(0, lambda node: [node + 1], lambda _: False, lambda _: 1, max_states=10)
+    search = nearest_first(0, lambda node: [node + 1], lambda *_: False, lambda _: 1, max_states=10)
     assert not search.complete
