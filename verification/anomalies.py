@@ -9,13 +9,14 @@ still takes up its position, as the end of a partition or as a read, but is a ca
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_chaos.reference_model.anomalies import Anomaly
 from kafka_chaos.verification.history import FAIL, OK
 from kafka_chaos.verification.schemas import CASES, POSITION
 
+WHO = "struct(producer_id, seq)"
 WIDEST_LISTED_GAP = 10_000
 """A hole of up to so many offsets has a findings row for each; a wider one has one row that tells its width."""
 
@@ -23,23 +24,27 @@ WIDEST_LISTED_GAP = 10_000
 def _cases(
     rows: DataFrame,
     anomaly: Anomaly,
-    place: Column | None = None,
+    place: str | None = None,
     *,
-    cause: Column | None = None,
-    units: Column | None = None,
+    cause: str = "cast(NULL AS string)",
+    units: str = "1",
     anonymous: bool = False,
 ) -> DataFrame:
-    """`rows` as CASES: at `place` (default: the columns partition and offset), with the identity's columns."""
-    return rows.select(
-        F.col("lane"),
-        F.lit(anomaly.value).alias("anomaly"),
-        (F.col("partition") if place is None else place["partition"]).alias("partition"),
-        (F.col("offset") if place is None else place["offset"]).alias("offset"),
-        (F.lit(None).cast("int") if anonymous else F.col("producer_id")).alias("producer_id"),
-        (F.lit(None).cast("bigint") if anonymous else F.col("seq")).alias("seq"),
-        (F.lit(None).cast("string") if cause is None else cause).alias("cause"),
-        (F.lit(1) if units is None else units).cast("bigint").alias("units"),
-    ).select(*CASES.names)
+    """`rows` as CASES: at `place` (default: the columns partition and offset), with the identity's columns.
+
+    `place`, `cause` and `units` are SQL text.
+    """
+    at = "" if place is None else f"{place}."
+    return rows.selectExpr(
+        "lane",
+        f"'{anomaly.value}' AS anomaly",
+        f"{at}partition AS partition",
+        f"{at}offset AS offset",
+        "cast(NULL AS int) AS producer_id" if anonymous else "producer_id",
+        "cast(NULL AS bigint) AS seq" if anonymous else "seq",
+        f"{cause} AS cause",
+        f"cast({units} AS bigint) AS units",
+    )
 
 
 def lost_write(records: DataFrame, *, final_log: bool) -> DataFrame:
@@ -48,29 +53,20 @@ def lost_write(records: DataFrame, *, final_log: bool) -> DataFrame:
     Without a final log: judged only where it has an offset and a record at or past that offset was read in
     its partition, and it was read by nobody. For acks=0, `ok` means handed to the socket.
     """
-    if final_log:
-        lost = F.col("first_in_log").isNull()
-    else:
-        lost = F.col("acknowledged_passed") & F.col("first_read").isNull()
-    return _cases(records.where((F.col("outcome") == OK) & lost), Anomaly.LOST_WRITE, F.col("acknowledged_at"))
+    lost = "first_in_log IS NULL" if final_log else "acknowledged_passed AND first_read IS NULL"
+    return _cases(records.where(f"outcome = {OK} AND {lost}"), Anomaly.LOST_WRITE, "acknowledged_at")
 
 
 def duplicate(records: DataFrame) -> DataFrame:
     """One identity at two or more positions of the log. Counted in identities; the last position is named."""
-    first, last = F.col("first_in_log"), F.col("last_in_log")
-    return _cases(
-        records.where(first != last),
-        Anomaly.DUPLICATE,
-        last,
-        cause=F.format_string("first at partition %d, offset %d", first["partition"], first["offset"]),
-    )
+    cause = "format_string('first at partition %d, offset %d', first_in_log.partition, first_in_log.offset)"
+    return _cases(records.where("first_in_log != last_in_log"), Anomaly.DUPLICATE, "last_in_log", cause=cause)
 
 
 def false_failure(records: DataFrame) -> DataFrame:
     """Outcome `fail`, yet in the log or read. Counted in identities."""
-    place = F.coalesce("first_in_log", "first_read")
-    failed = records.where((F.col("outcome") == FAIL) & place.isNotNull())
-    return _cases(failed, Anomaly.FALSE_FAILURE, place)
+    place = "coalesce(first_in_log, first_read)"
+    return _cases(records.where(f"outcome = {FAIL} AND {place} IS NOT NULL"), Anomaly.FALSE_FAILURE, place)
 
 
 def phantom(sightings: DataFrame) -> DataFrame:
@@ -78,8 +74,7 @@ def phantom(sightings: DataFrame) -> DataFrame:
 
     Where several are at one position, the row names the highest identity.
     """
-    unknown = sightings.where(F.col("outcome").isNull())
-    held = unknown.groupBy(*POSITION).agg(F.max(F.struct("producer_id", "seq")).alias("who"))
+    held = sightings.where("outcome IS NULL").groupBy(*POSITION).agg(F.expr(f"max({WHO}) AS who"))
     return _cases(held.select(*POSITION, "who.*"), Anomaly.PHANTOM)
 
 
@@ -90,32 +85,23 @@ def inconsistent_offset(shown: DataFrame) -> DataFrame:
     its record was read or is in the log. Counted in (partition, offset); the row names the highest identity, its
     cause the lowest.
     """
-    who = F.struct("producer_id", "seq")
-    held = (
-        shown.groupBy(*POSITION)
-        .agg(F.min(who).alias("lowest"), F.max(who).alias("who"))
-        .where(F.col("lowest") != F.col("who"))
-    )
-    other = F.format_string("also producer %d, seq %d", F.col("lowest.producer_id"), F.col("lowest.seq"))
-    return _cases(held.select(*POSITION, "lowest", "who.*"), Anomaly.INCONSISTENT_OFFSET, cause=other)
+    held = shown.groupBy(*POSITION).agg(F.expr(f"min({WHO}) AS lowest"), F.expr(f"max({WHO}) AS who"))
+    several = held.where("lowest != who").select(*POSITION, "lowest", "who.*")
+    cause = "format_string('also producer %d, seq %d', lowest.producer_id, lowest.seq)"
+    return _cases(several, Anomaly.INCONSISTENT_OFFSET, cause=cause)
 
 
 def offset_mismatch(records: DataFrame) -> DataFrame:
     """Acknowledged at offset o, in the final log only at other offsets. Counted in identities."""
-    first = F.col("first_in_log")
-    moved = F.col("acknowledged_at").isNotNull() & first.isNotNull() & ~F.col("acknowledged_stored")
-    return _cases(
-        records.where(moved),
-        Anomaly.OFFSET_MISMATCH,
-        F.col("acknowledged_at"),
-        cause=F.format_string("in the log at partition %d, offset %d", first["partition"], first["offset"]),
-    )
+    moved = records.where("acknowledged_at IS NOT NULL AND first_in_log IS NOT NULL AND NOT acknowledged_stored")
+    cause = "format_string('in the log at partition %d, offset %d', first_in_log.partition, first_in_log.offset)"
+    return _cases(moved, Anomaly.OFFSET_MISMATCH, "acknowledged_at", cause=cause)
 
 
 def truncated_read(records: DataFrame) -> DataFrame:
     """A consumer read it, the final log lacks it. Counted in identities."""
-    gone = F.col("first_read").isNotNull() & F.col("first_in_log").isNull()
-    return _cases(records.where(gone), Anomaly.TRUNCATED_READ, F.col("first_read"))
+    gone = records.where("first_read IS NOT NULL AND first_in_log IS NULL")
+    return _cases(gone, Anomaly.TRUNCATED_READ, "first_read")
 
 
 def unseen(records: DataFrame, *, final_log: bool) -> DataFrame:
@@ -125,12 +111,10 @@ def unseen(records: DataFrame, *, final_log: bool) -> DataFrame:
     Counted in identities.
     """
     if final_log:
-        place = F.col("due_at")
-        missed = place.isNotNull()
+        place, missed = "due_at", "due_at IS NOT NULL"
     else:
-        place = F.col("acknowledged_at")
-        missed = place.isNotNull() & ~F.col("acknowledged_passed")
-    return _cases(records.where(missed & F.col("first_read").isNull()), Anomaly.UNSEEN, place)
+        place, missed = "acknowledged_at", "acknowledged_at IS NOT NULL AND NOT acknowledged_passed"
+    return _cases(records.where(f"{missed} AND first_read IS NULL"), Anomaly.UNSEEN, place)
 
 
 def reordered(stored: DataFrame, runs: DataFrame | None = None) -> DataFrame:
@@ -141,21 +125,23 @@ def reordered(stored: DataFrame, runs: DataFrame | None = None) -> DataFrame:
     descents between neighbours; the row names the record after the descent.
     """
     chain = ("lane", "partition", "producer_id")
-    order = Window.partitionBy(*chain).orderBy("first")
-    offset, seq = F.min("offset").alias("first"), F.col("seq")
-    first = stored.groupBy(*chain, "seq").agg(offset).select(*chain, "first", seq, seq.alias("last_seq"))
+    first = stored.groupBy(*chain, "seq").agg(F.expr("min(offset) AS offset"))
+    pieces = first.selectExpr(*chain, "offset", "seq", "seq AS last_seq")
     if runs is not None:
-        first = first.union(runs.select(*chain, "first", "first_seq", "last_seq"))
-    steps = first.withColumn("previous", F.lag("last_seq").over(order)).withColumnRenamed("first", "offset")
-    cause = F.format_string("after seq %d", F.col("previous"))
-    return _cases(steps.where(seq < F.col("previous")), Anomaly.REORDERED, cause=cause)
+        pieces = pieces.union(runs.select(*chain, "first", "first_seq", "last_seq"))
+    # What is at one offset in spite of all is in seq order.
+    order = f"PARTITION BY {', '.join(chain)} ORDER BY offset, seq"
+    steps = pieces.selectExpr(*chain, "offset", "seq", f"lag(last_seq) OVER ({order}) AS previous")
+    cause = "format_string('after seq %d', previous)"
+    return _cases(steps.where("seq < previous"), Anomaly.REORDERED, cause=cause)
 
 
 def _in_poll_order(polls: DataFrame) -> DataFrame:
     """`polls` with the previous offset and the lowest earlier one, per consumer and partition."""
-    order = Window.partitionBy("lane", "consumer", "partition").orderBy("poll_ns", "offset")
-    before = order.rowsBetween(Window.unboundedPreceding, -1)
-    return polls.withColumn("previous", F.lag("offset").over(order)).withColumn("lowest", F.min("offset").over(before))
+    # What is at one offset in spite of all comes in the order of identities.
+    order = "PARTITION BY lane, consumer, partition ORDER BY poll_ns, offset, producer_id, seq"
+    before = f"{order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    return polls.selectExpr("*", f"lag(offset) OVER ({order}) AS previous", f"min(offset) OVER ({before}) AS lowest")
 
 
 def nonmonotonic_poll(polls: DataFrame) -> DataFrame:
@@ -164,8 +150,8 @@ def nonmonotonic_poll(polls: DataFrame) -> DataFrame:
     `consumer` names one assignment: a rebalance or a seek starts a new name. Counted in neighbouring pairs;
     the row names the later read.
     """
-    back = _in_poll_order(polls).where(F.col("offset") <= F.col("previous"))
-    cause = F.format_string("%s read it after offset %d", F.col("consumer"), F.col("previous"))
+    back = _in_poll_order(polls).where("offset <= previous")
+    cause = "format_string('%s read it after offset %d', consumer, previous)"
     return _cases(back, Anomaly.NONMONOTONIC_POLL, cause=cause)
 
 
@@ -179,21 +165,19 @@ def skipped_poll(polls: DataFrame, consumed: DataFrame, held: DataFrame) -> Data
     steps = (
         _in_poll_order(polls)
         .groupBy("lane", "consumer", "partition", "lowest")
-        .agg(F.max("offset").alias("highest"))
-        .where(F.col("highest") > F.col("lowest") + 1)
+        .agg(F.expr("max(offset) AS highest"))
+        .where("highest > lowest + 1")
     )
-    holder = F.max(F.struct("producer_id", "seq")).alias("who")
-    due = held.groupBy(*POSITION).agg(holder).select(*POSITION, "who.*")
-    within = (F.col("offset") > F.col("lowest")) & (F.col("offset") < F.col("highest"))
+    due = held.groupBy(*POSITION).agg(F.expr(f"max({WHO}) AS who")).select(*POSITION, "who.*")
     delivered = consumed.select("lane", "consumer", "partition", "offset")
     missed = (
         due.join(F.broadcast(steps), ["lane", "partition"])
-        .where(within)
+        .where("offset > lowest AND offset < highest")
         .join(delivered, ["lane", "consumer", "partition", "offset"], "left_anti")
     )
-    first = F.min(F.struct("producer_id", "seq", "consumer")).alias("who")
+    first = F.expr("min(struct(producer_id, seq, consumer)) AS who")
     skipped = missed.groupBy(*POSITION).agg(first).select(*POSITION, "who.*")
-    cause = F.format_string("stepped over by %s", F.col("consumer"))
+    cause = "format_string('stepped over by %s', consumer)"
     return _cases(skipped, Anomaly.SKIPPED_POLL, cause=cause)
 
 
@@ -204,24 +188,20 @@ def offset_gap(runs: DataFrame) -> DataFrame:
     missing offsets, between the log's first and last. A hole of up to `WIDEST_LISTED_GAP` offsets has one row for
     each of them; a wider one has one row at its first offset.
     """
-    before = Window.partitionBy("lane", "partition").orderBy("first", "last").rowsBetween(Window.unboundedPreceding, -1)
+    before = "PARTITION BY lane, partition ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     holes = (
-        runs.select("lane", "partition", F.col("first").alias("next"), (F.max("last").over(before) + 1).alias("first"))
-        .where(F.col("next") > F.col("first"))
-        .withColumn("last", F.col("next") - 1)
-        .withColumn("width", F.col("last") - F.col("first") + 1)
+        runs.selectExpr("lane", "partition", "first AS next", f"max(last) OVER ({before}) + 1 AS first")
+        .where("next > first")
+        .selectExpr("lane", "partition", "first", "next - 1 AS last", "next - first AS width")
     )
-    listed = F.col("width") <= WIDEST_LISTED_GAP
-    missing = holes.select(
-        "lane",
-        "partition",
-        "first",
-        "last",
-        F.when(listed, F.lit(1)).otherwise(F.col("width")).alias("units"),
-        F.explode(F.sequence("first", F.when(listed, F.col("last")).otherwise(F.col("first")))).alias("offset"),
+    listed = f"width <= {WIDEST_LISTED_GAP}"
+    missing = holes.selectExpr(
+        "*",
+        f"IF({listed}, 1, width) AS units",
+        f"explode(sequence(first, IF({listed}, last, first))) AS offset",
     )
-    cause = F.format_string("hole from offset %d to %d", F.col("first"), F.col("last"))
-    return _cases(missing, Anomaly.OFFSET_GAP, cause=cause, units=F.col("units"), anonymous=True)
+    cause = "format_string('hole from offset %d to %d', first, last)"
+    return _cases(missing, Anomaly.OFFSET_GAP, cause=cause, units="units", anonymous=True)
 
 
 def replica_divergence(replicas: DataFrame, bounds: DataFrame) -> DataFrame:
@@ -230,23 +210,23 @@ def replica_divergence(replicas: DataFrame, bounds: DataFrame) -> DataFrame:
     `bounds`: lane, partition, high_watermark from checkpoints.json; a partition without one is bounded by the
     lowest log end offset of its replicas. Counted in (partition, offset).
     """
-    ends = replicas.groupBy("lane", "partition", "broker").agg((F.max("offset") + 1).alias("log_end_offset"))
-    lowest = ends.groupBy("lane", "partition").agg(F.min("log_end_offset").alias("log_end_offset"))
-    limits = lowest.join(F.broadcast(bounds), ["lane", "partition"], "left").select(
-        "lane", "partition", F.coalesce("high_watermark", "log_end_offset").alias("limit")
+    ends = replicas.groupBy("lane", "partition", "broker").agg(F.expr("max(offset) + 1 AS log_end_offset"))
+    lowest = ends.groupBy("lane", "partition").agg(F.expr("min(log_end_offset) AS log_end_offset"))
+    limits = lowest.join(F.broadcast(bounds), ["lane", "partition"], "left").selectExpr(
+        "lane", "partition", "coalesce(high_watermark, log_end_offset) AS limit"
     )
-    content = F.struct("leader_epoch", "producer_id", "seq")
+    content = "struct(leader_epoch, producer_id, seq)"
     held = (
         replicas.join(F.broadcast(limits), ["lane", "partition"])
-        .where(F.col("offset") < F.col("limit"))
+        .where("offset < limit")
         .groupBy(*POSITION)
-        .agg(F.min(content).alias("a"), F.max(content).alias("b"))
-        .where(F.col("a") != F.col("b"))
+        .agg(F.expr(f"min({content}) AS a"), F.expr(f"max({content}) AS b"))
+        .where("a != b")
+        .selectExpr("*", "b.producer_id AS producer_id", "b.seq AS seq")
     )
+    fields = ", ".join(f"{side}.{name}" for side in "ab" for name in ("leader_epoch", "producer_id", "seq"))
     template = "epoch %d: producer %d, seq %d; epoch %d: producer %d, seq %d"
-    fields = [F.col(f"{side}.{name}") for side in "ab" for name in ("leader_epoch", "producer_id", "seq")]
-    named = held.select("*", F.col("b.producer_id").alias("producer_id"), F.col("b.seq").alias("seq"))
-    return _cases(named, Anomaly.REPLICA_DIVERGENCE, cause=F.format_string(template, *fields))
+    return _cases(held, Anomaly.REPLICA_DIVERGENCE, cause=f"format_string('{template}', {fields})")
 
 
 def high_watermark_regression(reports: DataFrame) -> DataFrame:
@@ -255,13 +235,13 @@ def high_watermark_regression(reports: DataFrame) -> DataFrame:
     `reports`: HIGH_WATERMARKS, compared in the order of `ts_ns`. Counted in reports; the row's offset is the
     high watermark reported.
     """
-    order = Window.partitionBy("lane", "partition", "leader_epoch").orderBy("ts_ns")
+    order = "PARTITION BY lane, partition, leader_epoch ORDER BY ts_ns"
     lower = (
-        reports.withColumn("previous", F.lag("high_watermark").over(order))
-        .where(F.col("high_watermark") < F.col("previous"))
-        .withColumn("offset", F.col("high_watermark"))
+        reports.selectExpr("*", f"lag(high_watermark) OVER ({order}) AS previous")
+        .where("high_watermark < previous")
+        .selectExpr("*", "high_watermark AS offset")
     )
-    cause = F.format_string("leader epoch %d, before: %d", F.col("leader_epoch"), F.col("previous"))
+    cause = "format_string('leader epoch %d, before: %d', leader_epoch, previous)"
     return _cases(lower, Anomaly.HIGH_WATERMARK_REGRESSION, cause=cause, anonymous=True)
 
 
@@ -270,14 +250,13 @@ def with_leader_epochs(cases: DataFrame, epochs: DataFrame) -> DataFrame:
 
     `epochs`: lane, partition, epoch, start_offset, end_offset (exclusive, null for the last).
     """
-    covered = (
-        (F.col("offset") >= F.col("start_offset"))
-        & (F.col("end_offset").isNull() | (F.col("offset") < F.col("end_offset")))
-        & F.col("anomaly").isin(Anomaly.LOST_WRITE.value, Anomaly.TRUNCATED_READ.value)
+    explained = ", ".join(f"'{anomaly.value}'" for anomaly in (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ))
+    chain = epochs.selectExpr("lane AS of_lane", "partition AS of_partition", "epoch", "start_offset", "end_offset")
+    covered = F.expr(
+        "lane = of_lane AND partition = of_partition AND offset >= start_offset "
+        f"AND (end_offset IS NULL OR offset < end_offset) AND anomaly IN ({explained})"
     )
-    text = F.format_string("offset %d is of leader epoch %d, which began at %d", "offset", "epoch", "start_offset")
-    chain = F.broadcast(epochs.withColumnRenamed("lane", "of_lane").withColumnRenamed("partition", "of_partition"))
-    same = (F.col("lane") == F.col("of_lane")) & (F.col("partition") == F.col("of_partition"))
-    joined = cases.join(chain, same & covered, "left")
-    known = F.when(F.col("epoch").isNotNull(), text)
-    return joined.withColumn("cause", F.coalesce("cause", known)).select(*CASES.names)
+    told = "format_string('offset %d is of leader epoch %d, which began at %d', offset, epoch, start_offset)"
+    cause = f"coalesce(cause, IF(epoch IS NOT NULL, {told}, NULL)) AS cause"
+    joined = cases.join(F.broadcast(chain), covered, "left")
+    return joined.selectExpr(*(cause if name == "cause" else name for name in CASES.names))

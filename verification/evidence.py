@@ -24,7 +24,7 @@ from kafka_chaos.verification.schemas import IDENTITY, POSITION
 from kafka_chaos.verification.storage import open_binary
 
 ROWS_PER_SHUFFLE_PARTITION = 5_000_000
-SMALL = 200_000
+SMALL = 60_000
 """Up to so many rows, one shuffle partition and no screen: what counts then is the number of jobs."""
 
 ENDS = StructType(

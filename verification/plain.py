@@ -238,10 +238,14 @@ def _reordered(view: _View) -> Iterable[Case]:
                 yield _case("reordered", (partition, offset), (producer_id, seq))
 
 
+def _poll_order(row: Read) -> tuple[int, ...]:
+    return row.poll_ns, row.offset, row.producer_id, row.seq
+
+
 def _deliveries(view: _View) -> dict[tuple[str, int], list[Read]]:
-    """Per consumer and partition the reads of produced records, in poll order."""
+    """Per consumer and partition the reads of produced records, in poll order, at one offset by identity."""
     deliveries: dict[tuple[str, int], list[Read]] = defaultdict(list)
-    for row in sorted(view.genuine(view.history.consumed), key=lambda row: (row.poll_ns, row.offset)):
+    for row in sorted(view.genuine(view.history.consumed), key=_poll_order):
         deliveries[row.consumer, row.partition].append(row)
     return deliveries
 
