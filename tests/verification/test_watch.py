@@ -26,7 +26,7 @@ from kafka_chaos.verification.run_directory import open_run
 from kafka_chaos.verification.watch import LaneCounts, Watch
 from kafka_chaos.verification.watch_cli import watch_command
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 SHAPES = [
     LaneShape(lane="clean", records=6000, partitions=2, info_share=0.02, fail_share=0.02),
