@@ -76,19 +76,14 @@ class Line:
 
 def write_trend(out: Path, summaries: Sequence[Path] | None = None) -> Path:
     """Write trend.html into `out`, from `summaries` or from the summary.json of every night below `out`."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from kafka_chaos.harness.report.pages import environment
 
     paths = sorted(out.glob("*/summary.json")) if summaries is None else list(summaries)
     nights, refused = _read(paths, out)
-    environment = Environment(
-        loader=PackageLoader("kafka_chaos.harness.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = environment.get_template("trend.html.j2").render(
-        nights=list(reversed(nights)), lines=_lines(nights), refused=refused, most=NIGHTS
+    page = (
+        environment()
+        .get_template("trend.html.j2")
+        .render(nights=list(reversed(nights)), lines=_lines(nights), refused=refused, most=NIGHTS)
     )
     part = out / f".{TREND}.part"
     part.write_text(page, encoding="utf-8")

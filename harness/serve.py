@@ -43,20 +43,12 @@ def servable(root: Path, asked: str) -> Path | None:
 
 def index(root: Path) -> str:
     """The page that lists the runs below `root`, and those of its nights."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
+    from kafka_chaos.harness.report.pages import environment
     from kafka_chaos.harness.runs import runs_below
 
-    environment = Environment(
-        loader=PackageLoader("kafka_chaos.harness.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     runs = [(run, run.path.relative_to(root).as_posix()) for run in runs_below(root)]
     pages = [path.relative_to(root).as_posix() for path in sorted(root.glob("**/trend.html"))]
-    return environment.get_template("runs.html.j2").render(runs=runs, pages=pages, root=str(root))
+    return environment().get_template("runs.html.j2").render(runs=runs, pages=pages, root=str(root))
 
 
 class _Handler(BaseHTTPRequestHandler):

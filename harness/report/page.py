@@ -9,23 +9,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_chaos.harness.report import matrix, offsets, timeline
 from kafka_chaos.harness.report.charts import Detail, draw_charts, short
 from kafka_chaos.harness.report.evidence import Evidence
 from kafka_chaos.harness.report.happenings import Happenings, Phase
+from kafka_chaos.harness.report.pages import environment, static
 from kafka_chaos.harness.report.series import SLOT_NS, LaneSeries, Series
 from kafka_chaos.harness.report.svg import clock, duration
 from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
 
 LIMIT = 2_000_000
 """Bytes that no report reaches."""
-_TEMPLATES = ("kafka_chaos.harness.report", "templates")
 
 
 LEVELS = (
@@ -75,16 +73,10 @@ def render(evidence: Evidence, happenings: Happenings, series: Series) -> str:
 
 
 def _render(evidence: Evidence, happenings: Happenings, series: Series, detail: Detail) -> str:
-    environment = Environment(
-        loader=PackageLoader(*_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["short"] = short
-    environment.filters["label"] = matrix.label
-    return environment.get_template("report.html.j2").render(_context(evidence, happenings, series, detail))
+    templates = environment()
+    templates.filters["short"] = short
+    templates.filters["label"] = matrix.label
+    return templates.get_template("report.html.j2").render(_context(evidence, happenings, series, detail))
 
 
 def _context(evidence: Evidence, happenings: Happenings, series: Series, detail: Detail) -> dict[str, Any]:
@@ -103,8 +95,8 @@ def _context(evidence: Evidence, happenings: Happenings, series: Series, detail:
     names = {row.lane: phase.name for phase, members in phases for row in members}
     charts = draw_charts(table, happenings, series, detail, names)
     return {
-        "style": Markup(_static("report.css")),
-        "script": Markup(_static("report.js")),
+        "style": Markup(static("report.css")),
+        "script": Markup(static("report.js")),
         "evidence": evidence,
         "verdict": evidence.verdict,
         "story": matrix.story(everything, evidence.verdict),
@@ -143,10 +135,6 @@ def _context(evidence: Evidence, happenings: Happenings, series: Series, detail:
         "commands": _commands(evidence),
         "kind_class": timeline.kind_class,
     }
-
-
-def _static(name: str) -> str:
-    return resources.files(_TEMPLATES[0]).joinpath(_TEMPLATES[1], name).read_text(encoding="utf-8")
 
 
 def _severity(row: matrix.Row) -> int:
