@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from kafka_chaos.harness.events import Event, LaneJudged, RunEnded, RunStarted
+from kafka_chaos.harness.events import RunEnded
+from kafka_chaos.harness.listeners.whole_run import WholeRun
 from kafka_chaos.reference_model.anomalies import Verdict
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -23,34 +24,26 @@ def write_job_summary(text: str, environment: Mapping[str, str] | None = None) -
     return True
 
 
-class JobSummary:
+class JobSummary(WholeRun):
     """Listener that appends a table of the lanes when the run has ended; nothing outside of such a job."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        super().__init__()
         self._environment = environment
-        self._started: RunStarted | None = None
-        self._judged: list[LaneJudged] = []
 
-    def __call__(self, event: Event) -> None:
-        """Remember what was judged; write at the end."""
-        match event:
-            case RunStarted():
-                self._started = event
-            case LaneJudged():
-                self._judged.append(event)
-            case RunEnded():
-                write_job_summary(self._markdown(event), self._environment)
+    def tell(self, ended: RunEnded) -> None:
+        """Append the table."""
+        write_job_summary(self._markdown(ended), self._environment)
 
     def _markdown(self, ended: RunEnded) -> str:
-        name = self._started.experiment if self._started is not None else "kafka-chaos"
         verdict = "the run failed" if ended.verdict == "none" else ended.verdict
-        lines = [f"### {name}: {verdict} after {ended.seconds:.0f} s", ""]
-        if self._judged:
+        lines = [f"### {self.experiment}: {verdict} after {ended.seconds:.0f} s", ""]
+        if self.judged:
             lines += [
                 "| lane | verdict | produced | acknowledged | found | reasons |",
                 "| --- | --- | --- | --- | --- | --- |",
             ]
-        for lane in self._judged:
+        for lane in self.judged:
             found = ", ".join(f"{anomaly} {count:,}" for anomaly, count in lane.found.items()) or "nothing"
             sign = _SIGNS[Verdict(lane.verdict)]
             lines.append(

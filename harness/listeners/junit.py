@@ -8,32 +8,22 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from kafka_chaos.harness.events import Event, LaneJudged, RunEnded, RunStarted
+from kafka_chaos.harness.events import RunEnded
+from kafka_chaos.harness.listeners.whole_run import WholeRun
 from kafka_chaos.reference_model.anomalies import Verdict
 
 
-class JunitFile:
+class JunitFile(WholeRun):
     """Listener that writes the file when the run has ended, however it ended."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self._path = path
-        self._started: RunStarted | None = None
-        self._judged: list[LaneJudged] = []
 
-    def __call__(self, event: Event) -> None:
-        """Remember what was judged; write at the end."""
-        match event:
-            case RunStarted():
-                self._started = event
-            case LaneJudged():
-                self._judged.append(event)
-            case RunEnded():
-                self._write(event)
-
-    def _write(self, ended: RunEnded) -> None:
-        name = self._started.experiment if self._started is not None else "kafka-chaos"
-        lanes = self._started.lanes if self._started is not None else ()
-        judged = {lane.lane: lane for lane in self._judged}
+    def tell(self, ended: RunEnded) -> None:
+        """Write the file."""
+        name, lanes = self.experiment, self.lanes
+        judged = {lane.lane: lane for lane in self.judged}
         suite = ElementTree.Element("testsuite", name=name, time=f"{ended.seconds:.3f}")
         failures = errors = 0
         for lane in lanes or (name,):
