@@ -7,7 +7,7 @@ answers. Nothing is retried: an answer is this broker's own word at this moment.
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -162,13 +162,27 @@ class BrokerClient:
 
     def latest_offset(self, topic: str, partition: int = 0) -> tuple[int, int]:
         """(error, offset) of ListOffsets for the latest offset, which only a leader answers."""
-        wanted = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
-            partition_index=partition, current_leader_epoch=-1, timestamp=_LATEST
-        )
-        topics = [ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[wanted])]
+        return self.latest_offsets({topic: [partition]})[topic, partition]
+
+    def latest_offsets(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
+        """The same of many partitions in one request: (topic, partition) to (error, offset)."""
+        asked = ListOffsetsRequest.ListOffsetsTopic
+        topics = [
+            asked(
+                name=topic,
+                partitions=[
+                    asked.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=_LATEST)
+                    for number in numbers
+                ],
+            )
+            for topic, numbers in partitions.items()
+        ]
         request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=topics, version=_LIST_OFFSETS)
-        answer = self.request(request).topics[0].partitions[0]
-        return answer.error_code, answer.offset
+        return {
+            (topic.name, found.partition_index): (found.error_code, found.offset)
+            for topic in self.request(request).topics
+            for found in topic.partitions
+        }
 
     def produce(
         self, topic: str, record: str, *, acks: str = "all", partition: int = 0, timeout: float = 60.0

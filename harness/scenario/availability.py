@@ -12,13 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from kafka_chaos.harness.broker_client import NONE, BrokerClient, BrokerUnreachable
 
-from kafka_chaos.harness.broker_client import BrokerClient, BrokerUnreachable
-
-_LIST_OFFSETS = 6
-_LATEST = -1
-_CONSUMER = -1
 _PATIENCE = 0.5
 
 Place = tuple[str, int]
@@ -84,25 +79,8 @@ class Availability:
             self._ending.wait(0.005)
 
     def _led(self, client: BrokerClient) -> list[Place]:
-        asked = ListOffsetsRequest.ListOffsetsTopic
-        topics = [
-            asked(
-                name=topic,
-                partitions=[
-                    asked.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=_LATEST)
-                    for number in range(count)
-                ],
-            )
-            for topic, count in self.topics.items()
-        ]
-        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=topics, version=_LIST_OFFSETS)
-        answer = client.request(request)
-        return [
-            (topic.name, found.partition_index)
-            for topic in answer.topics
-            for found in topic.partitions
-            if found.error_code == 0
-        ]
+        answers = client.latest_offsets({topic: range(count) for topic, count in self.topics.items()})
+        return [place for place, (error, _) in answers.items() if error == NONE]
 
     def _note(self, served: list[Place]) -> None:
         now = time.monotonic()
