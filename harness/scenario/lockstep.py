@@ -200,21 +200,22 @@ class LockStep:
     def _agree(self) -> tuple[Observation, Comparison]:
         """The first two equal looks in a row that the model allows, or the last look and how it differs."""
         last: Observation | None = None
+        before: Observation | None = None
         comparison: Comparison | None = None
         trouble: KafkaChaosError | None = None
 
         def agreed() -> bool:
-            nonlocal last, comparison, trouble
-            before = last
+            nonlocal last, before, comparison, trouble
             try:
-                last = self.eyes.look()
+                seen = self.eyes.look()
             except KafkaChaosError as error:
-                # A file that was being written, a container between two states: looked at again.
-                trouble = error
+                # A file that was being written, a container between two states: looked at again, twice.
+                trouble, before = error, None
                 return False
-            if comparison is None or last != before:
-                comparison = self.model.compare(last)
-            return comparison.conforms and last == before
+            if comparison is None or seen != last:
+                comparison = self.model.compare(seen)
+            in_a_row, last, before = seen == before, seen, seen
+            return comparison.conforms and in_a_row
 
         try:
             wait_until(agreed, "Kafka and the model to agree", timeout=SETTLE_TIMEOUT, interval=0.1)
