@@ -128,6 +128,11 @@ class ApplicationThread:
         """Whether the function has not returned."""
         return self._thread.is_alive()
 
+    def has_ended(self, *, within: float) -> bool:
+        """Wait for the function to return, at most `within` seconds: whether it has."""
+        self._thread.join(within)
+        return not self._thread.is_alive()
+
     def end(self, timeout: float = _RETURN_TIMEOUT) -> None:
         """Tell the function that it is over and wait for its return; raises what it raised, or `ClusterFailure`."""
         self._over.set()

@@ -58,8 +58,8 @@ class ApplicationProducing:
     def run(self, sending: threading.Event) -> None:
         """Call the function and let it work for as long as `sending` is set, or until it returns by itself."""
         self._thread.start()
-        while sending.is_set() and self._thread.is_alive():
-            time.sleep(_INTERVAL)
+        while sending.is_set() and not self._thread.has_ended(within=_INTERVAL):
+            pass
         self._thread.end()
 
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
@@ -107,7 +107,7 @@ class ApplicationConsuming:
             if time.monotonic() > deadline or cancelled.is_set() or not self._thread.is_alive():
                 self._on_notice(f"{self._what} did not reach the end: (read, end) by partition {behind}")
                 break
-            time.sleep(_INTERVAL)
+            cancelled.wait(_INTERVAL)
         self._thread.end()
 
     def close(self) -> None:
