@@ -6,7 +6,6 @@ the cluster is and how to log in to it go to the clients and nowhere else: not i
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,16 +13,14 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
-from kafka_chaos.harness import events as happening
 from kafka_chaos.harness.admin import ClusterAdmin
 from kafka_chaos.harness.attach_log import read_log
 from kafka_chaos.harness.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.events import Listener
 from kafka_chaos.harness.experiment import OWNED_CLIENT_KEYS, Experiment, ExperimentError, LaneModel, PhaseModel
 from kafka_chaos.harness.history import RESERVATIONS
-from kafka_chaos.harness.load import PhaseLoad
-from kafka_chaos.harness.monitor import Monitor
-from kafka_chaos.harness.runner import FIRST_RECORDS_TIMEOUT, RunResult, Stages
+from kafka_chaos.harness.phase_run import PhaseRun
+from kafka_chaos.harness.runner import RunResult, Stages
 
 _SHORTEST_RETENTION_MS = 3_600_000
 _ANSWER_TIMEOUT = 20.0
@@ -108,24 +105,21 @@ def _load(
     phase: PhaseModel,
     starts: Mapping[str, Mapping[int, int]],
 ) -> None:
-    lanes = tuple(lane.lane for lane in phase.lanes)
-    load = PhaseLoad(
-        phase.lanes,
-        bootstrap_servers=cluster.bootstrap_servers,
-        workload=phase.workload,
-        run_directory=stages.directory.path,
-        on_notice=lambda text: stages.events.emit(happening.ClientNotice(text=text)),
+    running = PhaseRun(
+        phase,
+        admin,
+        cluster.bootstrap_servers,
+        stages.directory.path,
+        stages.events,
+        stages.cancelled,
         client_configs=cluster.client_configs,
         start_offsets=starts,
     )
-    with load, Monitor(admin, lanes, stages.events, lambda: load.counts):
-        stages.events.emit(happening.PhaseStarted(phase=phase.phase, lanes=lanes))
-        load.await_first_acknowledgements(timeout=FIRST_RECORDS_TIMEOUT)
-        stages.say(f"loading {len(lanes)} topics of the attached cluster for {phase.workload.duration:g} s")
-        until = time.monotonic() + phase.workload.duration
-        stages.cancelled.wait(max(0.0, until - time.monotonic()))
-        stages.settle(phase, admin, load)
-        stages.events.emit(happening.PhaseEnded(phase=phase.phase))
+    with running.loaded():
+        duration = phase.workload.duration
+        stages.say(f"loading {len(running.lanes)} topics of the attached cluster for {duration:g} s")
+        stages.cancelled.wait(duration)
+    stages.gaps.update(running.gaps)
 
 
 def _refuse_what_changes(experiment: Experiment) -> None:

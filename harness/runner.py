@@ -10,28 +10,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.target import Target
 from kafka_chaos.harness import events as happening
 from kafka_chaos.harness.admin import ClusterAdmin
 from kafka_chaos.harness.application import Application
 from kafka_chaos.harness.cluster import Cluster
 from kafka_chaos.harness.cluster_view import ClusterView
 from kafka_chaos.harness.collection import collect_logs, emit_broker_events
-from kafka_chaos.harness.course import REPLICA_LAG_TIME_MAX, CourseRun
+from kafka_chaos.harness.course import REPLICA_LAG_TIME_MAX
 from kafka_chaos.harness.events import EventBus, EventFile, Listener
-from kafka_chaos.harness.experiment import Experiment, LaneModel, PhaseModel
+from kafka_chaos.harness.experiment import Experiment, PhaseModel
 from kafka_chaos.harness.experiment_file import dump_experiment
 from kafka_chaos.harness.fault_events import FaultEvents
 from kafka_chaos.harness.history import RESERVATIONS
-from kafka_chaos.harness.load import PhaseLoad
-from kafka_chaos.harness.monitor import Monitor
+from kafka_chaos.harness.phase_run import PhaseRun, create_topic
 from kafka_chaos.harness.run_directory import RunDirectory, new_run_id, versions
 from kafka_chaos.harness.storage.collect import StoredLane, collect_replicas
 from kafka_chaos.reference_model import Lane, predict_cached
@@ -40,8 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka_chaos.verification import RunVerdict
-
-FIRST_RECORDS_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -239,48 +235,36 @@ class Stages:
     @contextmanager
     def phase(self, cluster: Cluster, admin: ClusterAdmin, phase: PhaseModel) -> Iterator[None]:
         """Topics, load, faults, settling and draining of one phase; the block runs once the faults are over."""
-        topics = [lane.lane for lane in phase.lanes]
-        self.say(f"making {len(topics)} topics for the phase {phase.phase}")
+        running = PhaseRun(
+            phase,
+            admin,
+            cluster.bootstrap_servers,
+            self.directory.path,
+            self.events,
+            self.cancelled,
+            applications=self.applications,
+        )
+        self.say(f"making {len(running.lanes)} topics for the phase {phase.phase}")
         for lane in phase.lanes:
-            self.create_topic(admin, lane)
-        admin.await_full_isr(topics)
+            create_topic(admin, lane, brokers=self.experiment.cluster.brokers)
+        admin.await_full_isr(running.lanes)
         view = ClusterView(cluster, admin)
-        observer = FaultEvents(self.events, phase=phase.phase, lanes=tuple(topics))
-        with ExitStack() as stack:
-            load = stack.enter_context(
-                PhaseLoad(
-                    phase.lanes,
-                    bootstrap_servers=cluster.bootstrap_servers,
-                    workload=phase.workload,
-                    run_directory=self.directory.path,
-                    on_notice=lambda text: self.events.emit(happening.ClientNotice(text=text)),
-                    applications=self.applications,
-                )
-            )
-            stack.enter_context(Monitor(admin, topics, self.events, lambda: load.counts))
-            self.events.emit(happening.PhaseStarted(phase=phase.phase, lanes=tuple(topics)))
-            load.await_first_acknowledgements(timeout=FIRST_RECORDS_TIMEOUT)
-            injector = stack.enter_context(Injector(view, observer, seed=self.experiment.seed))
-            if phase.course is not None:
-                self.take_course(phase, injector, admin, load)
-            else:
-                self.follow_schedule(phase, injector)
-            injector.heal_all()
+        observer = FaultEvents(self.events, phase=phase.phase, lanes=running.lanes)
+        with running.loaded() as load:
+            with Injector(view, observer, seed=self.experiment.seed) as injector:
+                if phase.course is None:
+                    self.follow_schedule(phase, injector)
+                elif not running.take_course(injector, load, lag_time_max=self.lag_time_max):
+                    self.predict_without_course(phase)
+                injector.heal_all()
             yield
-            self.settle(phase, admin, load)
-            self.events.emit(happening.PhaseEnded(phase=phase.phase))
+        self.gaps.update(running.gaps)
 
-    def create_topic(self, admin: ClusterAdmin, lane: LaneModel) -> None:
-        """A lane's topic, with its configuration and its replicas where the lane wants them."""
-        configs: dict[str, object] = {
-            "min.insync.replicas": lane.min_insync_replicas,
-            "unclean.leader.election.enable": lane.unclean_leader_election,
-            **lane.topic_configs,
-        }
-        if lane.cleanup_policy is not None:
-            configs["cleanup.policy"] = lane.cleanup_policy
-        assignment = lane.replica_assignment(self.experiment.cluster.brokers)
-        admin.create_topic(lane.lane, replica_assignment=assignment, configs=configs)
+    @property
+    def lag_time_max(self) -> float:
+        """The brokers' `replica.lag.time.max.ms`, in seconds."""
+        configs = self.experiment.cluster.broker_configs
+        return float(str(configs.get("replica.lag.time.max.ms", REPLICA_LAG_TIME_MAX * 1000))) / 1000
 
     def follow_schedule(self, phase: PhaseModel, injector: Injector) -> None:
         """Timed faults under load, for as long as the load is to last."""
@@ -290,59 +274,12 @@ class Stages:
         left = start + phase.workload.duration - time.monotonic()
         self.cancelled.wait(max(0.0, left))
 
-    def take_course(self, phase: PhaseModel, injector: Injector, admin: ClusterAdmin, load: PhaseLoad) -> None:
-        """Lock-stepped faults under load."""
-        course = phase.course
-        assert course is not None
-        lag_ms = self.experiment.cluster.broker_configs.get("replica.lag.time.max.ms", REPLICA_LAG_TIME_MAX * 1000)
-        lanes = tuple(lane.lane for lane in phase.lanes)
-        # The course as a whole has to prove itself too: its prediction holds only where its conditions were kept.
-        course_id = f"{phase.phase}/course"
-        self.events.emit(
-            happening.FaultRequested(
-                fault_id=course_id,
-                kind="course",
-                target=course.target,
-                resolved=(),
-                lanes=lanes,
-                parameters={"steps": list(course.steps)},
-            )
-        )
-        broken = CourseRun(
-            target=Target.parse(course.target),
-            topics=lanes,
-            acks={lane.lane: lane.acks for lane in phase.lanes},
-            step_seconds=course.step_seconds,
-            lag_time_max=float(str(lag_ms)) / 1000,
-            injector=injector,
-            admin=admin,
-            counts=lambda: load.counts,
-            say=self.say,
-            cancelled=self.cancelled,
-        ).run(phase.course_steps() or ())
-        if broken is None:
-            self.events.emit(happening.FaultProven(fault_id=course_id, evidence={"steps": list(course.steps)}))
-        else:
-            self.events.emit(happening.FaultNotProven(fault_id=course_id, reason=broken))
-            self.predict_without_course(phase)
-
     def predict_without_course(self, phase: PhaseModel) -> None:
         """Predict a phase's lanes anew for the same faults at any moment: its course was not kept."""
         for lane in phase.lanes:
             free = lane.model_lane(phase.model_faults())
             self.predictions[lane.lane] = predict_cached(free).to_json()
         self.directory.write_predictions(self.predictions)
-
-    def settle(self, phase: PhaseModel, admin: ClusterAdmin, load: PhaseLoad) -> None:
-        """End the load; every record gets an outcome, every replica catches up, every consumer reaches the end."""
-        self.say("letting everything in flight get an outcome")
-        load.stop()
-        topics = [lane.lane for lane in phase.lanes]
-        admin.await_full_isr(topics, timeout=phase.workload.settle_timeout)
-        ends = {lane.lane: admin.end_offsets(lane.lane, range(lane.partitions)) for lane in phase.lanes}
-        load.drain(ends, timeout=phase.workload.settle_timeout)
-        for name, lane in load.lanes.items():
-            self.gaps[name] = lane.producer.longest_gap_ns / 1e9
 
     def collect(self, cluster: Cluster, spark: Future[SparkSession]) -> None:
         """Read the final log back, and every replica; from then on the run directory is complete."""
