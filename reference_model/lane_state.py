@@ -136,7 +136,7 @@ def canonical(state: LaneState, lane: Lane) -> LaneState:
 def settled_replicas(state: LaneState, lane: Lane) -> tuple[Replica, ...]:
     """The replicas as `canonical` has them, in the order of the state given."""
     replicas = state.replicas
-    if lane.unclean_leader_election or not any(replica[0] == ZOMBIE for replica in replicas):
+    if lane.unclean_leader_election or ZOMBIE not in [replica[0] for replica in replicas]:
         return replicas
     return _settle_inert_zombies(replicas, state.known_epoch)
 
@@ -173,12 +173,12 @@ def high_watermark(replicas: tuple[Replica, ...]) -> int:
     It is what the leader's high watermark becomes once the members' fetches have told it; a leader that
     learns later only acknowledges and shows less in the meantime.
     """
-    return min(len(replica.log) for replica in replicas if replica.in_isr)
+    return min([len(replica[2]) for replica in replicas if replica[1]])
 
 
 def isr_size(replicas: tuple[Replica, ...]) -> int:
     """The number of replicas in ZooKeeper's ISR."""
-    return sum(replica.in_isr for replica in replicas)
+    return sum([replica[1] for replica in replicas])
 
 
 def with_replicas(state: LaneState, replicas: tuple[Replica, ...]) -> LaneState:
@@ -221,6 +221,8 @@ def follow_leader(replicas: tuple[Replica, ...]) -> tuple[Replica, ...]:
         return replicas
     leader_log = replicas[leader].log
     return tuple(
-        replica._replace(log=truncated(replica.log, leader_log)) if replica.role == FOLLOWER else replica
-        for replica in replicas
+        [
+            with_log(replica, truncated(replica[2], leader_log)) if replica[0] == FOLLOWER else replica
+            for replica in replicas
+        ]
     )
