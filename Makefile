@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all nightly docs bench-verify lint setup clean stop-engine
+.PHONY: demo test test-unit test-all nightly docs bench-verify bench-verify-sizes lint setup clean stop-engine
 
 BIN := .venv/bin
 NIGHTLY_MINUTES ?= 60
@@ -29,6 +29,12 @@ docs: .venv/.installed
 # Verification of 10 million records beside DuckDB on the same files; the last line is the ratio as JSON.
 bench-verify: setup
 	$(BIN)/python benchmarks/verify_bench.py
+
+# Time and memory from 10⁴ to 10⁸ records, then 10⁷ that are dirty everywhere: half an hour and 20 GB, for nights.
+bench-verify-sizes: setup
+	mkdir -p runs
+	$(BIN)/python benchmarks/verify_sizes.py --into runs/verify-sizes.json --plot runs/verify-sizes.svg
+	$(BIN)/python benchmarks/verify_sizes.py --dirty --sizes 10000000 --contenders spark --into runs/verify-sizes-dirty.json
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

@@ -1,12 +1,13 @@
 """Time and peak memory of verification from 10⁴ to 10⁸ records: Spark, DuckDB and the plain checker on the same files.
 
-usage: verify_sizes.py [--sizes 10000 100000 …] [--most-plain 10000] [--plot docs/images/verify-sizes.svg]
+usage: verify_sizes.py [--sizes 10000 100000 …] [--most-plain 1000000] [--plot docs/images/verify-sizes.svg]
                        [--into FIGURES.json] [--work-dir DIR]
 
 Each measurement is a process of its own, so that its peak memory is its own: resident pages of the process and, for
 Spark, of its JVM, read from /proc every 0.1 s. Spark's driver has 2 GB; its start and two small runs are apart.
 Every run directory is removed after its measurement. `--into` keeps what was measured before, so that sizes can be
-added one by one. The last line is one JSON object: size → contender → {"seconds": …, "peak_mib": …}.
+added one by one. The last line is one JSON object: size → contender → {"seconds": …, "peak_mib": …}. Exits with 1 if
+Spark takes more than 14 times as long for 10⁸ records as for 10⁷.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 CONTENDERS = ("spark", "duckdb", "plain")
+MOST_TIMES = 14
 
 
 def make(folder: Path, records: int, *, dirty: bool) -> Path:
@@ -170,7 +172,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="*", default=[10**power for power in range(4, 9)])
     parser.add_argument("--contenders", nargs="*", choices=CONTENDERS, default=CONTENDERS)
-    parser.add_argument("--most-plain", type=int, default=10_000)
+    parser.add_argument("--most-plain", type=int, default=1_000_000)
     parser.add_argument("--dirty", action="store_true", help="a history in which every batch was written twice")
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--into", type=Path)
@@ -197,6 +199,9 @@ def main() -> None:
     if arguments.plot is not None:
         plot(figures, arguments.plot)
     print(json.dumps(figures))
+    tenth, whole = (figures.get(str(records), {}).get("spark") for records in (10**7, 10**8))
+    if tenth and whole and whole["seconds"] > MOST_TIMES * tenth["seconds"]:
+        raise SystemExit(f"{whole['seconds']} s for 10⁸ records, more than {MOST_TIMES} × {tenth['seconds']} s")
 
 
 if __name__ == "__main__":
