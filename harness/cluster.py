@@ -19,7 +19,7 @@ from kafka_chaos.harness.admin import ClusterAdmin
 from kafka_chaos.harness.cleanup import remove_run
 from kafka_chaos.harness.configs import OWNED_BROKER_KEYS, check_keys
 from kafka_chaos.harness.engine import check_memory, docker_client
-from kafka_chaos.harness.errors import UsageFailure
+from kafka_chaos.harness.errors import ClusterFailure, UsageFailure
 from kafka_chaos.harness.image import KAFKA_VERSION, ensure_image
 from kafka_chaos.harness.labels import ROLE, run_labels
 from kafka_chaos.harness.network import create_network, node_addresses
@@ -142,17 +142,28 @@ class Cluster:
 
     def start_again(self, nodes: Sequence[Node], *, timeout: float = 60.0) -> None:
         """Start what is down, each broker as soon as its former session has expired, and wait until all serve."""
-        down = [node for node in nodes if not node.is_running()]
-        for node in down:
-            if node.role == "broker":
-                wait_until(
-                    lambda number=node.number: number not in self.registered_brokers(),  # type: ignore[misc]
-                    f"ZooKeeper to let go of {node.name}'s former session",
-                    timeout=timeout,
-                )
-            node.start()
         for node in nodes:
-            node.await_ready(timeout)
+            if not node.is_running():
+                self._await_no_registration(node, timeout)
+                node.start()
+        for node in nodes:
+            try:
+                node.await_ready(timeout)
+            except ClusterFailure:
+                if not node.found_its_registration_taken():
+                    raise
+                # On a busy machine the session of the start itself may expire, and its successor meets what it left.
+                self._await_no_registration(node, timeout)
+                node.start()
+                node.await_ready(timeout)
+
+    def _await_no_registration(self, node: Node, timeout: float) -> None:
+        if node.role == "broker":
+            wait_until(
+                lambda: node.number not in self.registered_brokers(),
+                f"ZooKeeper to let go of {node.name}'s former session",
+                timeout=timeout,
+            )
 
     def _start(self) -> None:
         check_memory(self.spec.brokers)

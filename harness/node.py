@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
 LOG_LINES_IN_ERRORS = 25
+_TAKEN = "KeeperErrorCode = NodeExists"
+"""What a broker logs before it gives up because its id is registered already."""
 
 
 @dataclass(eq=False)
@@ -66,6 +68,11 @@ class Node:
         if state["Status"] in ("exited", "dead"):
             raise ClusterFailure(f"{self.name} ended while it was waited for")
         return self.started_text in self.log_since(_docker_time(state["StartedAt"]))
+
+    def found_its_registration_taken(self) -> bool:
+        """Whether the latest start ended because another session held the broker's registration in ZooKeeper."""
+        state = self.state()
+        return not state["Running"] and _TAKEN in self.log_since(_docker_time(state["StartedAt"]))
 
     def state(self) -> dict[str, Any]:
         """Docker's own account of the container's state (`State` of docker inspect)."""

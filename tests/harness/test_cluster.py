@@ -7,10 +7,13 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from kazoo.client import KazooClient
 
 from kafka_chaos.harness.admin import ClusterAdmin
 from kafka_chaos.harness.cleanup import clean, leftovers, remove_run
@@ -82,6 +85,58 @@ def test_data_and_address_outlive_a_kill(cluster: Cluster, make_topic: Callable[
     assert message is not None
     assert message.value() == b"before the kill"
     consumer.close()
+
+
+def test_a_broker_that_finds_its_id_taken_is_started_once_more(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a busy machine, where a start may lose its session and meet its own registration."""
+    node, path = cluster.brokers[1], "/brokers/ids/1"
+    starts: list[float] = []
+    with ExitStack() as stack:
+        zookeeper = KazooClient(hosts=cluster.zookeeper_addresses)
+        zookeeper.start()
+        stack.callback(zookeeper.close)
+        stack.callback(zookeeper.stop)
+        registration, _ = zookeeper.get(path)
+        node.kill()
+        start = node.start
+
+        def start_where_it_is_taken() -> None:
+            starts.append(time.time())
+            if len(starts) > 1:
+                start()
+                return
+            zookeeper.create(path, registration, ephemeral=True)
+            start()
+            wait_until(lambda: not node.is_running(), "the broker to give up", timeout=60)
+            zookeeper.delete(path)
+
+        monkeypatch.setattr(node, "start", start_where_it_is_taken)
+        cluster.start_again([node])
+    assert len(starts) == 2
+    assert node.is_running()
+    wait_until(lambda: cluster.registered_brokers() == set(cluster.brokers), "all brokers to be registered", timeout=30)
+
+
+def test_a_broker_that_fails_for_another_reason_is_not_started_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = cluster.brokers[1]
+    node.kill()
+    start, starts = node.start, []
+
+    def start_in_vain() -> None:
+        starts.append(1)
+        start()
+        node.kill()
+
+    monkeypatch.setattr(node, "start", start_in_vain)
+    with pytest.raises(ClusterFailure, match=r"broker-1 ended while it was waited for"):
+        cluster.start_again([node])
+    assert len(starts) == 1
+    monkeypatch.undo()
+    cluster.start_again([node])
 
 
 def test_an_ensemble_of_three_survives_the_loss_of_its_leader() -> None:
