@@ -41,33 +41,22 @@ TWO_DIRECTORIES = House(name="two log directories", log_directories=2)
 _APIS = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
 
 # As document 000 has them; TAG_BUFFER is no field, and what it calls zk_version is partition_epoch since 3.0.
+_OF_EVERY_PARTITION = {
+    "partition_index",
+    "controller_epoch",
+    "leader",
+    "leader_epoch",
+    "isr",
+    "partition_epoch",
+    "replicas",
+}
 _FIELDS_0 = {
     "request": {"controller_id", "controller_epoch", "ungrouped_partition_states", "live_leaders"},
-    "partition": {
-        "topic_name",
-        "partition_index",
-        "controller_epoch",
-        "leader",
-        "leader_epoch",
-        "isr",
-        "partition_epoch",
-        "replicas",
-    },
+    "partition": {*_OF_EVERY_PARTITION, "topic_name"},
 }
 _FIELDS_5 = {
     "request": {"controller_id", "controller_epoch", "broker_epoch", "type", "topic_states", "live_leaders"},
-    "partition": {
-        "partition_index",
-        "controller_epoch",
-        "leader",
-        "leader_epoch",
-        "isr",
-        "partition_epoch",
-        "replicas",
-        "adding_replicas",
-        "removing_replicas",
-        "is_new",
-    },
+    "partition": {*_OF_EVERY_PARTITION, "adding_replicas", "removing_replicas", "is_new"},
 }
 
 
