@@ -9,25 +9,7 @@ from kafka_chaos.reference_model.cluster_environment import ACTIONS
 from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.cluster_processes import ActionError
 from kafka_chaos.reference_model.cluster_state import CLIENT, ClusterConfig, ClusterState, Partition
-
-
-def produce(record: str, acks: str = "all") -> Step:
-    return step("produce", record=record, acks=acks)
-
-
-def cut(source: int, target: int, channel: str = "replication") -> Step:
-    return step("cut", channel=channel, source=source, target=target)
-
-
-def heal(source: int, target: int, channel: str = "replication") -> Step:
-    return step("heal", channel=channel, source=source, target=target)
-
-
-def run(config: ClusterConfig, *steps: Step) -> ClusterModel:
-    model = ClusterModel(config)
-    for one in steps:
-        model.apply(one)
-    return model
+from tests.reference_model.cluster_steps import cut, heal, produce, run
 
 
 def told(model: ClusterModel) -> str:

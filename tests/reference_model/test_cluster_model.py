@@ -8,7 +8,7 @@ import pytest
 
 from kafka_chaos.reference_model.cluster_controller import handle
 from kafka_chaos.reference_model.cluster_environment import ACTIONS, forged_request
-from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
+from kafka_chaos.reference_model.cluster_model import ClusterModel, step
 from kafka_chaos.reference_model.cluster_observation import (
     Observation,
     ReplicaObservation,
@@ -17,13 +17,7 @@ from kafka_chaos.reference_model.cluster_observation import (
 from kafka_chaos.reference_model.cluster_processes import ActionError
 from kafka_chaos.reference_model.cluster_state import ClusterConfig, Replica
 from kafka_chaos.reference_model.protocols import PROTOCOLS
-
-
-def run(config: ClusterConfig, *steps: Step) -> ClusterModel:
-    model = ClusterModel(config)
-    for action in steps:
-        model.apply(action)
-    return model
+from tests.reference_model.cluster_steps import cut, heal, produce, run
 
 
 def only(model: ClusterModel, broker: int, name: str) -> object:
@@ -42,18 +36,6 @@ def records(model: ClusterModel, broker: int) -> list[str]:
 def acknowledged(model: ClusterModel) -> dict[str, int | None]:
     (answers,) = {state.acknowledged for state in model.states}
     return dict(answers)
-
-
-def produce(record: str, acks: str = "all", producer: str = "p", *, idempotent: bool = False) -> Step:
-    return step("produce", record=record, acks=acks, producer=producer, idempotent=idempotent)
-
-
-def cut(source: int, target: int, channel: str = "replication") -> Step:
-    return step("cut", channel=channel, source=source, target=target)
-
-
-def heal(source: int, target: int, channel: str = "replication") -> Step:
-    return step("heal", channel=channel, source=source, target=target)
 
 
 SCENARIO_A = (produce("m1"), produce("m2"), cut(3, 2), step("kill", broker=1))

@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
+from kafka_chaos.reference_model.cluster_model import ClusterModel, step
 from kafka_chaos.reference_model.cluster_observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.cluster_producers import ProducerState, after_append, after_truncation, cached_offset
 from kafka_chaos.reference_model.cluster_state import ClusterConfig, Entry, Partition
-
-
-def produce(record: str, acks: str = "all", *, idempotent: bool = False) -> Step:
-    return step("produce", record=record, acks=acks, idempotent=idempotent)
-
-
-def cut(source: int, target: int, channel: str = "replication") -> Step:
-    return step("cut", channel=channel, source=source, target=target)
-
-
-def heal(source: int, target: int, channel: str = "replication") -> Step:
-    return step("heal", channel=channel, source=source, target=target)
-
-
-def run(config: ClusterConfig, *steps: Step) -> ClusterModel:
-    model = ClusterModel(config)
-    for one in steps:
-        model.apply(one)
-    return model
+from tests.reference_model.cluster_steps import cut, heal, produce, run
 
 
 def the_partition(model: ClusterModel) -> Partition:

@@ -13,6 +13,7 @@ from kafka_chaos.reference_model.cluster_model import Step, step
 from kafka_chaos.reference_model.cluster_search import ClusterSearch, search_cluster
 from kafka_chaos.reference_model.cluster_state import ClusterConfig
 from kafka_chaos.reference_model.protocols import PROTOCOLS
+from tests.reference_model.cluster_steps import produce
 
 KILL = (step("kill", broker=1), step("start", broker=1))
 STOP = (step("stop", broker=1), step("start", broker=1))
@@ -28,10 +29,6 @@ SLOW_FOLLOWER = (
     step("heal", channel="replication", source=2, target=1),
 )
 TWO = ClusterConfig(brokers=(1, 2), controller=2)
-
-
-def produce(record: str, acks: str = "all", *, idempotent: bool = False) -> Step:
-    return step("produce", record=record, acks=acks, idempotent=idempotent)
 
 
 def search(config: ClusterConfig, *groups: tuple[Step, ...]) -> ClusterSearch:

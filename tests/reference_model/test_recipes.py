@@ -16,22 +16,11 @@ from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.cluster_observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.cluster_state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.protocols import PROTOCOLS, Protocol
+from tests.reference_model.cluster_steps import cut, heal, produce
 
 BEFORE_EPOCHS = PROTOCOLS["truncate-to-high-watermark"]
 WITH_EPOCHS = PROTOCOLS["kip320"]
 NEVER_TRUNCATES = replace(WITH_EPOCHS, truncation=lambda log, watermark, leader_log: len(log))
-
-
-def produce(record: str, acks: str = "all", producer: str = "p", *, idempotent: bool = False) -> Step:
-    return step("produce", record=record, acks=acks, producer=producer, idempotent=idempotent)
-
-
-def cut(source: int, target: int, channel: str = "replication") -> Step:
-    return step("cut", channel=channel, source=source, target=target)
-
-
-def heal(source: int, target: int, channel: str = "replication") -> Step:
-    return step("heal", channel=channel, source=source, target=target)
 
 
 def apply(model: ClusterModel, *steps: Step) -> ClusterModel:

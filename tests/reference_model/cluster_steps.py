@@ -1,0 +1,25 @@
+"""The steps of the cluster model as its tests write them."""
+
+from __future__ import annotations
+
+from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
+from kafka_chaos.reference_model.cluster_state import ClusterConfig
+
+
+def produce(record: str, acks: str = "all", producer: str = "p", *, idempotent: bool = False) -> Step:
+    return step("produce", record=record, acks=acks, producer=producer, idempotent=idempotent)
+
+
+def cut(source: int, target: int, channel: str = "replication") -> Step:
+    return step("cut", channel=channel, source=source, target=target)
+
+
+def heal(source: int, target: int, channel: str = "replication") -> Step:
+    return step("heal", channel=channel, source=source, target=target)
+
+
+def run(config: ClusterConfig, *steps: Step) -> ClusterModel:
+    model = ClusterModel(config)
+    for one in steps:
+        model.apply(one)
+    return model
