@@ -69,6 +69,19 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
+class _Clock:
+    """Since it was made."""
+
+    def __init__(self) -> None:
+        self._started, self._cpu_started = time.monotonic(), time.process_time()
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def cpu_seconds(self) -> float:
+        return time.process_time() - self._cpu_started
+
+
 def _breadth_first(
     initial: State,
     successors: Callable[[State], Iterable[State]],
@@ -76,11 +89,10 @@ def _breadth_first(
     max_states: int,
     progress: Callable[[int, float], None] | None,
 ) -> Search[State]:
-    started, cpu_started = time.monotonic(), time.process_time()
+    clock = _Clock()
 
     def result(complete: bool) -> Search[State]:
-        seconds, cpu_seconds = time.monotonic() - started, time.process_time() - cpu_started
-        return Search(parents, complete, transitions, depth, seconds, cpu_seconds)
+        return Search(parents, complete, transitions, depth, clock.seconds(), clock.cpu_seconds())
 
     parents: dict[State, State | None] = {initial: None}
     frontier = [initial]
@@ -98,7 +110,7 @@ def _breadth_first(
         if len(parents) > max_states:
             return result(False)
         if progress is not None:
-            progress(len(parents), time.monotonic() - started)
+            progress(len(parents), clock.seconds())
         frontier = reached
         depth += bool(reached)
     return result(True)
@@ -132,15 +144,14 @@ def _nearest_first(
     remaining: Callable[[State], int | None],
     max_states: int,
 ) -> Search[State]:
-    started, cpu_started = time.monotonic(), time.process_time()
+    clock = _Clock()
     parents: dict[State, State | None] = {initial: None}
     depths = {initial: 0}
     waiting: dict[int, list[tuple[State, int]]] = {}
     transitions = deepest = 0
 
     def result(complete: bool) -> Search[State]:
-        seconds, cpu_seconds = time.monotonic() - started, time.process_time() - cpu_started
-        return Search(parents, complete, transitions, deepest, seconds, cpu_seconds)
+        return Search(parents, complete, transitions, deepest, clock.seconds(), clock.cpu_seconds())
 
     def wait(state: State, depth: int) -> None:
         steps = remaining(state)
