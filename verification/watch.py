@@ -176,8 +176,7 @@ class Watch:
             found = pace.usual_steps(stored.limit(50_000).withColumn("value", F.col("seq")), "producer_id")
             strides = {row.lane: max(1, row.usual or 1) for row in found.collect()}
             path.write_text(json.dumps({lane.lane: strides.get(lane.lane, 1) for lane in self.lanes}), "utf-8")
-        known = {lane: Pace(stride, 1) for lane, stride in json.loads(path.read_text("utf-8")).items()}
-        return Packing(known, stretches.lanes_frame(spark, known))
+        return self._kept_packing(spark)
 
     def _state(self, spark: SparkSession, number: int) -> dict[str, DataFrame]:
         folder = self.state_dir / "state" / f"{number:012d}"
@@ -185,7 +184,7 @@ class Watch:
 
     def _progress(self, spark: SparkSession, number: int, *, lateness_ns: int | None) -> Progress:
         state = self._state(spark, number)
-        lanes_of = self._names(spark)
+        lanes_of = self._kept_packing(spark).lanes
         names = {row.lane_key: row.lane for row in lanes_of.collect()}
         found = {row.lane_key: row for row in state["counts"].collect()}
         late = F.lit(True)
@@ -206,10 +205,10 @@ class Watch:
         }
         return Progress(number, lanes, state["words"].select(*WORD).distinct().count())
 
-    def _names(self, spark: SparkSession) -> DataFrame:
-        path = self.state_dir / "strides.json"
-        known = {lane: Pace(stride, 1) for lane, stride in json.loads(path.read_text("utf-8")).items()}
-        return stretches.lanes_frame(spark, known)
+    def _kept_packing(self, spark: SparkSession) -> Packing:
+        known = json.loads((self.state_dir / "strides.json").read_text("utf-8"))
+        paces = {lane: Pace(stride, 1) for lane, stride in known.items()}
+        return Packing(paces, stretches.lanes_frame(spark, paces))
 
 
 # ------------------------------------------------------------------ words
