@@ -5,7 +5,7 @@ Every look asks the brokers afresh, with a short time-out: it is asked while the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.server_properties import config_text
+from kafka_chaos.harness.signals import new_client, signals_held_back
 from kafka_chaos.harness.waiting import wait_until
 
 METADATA_TIMEOUT = 2.0
@@ -51,7 +52,8 @@ class ClusterAdmin:
         configs: Mapping[str, str | int | float] | None = None,
     ) -> None:
         self._topics = topics or {}
-        self._client = AdminClient(
+        self._client = new_client(
+            AdminClient,
             {
                 "bootstrap.servers": bootstrap_servers,
                 "socket.timeout.ms": 30_000,
@@ -59,7 +61,7 @@ class ClusterAdmin:
                 "reconnect.backoff.max.ms": 250,
                 "log_level": 0,
                 **(configs or {}),
-            }
+            },
         )
 
     def create_topic(
@@ -74,14 +76,14 @@ class ClusterAdmin:
             config={key: config_text(value) for key, value in configs.items()},
         )
         try:
-            self._client.create_topics([new_topic], request_timeout=30)[name].result()
+            self._ask(self._client.create_topics, [new_topic])[name].result()
         except KafkaException as error:
             raise ClusterFailure(f"topic {name} could not be created: {error.args[0].str()}") from error
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Ask for topics to be deleted; raises `ClusterFailure` for the first that is refused."""
         names = [self._name(topic) for topic in topics]
-        for name, future in (self._client.delete_topics(names, request_timeout=30) if names else {}).items():
+        for name, future in (self._ask(self._client.delete_topics, names) if names else {}).items():
             try:
                 future.result()
             except KafkaException as error:
@@ -99,7 +101,7 @@ class ClusterAdmin:
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
         try:
-            self._client.incremental_alter_configs([resource], request_timeout=30)[resource].result()
+            self._ask(self._client.incremental_alter_configs, [resource])[resource].result()
         except KafkaException as error:
             raise ClusterFailure(f"the configs of {topic} could not be altered: {error.args[0].str()}") from error
 
@@ -107,7 +109,7 @@ class ClusterAdmin:
         """A config of a topic as the cluster has it; None where the topic has no such config."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         try:
-            found = self._client.describe_configs([resource], request_timeout=30)[resource].result()
+            found = self._ask(self._client.describe_configs, [resource])[resource].result()
         except KafkaException as error:
             raise ClusterFailure(f"the configs of {topic} were not told: {error.args[0].str()}") from error
         return found[key].value if key in found else None
@@ -141,7 +143,7 @@ class ClusterAdmin:
         def ask() -> dict[int, int] | None:
             nonlocal refused
             asked = {TopicPartition(name, number): _LATEST for number in partitions}
-            answers = self._client.list_offsets(asked, request_timeout=10)
+            answers = self._ask(self._client.list_offsets, asked, timeout=10)
             try:
                 return {partition.partition: future.result().offset for partition, future in answers.items()}
             except KafkaException as error:
@@ -188,6 +190,11 @@ class ClusterAdmin:
 
         what = f"all replicas of {len(topics)} topics to be in sync"
         wait_until(lambda: not lagging(), what, timeout=timeout, interval=0.1, seen=lambda: "; ".join(lagging()[:5]))
+
+    def _ask(self, request: Callable[..., dict[Any, Any]], asked: object, *, timeout: float = 30) -> dict[Any, Any]:
+        # Only handing it over, which is quick: a request's arguments are read as a client's configs are.
+        with signals_held_back():
+            return request(asked, request_timeout=timeout)
 
     def _name(self, topic: str) -> str:
         return self._topics.get(topic, topic)

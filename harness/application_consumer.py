@@ -17,6 +17,7 @@ from confluent_kafka import Consumer
 
 from kafka_chaos.harness.history import CONSUMED_SCHEMA, HistoryWriter, file_stem
 from kafka_chaos.harness.identity import HEADER, UNDECODABLE, IdentityCodec
+from kafka_chaos.harness.signals import new_client
 
 _ROWS_PER_FILE = 16_384
 _SECONDS_PER_FILE = 5.0
@@ -101,7 +102,7 @@ class RecordingConsumer:
 
     def __init__(self, recorder: ConsumerRecorder, configs: Mapping[str, object]) -> None:
         self._recorder = recorder
-        self._client = Consumer(dict(configs))
+        self._client = new_client(Consumer, configs)
         self._resets = str(configs.get("auto.offset.reset", "latest")) != "error"
         self._name = recorder.new_name()
         self._last: dict[int, int] = {}

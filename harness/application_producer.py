@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_chaos.harness.history import PRODUCED_SCHEMA, HistoryWriter, Reservations, file_stem
 from kafka_chaos.harness.identity import HEADER, IdentityCodec
 from kafka_chaos.harness.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.signals import new_client
 
 _RESERVED = 4_096
 _ROWS_PER_FILE = 16_384
@@ -110,7 +111,7 @@ class RecordingProducer:
         self.producer_id = producer_id
         self.sent = 0
         self._recorder = recorder
-        self._client = Producer(dict(configs))
+        self._client = new_client(Producer, configs)
         self._rows: dict[int, dict[str, Any]] = {}
         self._reserved = 0
         self._lock = threading.Lock()

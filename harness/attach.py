@@ -21,6 +21,7 @@ from kafka_chaos.harness.experiment import OWNED_CLIENT_KEYS, Experiment, Experi
 from kafka_chaos.harness.history import RESERVATIONS
 from kafka_chaos.harness.phase_run import PhaseRun
 from kafka_chaos.harness.runner import RunResult, Stages
+from kafka_chaos.harness.signals import new_client
 
 _SHORTEST_RETENTION_MS = 3_600_000
 _ANSWER_TIMEOUT = 20.0
@@ -140,7 +141,10 @@ def _refuse_what_changes(experiment: Experiment) -> None:
 
 def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
     """Hold every lane against its topic: a prediction for other settings would judge something else."""
-    client = AdminClient({"log_level": 0, **cluster.client_configs, "bootstrap.servers": cluster.bootstrap_servers})
+    client = new_client(
+        AdminClient,
+        {"log_level": 0, **cluster.client_configs, "bootstrap.servers": cluster.bootstrap_servers},
+    )
     if not admin.live_brokers():
         raise EnvironmentFailure(
             "the attached cluster does not answer: check the address given to --attach and the --client-config"

@@ -17,6 +17,7 @@ from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment import LaneModel
 from kafka_chaos.harness.history import HistoryWriter, file_stem
 from kafka_chaos.harness.identity import HEADER, UNDECODABLE, IdentityCodec
+from kafka_chaos.harness.signals import new_client
 
 LOG_SCHEMA = pa.schema(
     [
@@ -42,7 +43,8 @@ def read_log(
     folder: Path,
 ) -> int:
     """Read a lane's records from `start_offsets` up to before `end_offsets` into `folder`; their number."""
-    consumer = Consumer(
+    consumer = new_client(
+        Consumer,
         {
             "group.id": "kafka-chaos-log",
             "log_level": 0,
@@ -52,7 +54,7 @@ def read_log(
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
             "isolation.level": "read_uncommitted",
-        }
+        },
     )
     writer = HistoryWriter(folder)
     try:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.harness.labels import KEEP, RUN, owner_is_alive
+from kafka_chaos.harness.signals import signals_held_back
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -36,7 +34,7 @@ def remove_run(client: DockerClient, run_id: str) -> int:
     A signal that arrives meanwhile is held back until all is gone.
     """
     removed = 0
-    with _signals_held_back():
+    with signals_held_back():
         for _ in range(_PASSES):
             found = _remove_once(client, run_id)
             removed += found
@@ -102,24 +100,3 @@ def _labels_of_everything(client: DockerClient) -> Iterator[dict[str, str]]:
         yield container.labels
     for thing in (*client.networks.list(filters=any_run), *client.volumes.list(filters=any_run)):
         yield thing.attrs["Labels"]
-
-
-@contextlib.contextmanager
-def _signals_held_back() -> Iterator[None]:
-    """Hold back SIGINT and SIGTERM until the block has ended, then deliver the last one."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    held: list[int] = []
-
-    def hold(number: int, frame: FrameType | None) -> None:
-        held.append(number)
-
-    before = {number: signal.signal(number, hold) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if held:
-        signal.raise_signal(held[-1])

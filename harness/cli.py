@@ -7,13 +7,13 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
 from kafka_chaos import __version__
 from kafka_chaos.harness.errors import EXIT_ENVIRONMENT, EXIT_USAGE, KafkaChaosError, UsageFailure
+from kafka_chaos.harness.signals import end_on_signals, was_interrupted
 from kafka_chaos.verification.session import SparkUnavailableError
 
 RUNS = Path("runs")
@@ -195,13 +195,10 @@ def image_command(kafka_version: str | None) -> None:
 
 def main() -> None:
     """Entry point: errors become one message and their exit code, SIGTERM is handled like Ctrl-C."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
+    end_on_signals()
     try:
         cli.main(prog_name="kafka-chaos", standalone_mode=False)
-    except click.exceptions.Abort:
-        _end("interrupted; everything that was started is removed", _INTERRUPTED)
-    except KeyboardInterrupt:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         _end("interrupted; everything that was started is removed", _INTERRUPTED)
     except click.ClickException as error:
         error.show()
@@ -210,14 +207,23 @@ def main() -> None:
         _end(str(error), error.exit_code)
     except SparkUnavailableError as error:
         _end(str(error), EXIT_ENVIRONMENT)
+    except Exception as error:
+        if was_interrupted():
+            # A library made an error of its own of the interrupt; whether all was removed is not known here.
+            _end(f"interrupted, and it ended with {error!r}; `kafka-chaos clean` removes what is left", _INTERRUPTED)
+        if not _is_of_docker(error):
+            raise
+        _end(f"the Docker engine failed: {error}; `kafka-chaos doctor` says what this machine lacks", EXIT_ENVIRONMENT)
 
 
 def _say(text: str) -> None:
     click.echo(f"kafka-chaos: {text}", err=True)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def _is_of_docker(error: Exception) -> bool:
+    """Whether the engine refused, or did not answer; imports nothing, for where none was asked there is no error."""
+    kinds = (("docker.errors", "DockerException"), ("requests.exceptions", "RequestException"))
+    return isinstance(error, tuple(getattr(sys.modules[name], kind) for name, kind in kinds if name in sys.modules))
 
 
 def _end(message: str, code: int) -> None:

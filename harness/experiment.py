@@ -20,6 +20,7 @@ from kafka_chaos.harness.cluster import ClusterSpec
 from kafka_chaos.harness.configs import check_keys
 from kafka_chaos.harness.errors import UsageFailure
 from kafka_chaos.harness.image import KAFKA_VERSION
+from kafka_chaos.harness.signals import new_client
 from kafka_chaos.reference_model import CourseStep
 from kafka_chaos.reference_model.lane import FAULT_KINDS, Lane, LaneError
 
@@ -284,7 +285,7 @@ class Experiment(_Model):
                 raise ExperimentError((*place, key), "has a key of its own in the lane, or is the harness's")
         if lane.producer_configs:
             try:
-                Producer({**lane.producer_configs, "log_level": 0}).close()
+                new_client(Producer, {**lane.producer_configs, "log_level": 0}).close()
             except (KafkaException, ValueError, TypeError) as error:
                 reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
                 raise ExperimentError(place, f"the client refuses it: {reason}") from error

@@ -19,6 +19,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.history import CONSUMED_SCHEMA, HistoryWriter, file_stem
 from kafka_chaos.harness.identity import HEADER, IdentityCodec
+from kafka_chaos.harness.signals import new_client
 
 _MOST_PER_POLL = 10_000
 _ROWS_PER_FILE = 100_000
@@ -63,7 +64,8 @@ class RecordedConsumer:
         self._targets: dict[int, int] | None = None
         self._error: Exception | None = None
         self._stop = threading.Event()
-        self._consumer = Consumer(
+        self._consumer = new_client(
+            Consumer,
             {
                 "bootstrap.servers": bootstrap_servers,
                 "group.id": f"kafka-chaos-{lane}",
@@ -73,7 +75,7 @@ class RecordedConsumer:
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
                 **configs,
-            }
+            },
         )
         self._name = ""
         self._assign()

@@ -20,6 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_chaos.harness.history import PRODUCED_SCHEMA, HistoryWriter, Reservations, file_stem
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.signals import new_client
 
 CHUNK = 16_384
 """Rows of a file: small enough that a harness that dies takes only seconds of evidence with it."""
@@ -102,7 +103,7 @@ class RecordedProducer:
         # With acks=0 nobody answers, so there is no offset. librdkafka reports one all the same for the 1,002nd and
         # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
         self._answered = _acks(configs) != "0"
-        self._producer = Producer(dict(configs))
+        self._producer = new_client(Producer, configs)
         self._chunks: dict[int, _Chunk] = {}
         self.sent = 0
         self.failed = 0

@@ -11,6 +11,7 @@ from kafka_chaos.harness.scenario.house import House
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
 from kafka_chaos.harness.scenario.stage import Stage
+from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.cluster_model import Step, step
 
@@ -157,13 +158,14 @@ def _keyed(stage: Stage, record: str, key: str, *then: Step, tombstone: bool = F
 
 
 def _commit_an_offset(stage: Stage) -> None:
-    consumer = Consumer(
+    consumer = new_client(
+        Consumer,
         {
             "bootstrap.servers": stage.tenancy.cluster.bootstrap_servers,
             "group.id": stage.topic,
             "auto.offset.reset": "earliest",
             "log_level": 0,
-        }
+        },
     )
     try:
         consumer.subscribe([stage.topic])

@@ -13,6 +13,7 @@ from kafka_chaos.harness.scenario.house import House
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
 from kafka_chaos.harness.scenario.stage import Stage
+from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.wire.client import send_as_controller
 from kafka_chaos.harness.wire.messages import LEADER_AND_ISR
@@ -189,7 +190,7 @@ def _led_by_1(stage: Stage) -> dict[str, int]:
     for topic, count in topics.items():
         stage.tenancy.admin.create_topic(topic, replica_assignment=[[1, 2, 3]] * count, configs={})
     stage.tenancy.admin.await_full_isr(list(topics))
-    producer = Producer({"bootstrap.servers": stage.tenancy.cluster.bootstrap_servers, "log_level": 0})
+    producer = new_client(Producer, {"bootstrap.servers": stage.tenancy.cluster.bootstrap_servers, "log_level": 0})
     for topic, count in topics.items():
         for partition in range(count):
             for number in range(_RECORDS):

@@ -12,6 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.signals import new_client
 
 NAME = "record"
 """The header that carries a tombstone's name."""
@@ -124,7 +125,7 @@ class Clients:
             "error_cb": reported,
             **configs,
         }
-        return Producer(settings)
+        return new_client(Producer, settings)
 
     def _serve(self) -> None:
         while not self._ending.is_set():
@@ -135,7 +136,8 @@ class Clients:
 
 def read_to_end(bootstrap_servers: str, topic: str, *, timeout: float = 20.0) -> list[tuple[int, str]]:
     """(offset, record) of all that a consumer sees from the first offset to the end it is told of."""
-    consumer = Consumer(
+    consumer = new_client(
+        Consumer,
         {
             "bootstrap.servers": bootstrap_servers,
             "group.id": "kafka-chaos-reader",
@@ -143,7 +145,7 @@ def read_to_end(bootstrap_servers: str, topic: str, *, timeout: float = 20.0) ->
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
             "log_level": 0,
-        }
+        },
     )
     found = []
     try:

@@ -21,6 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.wire.client import send_as_controller
 from kafka_chaos.harness.wire.messages import STOP_REPLICA
@@ -50,7 +51,7 @@ def allow_cluster_action_to_brokers_only(cluster: Cluster, *, timeout: float = 3
     lists = [_allow(operation, _EVERYBODY) for operation in _FOR_EVERYBODY]
     # One request: after the first of these, we would be allowed nothing.
     lists += [_allow("ALL", node.address) for node in cluster.brokers.values()]
-    client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    client = new_client(AdminClient, {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     try:
         for answer in client.create_acls(lists, request_timeout=timeout).values():
             answer.result()

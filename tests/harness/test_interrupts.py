@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -18,6 +19,9 @@ pytestmark = [pytest.mark.cluster]
 
 SMALL = Path(__file__).with_name("small.yaml")
 
+LATEST = 30.0
+"""Seconds into a run in which the last moment lies; such a run was measured to take 33."""
+
 MOMENTS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "while containers are started": lambda event: event.get("text", "").startswith("starting"),
     "when the cluster is ready": lambda event: event["type"] == "cluster_ready",
@@ -29,10 +33,7 @@ MOMENTS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_an_interrupted_run_leaves_nothing(moment: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kafka_chaos.harness.cli", "run", str(SMALL), "--out", str(tmp_path), "--json"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+    with started(tmp_path) as process:
         assert process.stdout is not None
         run_id = ""
         for line in process.stdout:
@@ -43,10 +44,36 @@ def test_an_interrupted_run_leaves_nothing(moment: str, tmp_path: Path) -> None:
                 break
         _, errors = process.communicate(timeout=60)
     assert run_id
+    check_ended(process, errors, tmp_path / run_id)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(40))
+def test_at_no_moment_an_interrupt_is_lost_or_misread(number: int, tmp_path: Path) -> None:
+    """SIGINT, SIGTERM and SIGHUP in turn, each at a moment of its own, spread evenly over a run."""
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    with started(tmp_path) as process:
+        assert process.stdout is not None
+        event = json.loads(process.stdout.readline())
+        assert event["type"] == "run_started"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=number * LATEST / 40)
+            pytest.skip("on this machine the run has ended before")
+        process.send_signal(signals[number % len(signals)])
+        _, errors = process.communicate(timeout=60)
+    check_ended(process, errors, tmp_path / event["run_id"])
+
+
+def started(out: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "kafka_chaos.harness.cli", "run", str(SMALL), "--out", str(out), "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def check_ended(process: subprocess.Popen[str], errors: str, run_dir: Path) -> None:
     assert process.returncode == 130, errors
     assert "interrupted; everything that was started is removed" in errors
-    assert left_of(run_id) == []
-    events = [json.loads(line) for line in (tmp_path / run_id / "events.jsonl").read_text().splitlines()]
+    assert left_of(run_dir.name) == []
+    events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
     assert events[-1]["type"] == "run_ended"
     requested = {event["fault_id"] for event in events if event["type"] == "fault_requested"}
     assert {event["fault_id"] for event in events if event["type"] == "fault_healed"} == requested

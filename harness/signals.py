@@ -1,0 +1,90 @@
+"""Ctrl-C, SIGTERM and SIGHUP: they end a run at once, but not in the middle of what can't be ended there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+T = TypeVar("T")
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that ask a run to end."""
+
+_AGAIN_SECONDS = 0.02
+
+_came: list[int] = []
+
+
+def end_on_signals() -> None:
+    """Let every signal of `ENDING` raise `KeyboardInterrupt` in the main thread of this process, and none be lost.
+
+    One that the process was told to ignore stays ignored (nohup, a script's background). Python drops an exception
+    that is raised within a finalizer or a callback of the garbage collector; a signal that arrives just then is sent
+    again.
+    """
+    _came.clear()
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    sys.unraisablehook = _send_again
+
+
+def was_interrupted() -> bool:
+    """Whether a signal of `ENDING` has arrived since `end_on_signals`."""
+    return bool(_came)
+
+
+@contextlib.contextmanager
+def signals_held_back() -> Iterator[None]:
+    """Hold back the signals of `ENDING` until the block has ended, however it ends, then deliver the last one.
+
+    Does nothing outside the main thread, where Python runs no signal handler.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        held.append(number)
+
+    before = {number: signal.signal(number, hold) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if held:
+            signal.raise_signal(held[-1])
+
+
+def new_client(kind: Callable[[dict[str, Any]], T], configs: Mapping[str, object]) -> T:
+    """A confluent-kafka client, made with the signals held back.
+
+    Its constructor, written in C, reads the configs with `PyObject_Str`, which runs signal handlers, and answers
+    whatever they raise with a `TypeError` of its own: an interrupt would look like a wrong config.
+    """
+    with signals_held_back():
+        return kind(dict(configs))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    _came.append(number)
+    raise KeyboardInterrupt
+
+
+def _send_again(lost: UnraisableHookArgs) -> None:
+    if isinstance(lost.exc_value, KeyboardInterrupt):
+        # From a thread, a moment later: here and now it would be lost once more.
+        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(lost)

@@ -1,0 +1,189 @@
+"""Signals that ask a run to end: held back where they would be lost or misread, never lost, told from real errors."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_chaos.harness import admin
+from kafka_chaos.harness.signals import ENDING, new_client, signals_held_back
+
+
+class KeyWithSignal(str):
+    """A config's key whose reading meets a signal, as any reading may: `PyObject_Str` runs the handlers."""
+
+    def __str__(self) -> str:
+        signal.raise_signal(signal.SIGINT)
+        return str.__str__(self)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_waits_for_the_end_of_the_block(number: signal.Signals) -> None:
+    got: list[int] = []
+    before = signal.signal(number, lambda number, frame: got.append(number))
+    try:
+        with signals_held_back():
+            signal.raise_signal(number)
+            assert got == []
+        assert got == [number]
+        signal.raise_signal(number)
+        assert got == [number, number]
+    finally:
+        signal.signal(number, before)
+
+
+def test_a_signal_is_not_lost_where_the_block_fails() -> None:
+    def fail() -> None:
+        with signals_held_back():
+            signal.raise_signal(signal.SIGINT)
+            raise ValueError("of the block")
+
+    before = [signal.getsignal(number) for number in ENDING]
+    with pytest.raises(KeyboardInterrupt) as raised:
+        fail()
+    assert str(raised.value.__context__) == "of the block"
+    assert [signal.getsignal(number) for number in ENDING] == before
+
+
+def test_another_thread_changes_no_handler() -> None:
+    seen = []
+
+    def work() -> None:
+        with signals_held_back():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGINT)]
+
+
+def test_the_client_library_takes_an_interrupt_for_a_wrong_config() -> None:
+    """Why `new_client` is needed; if this fails, a new confluent-kafka has mended it."""
+    with pytest.raises(TypeError, match="configuration property name"):
+        Producer({KeyWithSignal("client.id"): "a", "log_level": 0})
+
+
+def test_a_client_is_made_before_the_interrupt_is_delivered() -> None:
+    made = []
+
+    def make(configs: dict[str, object]) -> Producer:
+        made.append(Producer(configs))
+        return made[0]
+
+    with pytest.raises(KeyboardInterrupt):
+        new_client(make, {KeyWithSignal("client.id"): "a", "log_level": 0})
+    assert len(made) == 1
+
+
+def test_an_admin_client_is_made_before_the_interrupt_is_delivered() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        admin.ClusterAdmin("127.0.0.1:9", configs={KeyWithSignal("client.id"): "a"})
+
+
+def ended(body: str) -> subprocess.CompletedProcess[str]:
+    """What a process does whose command is `body`, between `main`'s handlers and its answers."""
+    program = """
+        import os, signal, time
+        from kafka_chaos.harness import cli
+        from kafka_chaos.harness.errors import ClusterFailure
+
+        def run(**arguments):
+        {body}
+
+        cli.cli.main = run
+        cli.main()
+    """
+    text = textwrap.dedent(program).replace("{body}", textwrap.indent(textwrap.dedent(body), "    "))
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_every_ending_signal_ends_the_command(number: signal.Signals) -> None:
+    process = ended(f"os.kill(os.getpid(), {int(number)}); time.sleep(30)")
+    assert process.returncode == 130, process.stderr
+    assert process.stderr == "kafka-chaos: interrupted; everything that was started is removed\n"
+
+
+def test_an_interrupt_in_a_finalizer_is_not_lost() -> None:
+    process = ended(
+        """
+        class Late:
+            def __del__(self):
+                signal.raise_signal(signal.SIGTERM)
+        late = Late()
+        del late
+        time.sleep(30)
+        """
+    )
+    assert process.returncode == 130, process.stderr
+    assert process.stderr == "kafka-chaos: interrupted; everything that was started is removed\n"
+
+
+def test_other_errors_in_finalizers_are_told_as_ever() -> None:
+    process = ended(
+        """
+        class Wrong:
+            def __del__(self):
+                raise ValueError("in a finalizer")
+        wrong = Wrong()
+        del wrong
+        """
+    )
+    assert process.returncode == 0
+    assert "ValueError: in a finalizer" in process.stderr
+
+
+def test_an_interrupt_that_a_library_turned_into_its_own_error_is_told_as_one() -> None:
+    process = ended(
+        """
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise TypeError("expected a name") from None
+        """
+    )
+    assert process.returncode == 130
+    assert "interrupted, and it ended with TypeError('expected a name'); `kafka-chaos clean`" in process.stderr
+
+
+def test_an_error_of_the_engine_is_one_line_and_says_what_to_do() -> None:
+    process = ended(
+        "from docker.errors import APIError; raise APIError('500 Server Error', explanation='no space left')"
+    )
+    assert process.returncode == 3
+    assert process.stderr.startswith("kafka-chaos: the Docker engine failed: 500 Server Error")
+    assert process.stderr.endswith('("no space left"); `kafka-chaos doctor` says what this machine lacks\n')
+
+
+def test_without_an_interrupt_an_error_is_an_error() -> None:
+    process = ended("raise TypeError('a bug')")
+    assert process.returncode == 1
+    assert "Traceback" in process.stderr
+
+
+def test_what_the_process_was_told_to_ignore_stays_ignored() -> None:
+    process = subprocess.run(
+        ["nohup", sys.executable, "-c", IGNORING], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert process.returncode == 0, process.stderr
+    assert "went on" in process.stdout
+
+
+IGNORING = """
+import os, signal
+from kafka_chaos.harness import cli
+
+def run(**arguments):
+    os.kill(os.getpid(), signal.SIGHUP)
+    print("went on")
+
+cli.cli.main = run
+cli.main()
+"""
