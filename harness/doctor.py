@@ -14,10 +14,14 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kafka_chaos.harness.errors import EXIT_ENVIRONMENT, KafkaChaosError
+from kafka_chaos.harness.errors import EXIT_ENVIRONMENT, ClusterFailure, KafkaChaosError
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
 
 BROKERS = 3
 """The size of cluster that memory and ports are looked at for."""
@@ -192,17 +196,22 @@ def _probe(image: str) -> Iterator[Check]:
             return int(result.exit_code), bytes(result.output).decode(errors="replace").strip()
 
         yield from probe_packets(execute)
-        container.pause()
-        container.reload()
-        paused = container.attrs["State"]["Paused"]
-        container.unpause()
-        yield (
-            Check("Freezer", "ok", "a container was frozen and thawed")
-            if paused
-            else Check("Freezer", "missing", "a container could not be frozen", "use a kernel with the cgroup freezer")
-        )
+        yield _probe_freezer(container)
     finally:
         remove_run(client, run_id)
+
+
+def _probe_freezer(container: Container) -> Check:
+    from docker.errors import APIError
+
+    from kafka_chaos.harness.engine import freeze
+
+    try:
+        freeze(container)
+    except (ClusterFailure, APIError) as error:
+        return Check("Freezer", "missing", str(error), "use a kernel with the cgroup freezer")
+    container.unpause()
+    return Check("Freezer", "ok", "a container was frozen and thawed")
 
 
 def probe_packets(execute: Callable[..., tuple[int, str]]) -> Iterator[Check]:

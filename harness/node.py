@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kafka_chaos.harness.engine import execute_inside
+from kafka_chaos.harness.engine import execute_inside, freeze
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
@@ -108,7 +108,7 @@ class Node:
     def pause(self) -> None:
         """Freeze all processes (cgroup freezer); nothing where they are frozen already."""
         if not self.state()["Paused"]:
-            self.container.pause()
+            freeze(self.container)
 
     def unpause(self) -> None:
         """Thaw what `pause` froze."""
