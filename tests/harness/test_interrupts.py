@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.harness.leftovers import left_of
+from tests.harness.signals import NOT_IGNORING
 
 pytestmark = [pytest.mark.cluster]
 
@@ -65,8 +66,10 @@ def test_at_no_moment_an_interrupt_is_lost_or_misread(number: int, tmp_path: Pat
 
 
 def started(out: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "kafka_chaos.harness.cli", "run", str(SMALL), "--out", str(out), "--json"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    run = [sys.executable, "-m", "kafka_chaos.harness.cli", "run", str(SMALL), "--out", str(out), "--json"]
+    return subprocess.Popen(
+        [*NOT_IGNORING, *run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 def check_ended(process: subprocess.Popen[str], errors: str, run_dir: Path) -> None:

@@ -7,12 +7,21 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
 
 from kafka_chaos.harness import admin
 from kafka_chaos.harness.signals import ENDING, new_client, signals_held_back
+from tests.harness.signals import NOT_IGNORING
+
+
+@pytest.fixture(autouse=True)
+def _as_in_the_foreground() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class KeyWithSignal(str):
@@ -101,7 +110,9 @@ def ended(body: str) -> subprocess.CompletedProcess[str]:
         cli.main()
     """
     text = textwrap.dedent(program).replace("{body}", textwrap.indent(textwrap.dedent(body), "    "))
-    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [*NOT_IGNORING, sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 @pytest.mark.parametrize("number", ENDING)
@@ -170,7 +181,11 @@ def test_without_an_interrupt_an_error_is_an_error() -> None:
 
 def test_what_the_process_was_told_to_ignore_stays_ignored() -> None:
     process = subprocess.run(
-        ["nohup", sys.executable, "-c", IGNORING], capture_output=True, text=True, timeout=60, check=False
+        [*NOT_IGNORING, "nohup", sys.executable, "-c", IGNORING],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert process.returncode == 0, process.stderr
     assert "went on" in process.stdout
