@@ -1,25 +1,31 @@
 """An outer bound of what a lane can do, much smaller than the lane itself: the producer is let off its leash.
 
-Forgotten is which request lies where: what waits in a socket, which answer is owed, which leader epoch the
-producer has addressed. Whoever takes itself for the leader may append any record that has an attempt left, at any
-moment; any attempt may come to nothing; a record may be acknowledged wherever its broker could answer just now.
-What brokers, controller and faults do is the lane's own (`lane_replication`, `lane_faults`).
+Forgotten is which request lies where and which answer is owed: only in which sockets there may be any is known.
+Whoever takes itself for the leader may append any record that has an attempt left, at any moment; a record may be
+acknowledged wherever its broker could answer just now. What brokers, controller and faults do is the lane's own
+(`lane_replication`, `lane_faults`).
 
-Every state of the lane has an image here (`FreeBound.image`), and every step of the lane leads from image to image
-by one step of the bound or none, and any number of idle ones (`lane_free_steps`):
+Every state of the lane has an image here (`FreeBound.image`). Of two states that have the rest in common, the one with
+more means (`FreeBound.parted`: attempts, sockets that may hold requests, brokers that the producer may address) can do
+all that the other can. So means are never given up without need, and the bound keeps ahead of the lane: wherever a run
+of the lane comes to, the bound comes to the image or to a state with more means, by at most one step for each of the
+lane's and any number of idle ones (`lane_free_steps`):
 
 - brokers, controller and faults: the same functions on the same replicas. A zombie that `canonical` makes a
-  follower, with clean elections, becomes one by `settle`.
-- An attempt counts until its record is appended or can't be any more: those the producer may still start, and the
-  requests that lie in sockets. An append takes one; whatever else ends one is an idle step.
+  follower, with clean elections, becomes one by `settle`. A broker that was frozen may hold requests until its
+  connections break.
+- An attempt counts until its record is appended: those the producer may still start, and the requests that lie in
+  sockets. What ends one without an append takes means away, no more.
 - An acknowledgement needs the broker that holds the record at its offset, and what `lane_protocol.answer` asks of
-  it. It ends the attempts, except for requests in the socket of a broker that was frozen at some time.
+  it. It ends the attempts, except for requests in sockets.
+- A broker that holds no requests appends only what is sent to it: it leads in the known leader epoch or a later one,
+  which is known from then on, and the record is not acknowledged.
 - A producer epoch is renewed where a broker that leads refuses the second record after the first was acknowledged,
-  and the second was not.
+  and the second was not, and the producer awaits the answer.
 
-So what no state here shows, no state of the lane shows; a lane's state whose image leads to no state here that
-shows an anomaly leads to none in the lane, and one whose image is so many steps from it is no fewer from it in the
-lane (`lane_guide`). Tests compare every step of small lanes with their images.
+So what no state here shows, no state of the lane shows; and a state of the lane is no nearer to an anomaly than the
+nearest state here with its rest and no fewer means (`lane_guide`). Tests compare every step of small lanes with their
+images, and every distance with the true one.
 """
 
 from __future__ import annotations
@@ -31,43 +37,17 @@ from kafka_chaos.reference_model.anomalies import Anomaly
 from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.lane import Lane
 from kafka_chaos.reference_model.lane_anomalies import OBSERVED, shown
-from kafka_chaos.reference_model.lane_free_steps import (
-    acknowledge,
-    append_anything,
-    environment_steps,
-    free_ending,
-    settle,
-)
-from kafka_chaos.reference_model.lane_state import (
-    FROZEN_LEADER,
-    LEADER,
-    NEW,
-    NO_PENDING,
-    NOWHERE,
-    OK,
-    OUTDATED,
-    RECORDS,
-    ZOMBIE,
-    LaneState,
-    Record,
-    Replica,
-    canonical,
-    initial_state,
-    replace_record,
-)
+from kafka_chaos.reference_model.lane_environments import Environment, Environments, Means, Move
+from kafka_chaos.reference_model.lane_free_steps import free_ending
+from kafka_chaos.reference_model.lane_state import NEW, NOWHERE, OK, LaneState, Record, replace_record
 
-LEADING = (LEADER, ZOMBIE, FROZEN_LEADER)
-"""The roles in which a replica's leader epoch counts."""
-
-Environment = tuple[tuple[Replica, ...], int, tuple[str, ...]]
-"""Replicas, leader epoch, faults left."""
 Load = tuple[tuple[Record, ...], int]
 """The records (attempts that may still reach a log; `OK` and the offset once acknowledged), the producer epoch."""
 FreeState = tuple[int, int, int]
 """The numbers of the environment and of the load in a `FreeBound`, and what consumers have read."""
-
-
-NOTHING_SENT = (Record(NEW, 0, NOWHERE),) * RECORDS
+Rest = tuple[Environment, tuple[tuple[int, int], ...], int, int]
+"""A state without its means: the environment, status and offset of each record, the producer epoch, what consumers
+have read."""
 
 
 class Kept(NamedTuple):
@@ -87,185 +67,98 @@ def kept(lane: Lane, questions: Set[Anomaly]) -> Kept:
     )
 
 
-class Append(NamedTuple):
-    """What comes of an attempt for a record: the environment, what consumers read by it, the producer epoch, and
-    whether the attempt is over."""
-
-    environment: int
-    reads: int
-    producer_epoch: int
-    is_spent: bool
-
-
 class FreeBound:
-    """The bound as a search takes it: `canonical`, packed, without what no question depends on.
+    """The bound as a search takes it: packed, without what no question depends on."""
 
-    What brokers and faults do depends on the environment alone, what an attempt comes to on little besides; both
-    add to what consumers have read. Each is worked out once for all states that agree in those. Of leader epochs only
-    their order counts, so states are told apart by that alone (`renumbered`).
-    """
-
-    def __init__(self, lane: Lane, keep: Kept) -> None:
-        self.lane = lane
-        self.keep = keep
-        self.environments = Numbers[Environment]()
-        self.loads = Numbers[Load]()
-        self._numbers: dict[Environment, int] = {}
-        self._images: dict[Environment, tuple[int, tuple[int, int]]] = {}
-        self._moves: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
-        self._appends: dict[tuple[int, int, tuple[int, ...], int], list[Append]] = {}
-        self._answers: dict[int, list[tuple[int, int, bool]]] = {}
+    def __init__(self, environments: Environments, keep: Kept) -> None:
+        self._environments = environments
+        self._keep = keep
+        self._loads = Numbers[Load]()
         self._loads_with: dict[tuple[int, int, Record, int], int] = {}
-
-    def initial(self) -> FreeState:
-        """The image of the lane's initial state."""
-        return self.image(canonical(initial_state(self.lane), self.lane))
+        self._without_requests: dict[int, int] = {}
+        self._shown: dict[tuple[object, int, int], frozenset[Anomaly]] = {}
 
     def image(self, state: LaneState) -> FreeState:
         """A lane's state without what the bound forgets."""
-        key = state.replicas, state.leader_epoch, state.faults
-        found = self._images.get(key)
-        if found is None:
-            stripped = tuple([_without_requests(replica) for replica in state.replicas])
-            queued = _in_sockets(state.replicas, 0), _in_sockets(state.replicas, 1)
-            found = self._images[key] = self._number(stripped, state.leader_epoch, state.faults), queued
-        environment, queued = found
+        move, queued = self._environments.image(state)
         records = [
             Record(OK if record.status == OK else NEW, record.attempts + more, record.offset)
             for record, more in zip(state.records, queued, strict=True)
         ]
-        load = self.loads.of((self._kept(records), state.producer_epoch))
-        return environment, load, state.reads if self.keep.reads else 0
+        return self._after(move, self._loads.of((self._kept(records), state.producer_epoch)), state.reads)
 
-    def successors(self, state: FreeState) -> tuple[list[FreeState], list[FreeState]]:
-        """The states after every step that is possible in a state, and those after every idle one."""
+    def steps(self, state: FreeState) -> list[FreeState]:
+        """The states after every step that is possible in a state."""
         environment, load, reads = state
-        moves = self._moves.get(environment)
-        if moves is None:
-            moves = self._moves[environment] = self._of_the_environment(environment)
-        reached, idle = ([(after, load, reads | more) for after, more in some] for some in moves)
-        records, epoch = self.loads.values[load]
-        statuses = tuple([record.status if self.keep.outcomes else NEW for record in records])
+        stay, moves, _, answers, _ = self._environments.prospects(environment)
+        records, epoch = self._loads.values[load]
+        reached = [self._after(move, load, reads) for move in moves]
         for index, record in enumerate(records):
             if record.attempts:
-                spent = Record(record.status, record.attempts - 1, record.offset)
-                for append in self._appended(environment, index, statuses, epoch):
+                statuses = tuple([record.status for record in records[: index + 1]])
+                spent = record._replace(attempts=record.attempts - 1)
+                for append in self._environments.appends(environment, statuses, epoch):
                     left = self._load_with(load, index, spent if append.is_spent else record, append.producer_epoch)
-                    reached.append((append.environment, left, reads | append.reads))
-                idle.append((environment, self._load_with(load, index, spent, epoch), reads))
-        for index, offset, may_try_on in self._answered(environment):
+                    reached.append(self._after(append.move, left, reads))
+        for index, offset in answers:
             record = records[index]
             if record.status != OK:
-                known = Record(OK, record.attempts if may_try_on else 0, offset)
-                reached.append((environment, self._load_with(load, index, known, epoch), reads))
-        return reached, idle
+                known = self._load_with(load, index, Record(OK, record.attempts, offset), epoch)
+                reached.append(self._after(stay, known, reads))
+        return reached
+
+    def settled(self, state: FreeState) -> list[FreeState]:
+        """The states after a zombie counts as a follower: idle."""
+        environment, load, reads = state
+        return [self._after(move, load, reads) for move in self._environments.prospects(environment).settled]
 
     def shown(self, state: FreeState) -> frozenset[Anomaly]:
         """What a run that ends in this state leaves behind."""
         environment, load, reads = state
-        return shown(free_ending(self._unpack(environment, *self.loads.values[load], reads), self.lane))
-
-    def _of_the_environment(self, environment: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        unpacked = self._unpack(environment, NOTHING_SENT)
-        reached, idle = (
-            list(dict.fromkeys((self._environment_of(after), self._reads_of(after)) for after in steps))
-            for steps in (environment_steps(unpacked, self.lane), settle(unpacked, self.lane))
-        )
-        return reached, idle
-
-    def _appended(self, environment: int, index: int, statuses: tuple[int, ...], producer_epoch: int) -> list[Append]:
-        """What may come of an attempt for a record: its appends, or a producer epoch that is renewed."""
-        key = environment, index, statuses, producer_epoch
-        found = self._appends.get(key)
+        key = self._environments.prospects(environment).ending, load, reads
+        found = self._shown.get(key)
         if found is None:
-            records = tuple([Record(status, int(at == index), NOWHERE) for at, status in enumerate(statuses)])
-            trying = self._unpack(environment, records, producer_epoch)
-            appends = (
-                Append(
-                    self._environment_of(after),
-                    self._reads_of(after),
-                    after.producer_epoch,
-                    after.records[index].attempts == 0,
-                )
-                for after in append_anything(trying, self.lane)
-            )
-            found = self._appends[key] = list(dict.fromkeys(appends))
+            found = self._shown[key] = shown(free_ending(self.unpack(state), self._environments.lane))
         return found
 
-    def _answered(self, environment: int) -> list[tuple[int, int, bool]]:
-        """(record, offset, whether an attempt may still come after it) for every acknowledgement that is possible."""
-        found = self._answers.get(environment)
+    def parted(self, state: FreeState) -> tuple[Rest, Means]:
+        """What states that can do alike have in common, and what lets one of them do more than another: the attempts
+        that are left, the sockets that requests may lie in, and how little the producer knows of leader epochs."""
+        environment, load, reads = state
+        rest, means = self._environments.parted(environment)
+        records, producer_epoch = self._loads.values[load]
+        known = tuple([(record.status, record.offset) for record in records])
+        return (rest, known, producer_epoch, reads), (*means, *[record.attempts for record in records])
+
+    def unpack(self, state: FreeState) -> LaneState:
+        """The state in the lane's form."""
+        environment, load, reads = state
+        return self._environments.unpack(environment, *self._loads.values[load], reads)
+
+    def _after(self, move: Move, load: int, reads: int) -> FreeState:
+        """The state after a move, without requests for acknowledged records that lie in no socket any more."""
+        environment, more, may_hold_requests = move
+        if not may_hold_requests:
+            load = self._load_without_requests(load)
+        return environment, load, reads | more if self._keep.reads else 0
+
+    def _load_without_requests(self, load: int) -> int:
+        found = self._without_requests.get(load)
         if found is None:
-            sent = (Record(NEW, 1, NOWHERE),) * RECORDS
-            found = self._answers[environment] = [
-                (index, record.offset, record.attempts > 0)
-                for after in acknowledge(self._unpack(environment, sent), self.lane)
-                for index, record in enumerate(after.records)
-                if record.status == OK
-            ]
+            records, producer_epoch = self._loads.values[load]
+            left = [Record(OK, 0, record.offset) if record.status == OK else record for record in records]
+            found = self._without_requests[load] = self._loads.of((tuple(left), producer_epoch))
         return found
 
     def _load_with(self, load: int, index: int, record: Record, producer_epoch: int) -> int:
         key = load, index, record, producer_epoch
         found = self._loads_with.get(key)
         if found is None:
-            records = replace_record(self.loads.values[load][0], index, record)
-            found = self._loads_with[key] = self.loads.of((self._kept(records), producer_epoch))
+            records = replace_record(self._loads.values[load][0], index, record)
+            found = self._loads_with[key] = self._loads.of((self._kept(records), producer_epoch))
         return found
 
     def _kept(self, records: Sequence[Record]) -> tuple[Record, ...]:
-        if self.keep.acknowledgements:
+        if self._keep.acknowledgements:
             return tuple(records)
-        return tuple([Record(r.status if self.keep.outcomes else NEW, r.attempts, NOWHERE) for r in records])
-
-    def _environment_of(self, after: LaneState) -> int:
-        return self._number(after.replicas, after.leader_epoch, after.faults)
-
-    def _reads_of(self, after: LaneState) -> int:
-        return after.reads if self.keep.reads else 0
-
-    def _number(self, replicas: tuple[Replica, ...], leader_epoch: int, faults: tuple[str, ...]) -> int:
-        key = replicas, leader_epoch, faults
-        found = self._numbers.get(key)
-        if found is None:
-            ordered = tuple(sorted(replicas))
-            found = self._numbers[key] = self.environments.of((*renumbered(ordered, leader_epoch), faults))
-        return found
-
-    def _unpack(
-        self, environment: int, records: tuple[Record, ...], producer_epoch: int = 0, reads: int = 0
-    ) -> LaneState:
-        replicas, leader_epoch, faults = self.environments.values[environment]
-        return LaneState(replicas, leader_epoch, records, reads, faults, producer_epoch, 0, 0)
-
-
-def renumbered(replicas: tuple[Replica, ...], leader_epoch: int) -> tuple[tuple[Replica, ...], int]:
-    """The replicas and the leader epoch with the epochs that are in use counted from 0 on.
-
-    Epochs are compared with each other and raised by one, nothing else: an order-preserving renumbering changes
-    no step. One that no log and no leader knows of is as good as none; the next is larger in either case.
-    """
-    used = {value >> 2 for replica in replicas for value in replica.log}
-    used.update(replica.leader_epoch for replica in replicas if replica.role in LEADING)
-    if leader_epoch < len(used) or not used:
-        return replicas, leader_epoch if used else 0
-    numbers = {epoch: number for number, epoch in enumerate(sorted(used))}
-    exchanged = (
-        replica._replace(
-            log=tuple([numbers[value >> 2] << 2 | value & 3 for value in replica.log]),
-            leader_epoch=numbers[replica.leader_epoch] if replica.role in LEADING else 0,
-        )
-        for replica in replicas
-    )
-    return tuple(sorted(exchanged)), len(used) - 1
-
-
-def _without_requests(replica: Replica) -> Replica:
-    role, in_isr, log, _, _, _, leader_epoch, believed_isr = replica
-    return Replica(role, in_isr, log, NO_PENDING, 0, 0, leader_epoch, believed_isr)
-
-
-def _in_sockets(replicas: tuple[Replica, ...], index: int) -> int:
-    """The number of requests for a record that lie unread in sockets."""
-    bits = 1 << index | (OUTDATED if index == 1 else 0)
-    return sum((r.socket >> index & 1) + (r.abandoned & bits).bit_count() for r in replicas)
+        return tuple([Record(r.status if self._keep.outcomes else NEW, r.attempts, NOWHERE) for r in records])

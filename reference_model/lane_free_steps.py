@@ -1,8 +1,8 @@
 """The steps of the outer bound (`lane_free`): brokers, controller and faults as they are, a producer off its leash.
 
-A step is one that the lane takes one step for, or it is idle: an attempt that comes to nothing, or a zombie that
-counts as a follower, which in the lane happen beside other steps. What the lane does in one step the bound does in
-at most one step and any number of idle ones.
+A step is one that the lane takes one step for, or it is idle: a zombie that counts as a follower, which in the lane
+happens beside other steps. What the lane does in one step the bound does in at most one step and any number of idle
+ones.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ from kafka_chaos.reference_model.lane_state import (
     with_replicas,
 )
 
-FREEZING = ("pause", "partition")
-"""The fault kinds that leave requests unread in a socket."""
+UNREAD = 1
+"""`Replica.abandoned` in the bound: requests may lie unread in the broker's socket, of whichever record."""
+AWAITED = 1 << 1
+"""`Replica.socket` in the bound: the producer may await the answer to one of them, of the second record."""
 
 
 def environment_steps(state: LaneState, lane: Lane) -> Iterator[LaneState]:
@@ -77,19 +79,36 @@ def settle(state: LaneState, lane: Lane) -> Iterator[LaneState]:
 
 
 def append_anything(state: LaneState, lane: Lane) -> Iterator[LaneState]:
-    """Whoever takes itself for the leader appends any record that has an attempt left."""
+    """Whoever takes itself for the leader appends any record that has an attempt left.
+
+    Where nothing can lie in the broker's socket the request has just been sent: the record is not acknowledged, and the
+    broker leads in the known leader epoch or in a later one.
+    """
     for broker, replica in enumerate(state.replicas):
         if replica.role not in (LEADER, ZOMBIE) or (lane.acks == "all" and too_few_in_sync(state, lane, replica)):
             continue
         for index, record in enumerate(state.records):
             if record.attempts == 0:
                 continue
+            asked = state
+            if not replica.abandoned:
+                if record.status == OK or replica.leader_epoch < state.known_epoch:
+                    continue
+                asked = _sent(state, replica, index)
             spent = record._replace(attempts=record.attempts - 1)
-            left = state._replace(records=replace_record(state.records, index, spent))
+            left = asked._replace(records=replace_record(state.records, index, spent))
             if lane.idempotence:
-                yield from _append_in_sequence(state, left, broker, index)
+                yield from _append_in_sequence(asked, left, broker, index)
             else:
                 yield _append(left, broker, index)
+
+
+def _sent(state: LaneState, replica: Replica, index: int) -> LaneState:
+    """The producer addresses the replica: it knows of its leader epoch and awaits no other answer for the record."""
+    replicas = state.replicas
+    if index == 1:
+        replicas = tuple([other._replace(socket=0) if other.socket else other for other in replicas])
+    return state._replace(replicas=replicas, known_epoch=replica.leader_epoch)
 
 
 def _append(state: LaneState, broker: int, index: int) -> LaneState:
@@ -101,32 +120,33 @@ def _append(state: LaneState, broker: int, index: int) -> LaneState:
 def _append_in_sequence(state: LaneState, left: LaneState, broker: int, index: int) -> Iterator[LaneState]:
     """The idempotent producer's appends, and its renewal of the producer epoch behind what may be gone.
 
-    A request that is left of a record that was acknowledged elsewhere is one that the producer has given up: no answer
-    to it renews anything.
+    Only an answer that the producer awaits renews anything: to a request that it may send now, or to one in the socket
+    that it has not given up. Of a record that was acknowledged elsewhere only such are left that it has.
     """
     known, checked = check_sequence(state, broker, index)
+    replica = state.replicas[broker]
     if known is None and checked.producer_epoch != state.producer_epoch:
-        if state.records[index].status != OK:
+        is_awaited = replica.leader_epoch >= state.known_epoch or replica.socket & AWAITED
+        if is_awaited and state.records[index].status != OK:
             yield checked
     elif known == NOWHERE:
         yield _append(left, broker, index)
-    if index == 1 and state.producer_epoch == 1:
+    if index == 1 and state.producer_epoch == 1 and replica.abandoned:
         for _, appended in append_outdated(left, broker):
             yield appended
 
 
 def acknowledge(state: LaneState, lane: Lane) -> Iterator[LaneState]:
-    """A broker that holds a record may have answered for it just now; the producer tries no more."""
+    """A broker that holds a record may have answered for it just now."""
     if lane.acks == "0":
         return
-    thawing = sum(kind in FREEZING for kind in lane.faults) > sum(kind in FREEZING for kind in state.faults)
     for replica in state.replicas:
         if replica.role not in (LEADER, ZOMBIE) or (lane.acks == "all" and too_few_in_sync(state, lane, replica)):
             continue
         for offset, value in enumerate(replica.log):
             record = state.records[entry_record(value)]
             if record.status != OK and answerable(state, lane, replica, offset):
-                known = Record(OK, record.attempts if thawing else 0, offset)
+                known = Record(OK, record.attempts, offset)
                 yield state._replace(records=replace_record(state.records, entry_record(value), known))
 
 

@@ -1,19 +1,21 @@
 """Says how far a state of a lane still is from what is asked, at least: no way to an anomaly is cut off.
 
 The outer bound (`lane_free`) is exhausted, and from its states that show an anomaly the steps are counted back to
-all from which they are reached. Every run of the lane has its image in the bound, step by step, so a run that ends
-with an anomaly passes states with such a distance only, and is at least as long as the first one's: a state without
-may be left out, and what no state has one for is forbidden.
+all from which they are reached. The bound keeps ahead of every run of the lane, step by step. So a run that ends with
+an anomaly passes only states for which the bound has a state with the same rest, no fewer means and such a distance,
+and has at least as many steps before it: a state without may be left out, and what no state has one for is forbidden.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from operator import ge
 
 from kafka_chaos.reference_model.anomalies import Anomaly
 from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.reference_model.lane_free import FreeBound, FreeState, kept
-from kafka_chaos.reference_model.lane_state import LaneState
+from kafka_chaos.reference_model.lane_environments import Means
+from kafka_chaos.reference_model.lane_free import FreeBound, FreeState, Rest
+from kafka_chaos.reference_model.lane_state import LaneState, canonical, initial_state
 from kafka_chaos.reference_model.search import ScopeNotExhausted, breadth_first
 
 Before = dict[FreeState, list[FreeState]]
@@ -26,41 +28,60 @@ class Guide:
     `states` is the number of the bound's states, `open_questions` what some of them shows.
     """
 
-    def __init__(self, lane: Lane, questions: Iterable[Anomaly], *, max_states: int) -> None:
-        asked = tuple(questions)
-        self._bound = FreeBound(lane, kept(lane, set(asked)))
-        showing: dict[Anomaly, list[FreeState]] = {anomaly: [] for anomaly in asked}
+    def __init__(self, lane: Lane, questions: Iterable[Anomaly], bound: FreeBound, *, max_states: int) -> None:
+        self._bound = bound
         taken: Before = {}
         idle: Before = {}
+        showing: dict[Anomaly, list[FreeState]] = {anomaly: [] for anomaly in questions}
 
         def visit(state: FreeState) -> bool:
-            for anomaly in self._bound.shown(state) & showing.keys():
+            for anomaly in bound.shown(state) & showing.keys():
                 showing[anomaly].append(state)
             return False
 
         def successors(state: FreeState) -> list[FreeState]:
-            reached, waited = self._bound.successors(state)
+            reached, waited = bound.steps(state), bound.settled(state)
             for after in reached:
                 taken.setdefault(after, []).append(state)
             for after in waited:
                 idle.setdefault(after, []).append(state)
             return reached + waited
 
-        search = breadth_first(self._bound.initial(), successors, visit, max_states=max_states)
+        initial = bound.image(canonical(initial_state(lane), lane))
+        search = breadth_first(initial, successors, visit, max_states=max_states)
         if not search.complete:
             raise ScopeNotExhausted(f"more than {max_states} states in the outer bound of {lane}")
         self.states = len(search.parents)
-        self.open_questions = {anomaly for anomaly in asked if showing[anomaly]}
+        self.open_questions = {anomaly for anomaly, states in showing.items() if states}
         self._distances = {
-            anomaly: _distances(showing[anomaly], taken, idle) for anomaly in asked if anomaly in self.open_questions
+            anomaly: self._by_rest(_distances(showing[anomaly], taken, idle)) for anomaly in self.open_questions
         }
+        self._known: dict[tuple[Anomaly, FreeState], int | None] = {}
 
     def steps_to(self, state: LaneState, wanted: Set[Anomaly]) -> int | None:
         """The steps that a state of the lane is at least away from the nearest anomaly wanted, or None: it leads
         to none of them."""
         image = self._bound.image(state)
-        known = (distances.get(image) for anomaly, distances in self._distances.items() if anomaly in wanted)
-        return min((steps for steps in known if steps is not None), default=None)
+        known = [self._steps_from(image, anomaly) for anomaly in self.open_questions & wanted]
+        return min([steps for steps in known if steps is not None], default=None)
+
+    def _steps_from(self, image: FreeState, anomaly: Anomaly) -> int | None:
+        key = anomaly, image
+        if key not in self._known:
+            rest, means = self._bound.parted(image)
+            alike = self._distances[anomaly].get(rest, ())
+            self._known[key] = next((steps for steps, others in alike if all(map(ge, others, means))), None)
+        return self._known[key]
+
+    def _by_rest(self, distances: dict[FreeState, int]) -> dict[Rest, list[tuple[int, Means]]]:
+        """The distances and means of the states that have a rest in common, the nearest first."""
+        alike: dict[Rest, list[tuple[int, Means]]] = {}
+        for state, steps in distances.items():
+            rest, means = self._bound.parted(state)
+            alike.setdefault(rest, []).append((steps, means))
+        for known in alike.values():
+            known.sort()
+        return alike
 
 
 def _distances(showing: list[FreeState], taken: Before, idle: Before) -> dict[FreeState, int]:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.reference_model.lane_free_steps import append_anything
+from kafka_chaos.reference_model.lane_free_steps import UNREAD, append_anything
 from kafka_chaos.reference_model.lane_state import (
     DOWN,
     FOLLOWER,
@@ -56,7 +56,7 @@ def initial_logs(lane: Lane) -> LogState:
 
 
 def log_steps(state: LogState) -> Iterator[LogState]:
-    """Every next state, its leader epochs counted anew (`lane_free.renumbered` says why that changes nothing)."""
+    """Every next state, its leader epochs counted anew (`lane_environments.renumbered`: that changes nothing)."""
     replicas, epoch, appends, faults = state
     leader_log = next((log for role, _, log in replicas if role == LEADER), None)
     for index, (role, leads_in, log) in enumerate(replicas):
@@ -130,9 +130,10 @@ def logs_diverge(state: LogState) -> bool:
 
 
 def initial_log(lane: Lane) -> LaneState:
-    """One leader alone; no fault is needed to cut its log."""
+    """One leader alone, requests in its socket; no fault is needed to cut its log."""
     state = initial_state(lane)
-    return state._replace(replicas=state.replicas[-1:], faults=())
+    leader = state.replicas[-1]._replace(abandoned=UNREAD)
+    return state._replace(replicas=(leader,), faults=())
 
 
 def one_log_steps(state: LaneState, lane: Lane) -> Iterator[LaneState]:

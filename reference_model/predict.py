@@ -18,6 +18,8 @@ from kafka_chaos.reference_model.anomalies import Anomaly, Status
 from kafka_chaos.reference_model.courses import Course, CourseStep
 from kafka_chaos.reference_model.lane import Lane, LaneError
 from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER, ending, is_resolved, shown
+from kafka_chaos.reference_model.lane_environments import Environments
+from kafka_chaos.reference_model.lane_free import FreeBound, kept
 from kafka_chaos.reference_model.lane_free_steps import free_ending
 from kafka_chaos.reference_model.lane_guide import Guide
 from kafka_chaos.reference_model.lane_logs import (
@@ -37,7 +39,13 @@ from kafka_chaos.reference_model.lane_state import (
 )
 from kafka_chaos.reference_model.lane_steps import steps
 from kafka_chaos.reference_model.lane_story import tell
-from kafka_chaos.reference_model.search import ScopeNotExhausted, Search, breadth_first, nearest_first
+from kafka_chaos.reference_model.search import (
+    ScopeNotExhausted,
+    Search,
+    breadth_first,
+    nearest_first,
+    no_garbage_collection,
+)
 
 MAX_STATES = 2_000_000
 
@@ -95,11 +103,10 @@ def predict(lane: Lane, *, course: Sequence[CourseStep] | None = None) -> Predic
     consumer read in time. Raises `LaneError` for a course on a lane that also names free faults, and
     `ScopeNotExhausted` where the search was not exhausted or no run gets through the course.
     """
-    if course is None:
-        return _predict_free(lane)
-    if lane.faults:
+    if course is not None and lane.faults:
         raise LaneError("faults", list(lane.faults), "no free faults beside a course")
-    return _predict_course(lane, tuple(course))
+    with no_garbage_collection():
+        return _predict_free(lane) if course is None else _predict_course(lane, tuple(course))
 
 
 def _predict_free(lane: Lane) -> Prediction:
@@ -110,8 +117,9 @@ def _predict_free(lane: Lane) -> Prediction:
     """
     stories: dict[Anomaly, tuple[str, ...]] = {}
     possible, states = _log_bounds(lane, set(CHECKS))
+    environments = Environments(lane)
     for faults in _selections(lane):
-        states += _add_stories(replace(lane, faults=faults), possible - set(stories), stories)
+        states += _add_stories(replace(lane, faults=faults), possible - set(stories), environments, stories)
     anomalies = {
         anomaly: AnomalyPrediction(Status.PERMITTED, stories[anomaly])
         if anomaly in stories
@@ -121,7 +129,9 @@ def _predict_free(lane: Lane) -> Prediction:
     return Prediction(anomalies, states, True, _bounds(lane, None))
 
 
-def _add_stories(lane: Lane, questions: Set[Anomaly], stories: dict[Anomaly, tuple[str, ...]]) -> int:
+def _add_stories(
+    lane: Lane, questions: Set[Anomaly], environments: Environments, stories: dict[Anomaly, tuple[str, ...]]
+) -> int:
     """Look in the lane for what has no story yet; returns the number of states reached.
 
     First come the bounds, which say what is open (`lane_logs`) and how far from it a state is (`lane_guide`).
@@ -129,7 +139,7 @@ def _add_stories(lane: Lane, questions: Set[Anomaly], stories: dict[Anomaly, tup
     wanted, states = _log_bounds(lane, questions)
     if not wanted:
         return states
-    guide = Guide(lane, sorted(wanted), max_states=MAX_STATES)
+    guide = Guide(lane, wanted, FreeBound(environments, kept(lane, wanted)), max_states=MAX_STATES)
     states += guide.states
     if guide.open_questions:
         first, search = _witnesses(lane, guide)

@@ -53,12 +53,12 @@ def breadth_first(
     `complete` is False if `visit` ended it or more than `max_states` states were reached. `progress` is called
     once per level with the states so far and the seconds gone.
     """
-    with _no_garbage_collection():
+    with no_garbage_collection():
         return _breadth_first(initial, successors, visit, max_states, progress)
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """A search makes millions of tuples and no cycles: the collector would only walk them all."""
     collecting = gc.isenabled()
     gc.disable()
@@ -127,13 +127,14 @@ def nearest_first(
     """Reach what is looked for by a shortest path, and as few other states as that takes (A* search: Hart, Nilsson
     and Raphael, 1968).
 
-    `remaining` says how many steps a state is at least away from it, one less at most with each step, or None: it
-    does not lead there. Its answers may grow as `visit` finds part of what is looked for. `visit` sees each state
-    that may be on such a path and that answer, those on the shortest first, and ends the search by returning True.
+    `remaining` says how many steps a state is at least away from it, or None: it does not lead there. Its answers may
+    grow as `visit` finds part of what is looked for. `visit` sees each state that may be on such a path and that
+    answer, those on the shortest first (a state again that turns out to be nearer to the initial one), and ends the
+    search by returning True.
     `complete` is False if it did or more than `max_states` states were reached: otherwise every state was visited that
     `remaining` has a number for and that others of that kind lead to.
     """
-    with _no_garbage_collection():
+    with no_garbage_collection():
         return _nearest_first(initial, successors, visit, remaining, max_states)
 
 

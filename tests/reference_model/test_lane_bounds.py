@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import permutations
+from operator import ge
 
 import pytest
 
 from kafka_chaos.reference_model.anomalies import Anomaly
 from kafka_chaos.reference_model.lane import Lane
 from kafka_chaos.reference_model.lane_anomalies import CHECKS, ending, shown
-from kafka_chaos.reference_model.lane_free import FreeBound, FreeState, kept, renumbered
+from kafka_chaos.reference_model.lane_environments import Environments, renumbered
+from kafka_chaos.reference_model.lane_free import FreeBound, FreeState, kept
 from kafka_chaos.reference_model.lane_guide import Guide
 from kafka_chaos.reference_model.lane_logs import initial_logs, log_steps, logs_diverge
 from kafka_chaos.reference_model.lane_state import (
     DOWN,
+    FROZEN_LEADER,
     LEADER,
     SHORT,
+    ZOMBIE,
     LaneState,
     Replica,
     canonical,
     entry,
     initial_state,
+    replace_at,
+    replace_record,
 )
 from kafka_chaos.reference_model.lane_steps import steps
 from kafka_chaos.reference_model.predict import _log_bounds, _witnesses, predict
@@ -55,52 +61,115 @@ def search_in_full(lane: Lane, look: Callable[[LaneState, list[LaneState]], None
     return search
 
 
-def is_followed(bound: FreeBound, before: FreeState, after: FreeState) -> bool:
-    """Whether the bound comes from one state to another by at most one step and idle ones.
+def with_as_many_means(bound: FreeBound, state: FreeState, other: FreeState) -> bool:
+    """Whether a state of the bound can stand for another: the same rest, and no fewer means."""
+    (rest, means), (others, needed) = bound.parted(state), bound.parted(other)
+    return rest == others and all(map(ge, means, needed))
 
-    An idle one is an attempt that comes to nothing, or a zombie that settles: in the lane it settles in the same
-    step as the producer addresses its successor.
+
+def is_followed(bound: FreeBound, before: FreeState, after: FreeState) -> bool:
+    """Whether the bound keeps ahead of a step of the lane by at most one step and idle ones.
+
+    An idle one is a zombie that settles: in the lane it settles in the same step as the producer addresses its
+    successor.
     """
-    reached = {before, *bound.successors(before)[0]}
+    reached = {before, *bound.steps(before)}
     left = list(reached)
-    while left and after not in reached:
-        more = set(bound.successors(left.pop())[1]) - reached
+    while left:
+        more = set(bound.settled(left.pop())) - reached
         reached |= more
         left += more
-    return after in reached
+    return any(with_as_many_means(bound, state, after) for state in reached)
+
+
+def with_fewer_means(state: LaneState) -> Iterator[LaneState]:
+    """A state of the bound, in the lane's form, with less: an attempt, what a socket may hold, zombies to address."""
+    for index, record in enumerate(state.records):
+        if record.attempts:
+            less = record._replace(attempts=record.attempts - 1)
+            yield state._replace(records=replace_record(state.records, index, less))
+    for broker, replica in enumerate(state.replicas):
+        for emptied in (replica._replace(socket=0), replica._replace(socket=0, abandoned=0)):
+            if emptied != replica and replica.role != FROZEN_LEADER:
+                yield state._replace(replicas=replace_at(state.replicas, broker, emptied))
+    if any(replica.role == ZOMBIE for replica in state.replicas):
+        yield state._replace(known_epoch=state.leader_epoch + 1)
+
+
+def distances(first: set[LaneState], before: dict[LaneState, list[LaneState]]) -> dict[LaneState, int]:
+    """The true number of steps from each state of the lane to the nearest of some."""
+    found, frontier = dict.fromkeys(first, 0), list(first)
+    for state in frontier:
+        for earlier in before.get(state, ()):
+            if earlier not in found:
+                found[earlier] = found[state] + 1
+                frontier.append(earlier)
+    return found
 
 
 @pytest.mark.parametrize("faults", TWO_FAULTS, ids=str)
 @pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.lane)
-def test_the_bound_follows_every_step_and_its_distances_cut_off_no_way(lane: Lane, faults: tuple[str, ...]) -> None:
+def test_the_bound_keeps_ahead_of_every_step_and_its_distances_cut_off_no_way(
+    lane: Lane, faults: tuple[str, ...]
+) -> None:
     lane = replace(lane, faults=faults)
-    bound = FreeBound(lane, kept(lane, set(CHECKS)))
-    guide = Guide(lane, sorted(CHECKS), max_states=500_000)
+    bound = FreeBound(Environments(lane), kept(lane, set(CHECKS)))
+    guide = Guide(lane, CHECKS, bound, max_states=500_000)
     checked: set[tuple[FreeState, FreeState]] = set()
-    in_full: dict[Anomaly, LaneState] = {}
+    showing: dict[Anomaly, set[LaneState]] = {}
+    before: dict[LaneState, list[LaneState]] = {}
 
     def look(state: LaneState, reached: list[LaneState]) -> None:
         image = bound.image(state)
         found = shown(ending(state))
-        in_full.update(dict.fromkeys(found - set(in_full), state))
+        for anomaly in found:
+            showing.setdefault(anomaly, set()).add(state)
         assert found <= bound.shown(image)
-        assert all(guide.steps_to(state, {anomaly}) == 0 for anomaly in found)
         for after in reached:
+            before.setdefault(after, []).append(state)
             pair = image, bound.image(after)
             if pair[0] != pair[1] and pair not in checked:
                 assert is_followed(bound, *pair), (state, after)
                 checked.add(pair)
 
     search = search_in_full(lane, look)
-    assert set(in_full) <= guide.open_questions
+    assert set(showing) <= guide.open_questions
     left, _ = _log_bounds(lane, set(CHECKS))
-    assert set(in_full) <= left
+    assert set(showing) <= left
     permitted = {anomaly for anomaly, answer in predict(lane).anomalies.items() if answer.status != "forbidden"}
-    assert permitted == set(in_full)
+    assert permitted == set(showing)
     first, guided = _witnesses(lane, guide)
-    for anomaly, state in first.items():
-        assert len(guided.path(state)) == len(search.path(in_full.pop(anomaly))), anomaly
-    assert not in_full
+    assert set(first) == set(showing)
+    for anomaly, states in showing.items():
+        assert len(guided.path(first[anomaly])) == min(len(search.path(state)) for state in states), anomaly
+        for state, steps_left in distances(states, before).items():
+            told = guide.steps_to(state, {anomaly})
+            assert told is not None, (state, anomaly)
+            assert told <= steps_left, (state, anomaly)
+
+
+def packed(bound: FreeBound, state: LaneState) -> FreeState:
+    """What `unpack` gave, packed again: `image` adds the requests in sockets, which are counted as attempts already."""
+    queued = [sum(r.abandoned for r in state.replicas), sum(r.socket >> 1 for r in state.replicas)]
+    records = [r._replace(attempts=r.attempts - more) for r, more in zip(state.records, queued, strict=True)]
+    return bound.image(state._replace(records=tuple(records)))
+
+
+@pytest.mark.parametrize("faults", TWO_FAULTS, ids=str)
+@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.lane)
+def test_a_state_of_the_bound_can_do_what_it_can_with_fewer_means(lane: Lane, faults: tuple[str, ...]) -> None:
+    lane = replace(lane, faults=faults)
+    bound = FreeBound(Environments(lane), kept(lane, set(CHECKS)))
+    initial = bound.image(canonical(initial_state(lane), lane))
+    search = breadth_first(initial, lambda s: bound.steps(s) + bound.settled(s), lambda _: False, max_states=500_000)
+    assert search.complete
+    for state in search.parents:
+        for fewer in {packed(bound, fewer) for fewer in with_fewer_means(bound.unpack(state))} - {state}:
+            assert with_as_many_means(bound, state, fewer)
+            assert not with_as_many_means(bound, fewer, state)
+            assert bound.shown(state) == bound.shown(fewer)
+            for after in bound.steps(fewer) + bound.settled(fewer):
+                assert is_followed(bound, state, after), (bound.unpack(state), bound.unpack(fewer))
 
 
 def test_states_that_differ_in_the_brokers_names_alone_are_one() -> None:
@@ -112,16 +181,21 @@ def test_states_that_differ_in_the_brokers_names_alone_are_one() -> None:
     assert len({canonical(state, lane) for state in reached}) < len(reached)
 
 
+def bound_of(lane: Lane) -> FreeBound:
+    return FreeBound(Environments(lane), kept(lane, {Anomaly.LOST_WRITE}))
+
+
 def test_a_guide_leads_nowhere_where_nothing_can_be_shown() -> None:
     lane = Lane(lane="safe", replication_factor=2, faults=("kill", "kill"))
-    guide = Guide(lane, [Anomaly.LOST_WRITE], max_states=500_000)
+    guide = Guide(lane, [Anomaly.LOST_WRITE], bound_of(lane), max_states=500_000)
     assert guide.open_questions == set()
     assert guide.steps_to(canonical(initial_state(lane), lane), {Anomaly.LOST_WRITE}) is None
 
 
 def test_a_bound_that_is_not_exhausted_guides_nobody() -> None:
+    lane = Lane(lane="large", faults=("kill",))
     with pytest.raises(ScopeNotExhausted, match="outer bound"):
-        Guide(Lane(lane="large", faults=("kill",)), [Anomaly.LOST_WRITE], max_states=10)
+        Guide(lane, [Anomaly.LOST_WRITE], bound_of(lane), max_states=10)
 
 
 def test_the_bound_of_logs_sees_a_follower_that_does_not_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +213,16 @@ def test_renumbering_keeps_the_order_of_the_leader_epochs() -> None:
 
     leader = Replica(LEADER, True, log(1, 4), (-1, -1), 0, 0, 6, SHORT)
     old = Replica(DOWN, False, log(1, 2), (-1, -1), 0, 0, 0, SHORT)
-    replicas, epoch = renumbered((leader, old), 6)
-    assert epoch == 3
+    replicas, epoch, known = renumbered((leader, old), 6, 6)
+    assert (epoch, known) == (3, 0)
     assert {replica.log for replica in replicas} == {log(0, 2), log(0, 1)}
-    assert renumbered(replicas, 3) == (replicas, 3)
+    assert renumbered(replicas, 3, 0) == (replicas, 3, 0)
+
+
+def test_renumbering_keeps_which_zombies_the_producer_addresses_no_more() -> None:
+    def deposed(leader_epoch: int) -> Replica:
+        return Replica(ZOMBIE, False, (), (-1, -1), 0, 0, leader_epoch, SHORT)
+
+    replicas = deposed(2), deposed(4), Replica(LEADER, True, (), (-1, -1), 0, 0, 7, SHORT)
+    known_epochs = {known: renumbered(replicas, 7, known)[2] for known in range(8)}
+    assert known_epochs == {0: 0, 1: 0, 2: 0, 3: 1, 4: 1, 5: 2, 6: 2, 7: 2}
