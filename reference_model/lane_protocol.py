@@ -65,9 +65,10 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
         for broker, replica in enumerate(state.replicas):
             if replica.role in (DOWN, FOLLOWER) or replica.leader_epoch < state.known_epoch:
                 continue
-            state = state._replace(known_epoch=replica.leader_epoch)
+            # What the producer learns of this broker it does not know when it takes another one for the leader.
+            addressed = state._replace(known_epoch=replica.leader_epoch)
             if replica.role in (LEADER, ZOMBIE):
-                yield from _deliver(state, lane, broker, index, awaited=True)
+                yield from _deliver(addressed, lane, broker, index, awaited=True)
             elif replica.role == FROZEN_LEADER and not replica.socket & 1 << index:
                 status = Record(OK, 0, NOWHERE) if lane.acks == "0" else _attempted(record)
                 queued = (
@@ -77,7 +78,7 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
                 )
                 yield (
                     Action("queue", broker, index),
-                    state._replace(
+                    addressed._replace(
                         replicas=replace_at(state.replicas, broker, queued),
                         records=replace_record(state.records, index, status),
                     ),
