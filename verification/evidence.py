@@ -17,7 +17,7 @@ from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, St
 
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.contract import OUTCOMES, RunDirectoryError
-from kafka_chaos.verification.history import OK, OUTCOME_CODE, READ, SENT, STORED, local_frame
+from kafka_chaos.verification.history import OK, OUTCOME_CODE, READ, SENT, STORED, gathered, local_frame
 from kafka_chaos.verification.judge import LaneFacts, PartitionFacts
 from kafka_chaos.verification.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
@@ -95,11 +95,13 @@ def tune(spark: SparkSession, rows: int) -> None:
 def read(spark: SparkSession, run: RunDirectory) -> Frames:
     """The run's tables, lazily, under their explicit schemas."""
 
+    small = is_small(run)
+
     def table(name: str, schema: StructType, columns: tuple[str, ...]) -> DataFrame:
         files = [str(file) for file in run.files[name]]
         if not files:
             return local_frame(spark, schema, []).select(*columns)
-        return spark.read.schema(schema).parquet(*files).select(*columns)
+        return gathered(spark.read.schema(schema).parquet(*files).select(*columns), small=small)
 
     reports = None
     if run.reports_high_watermarks:
@@ -267,7 +269,7 @@ def facts_of(run: RunDirectory, frames: Frames, rows: Iterable[Mapping[str, Any]
     return {lane: LaneFacts(places) for lane, places in partitions.items()}
 
 
-def ends(spark: SparkSession, facts: dict[str, LaneFacts], *, final_log: bool) -> DataFrame:
+def ends(spark: SparkSession, facts: Mapping[str, LaneFacts], *, final_log: bool) -> DataFrame:
     """ENDS: per partition the highest offset read, and whether some consumer read the partition to its end."""
     rows = [
         (lane, partition, partition_facts.read_end, partition_facts.end_reached(final_log=final_log))

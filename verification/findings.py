@@ -17,6 +17,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from kafka_chaos.reference_model.anomalies import Anomaly
 from kafka_chaos.verification import anomalies, history
+from kafka_chaos.verification.evidence import is_small
 from kafka_chaos.verification.result import Observation
 from kafka_chaos.verification.run_directory import RunDirectory
 from kafka_chaos.verification.scope import Survey
@@ -121,12 +122,14 @@ def _all_cases(
         finders[Anomaly.HIGH_WATERMARK_REGRESSION] = lambda: anomalies.high_watermark_regression(reports)
     found = []
     for anomaly, finder in finders.items():
+        if anomaly in scope.proven:
+            continue
         exempt = [lane for lane, reasons in skipped.items() if anomaly in reasons]
         if len(exempt) < len(run.lanes):
             found.append(finder().where(~F.col("lane").isin(exempt)) if exempt else finder())
     if not found:
         return None
-    cases = reduce(DataFrame.unionByName, found)
+    cases = history.gathered(reduce(DataFrame.unionByName, found), small=is_small(run))
     if run.epochs:
         cases = anomalies.with_leader_epochs(cases, history.local_frame(spark, _EPOCHS, _epoch_rows(run)))
     return cases

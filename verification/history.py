@@ -42,8 +42,15 @@ def local_frame(spark: SparkSession, schema: StructType, rows: Iterable[Sequence
     return spark.createDataFrame(table, schema=schema)
 
 
-def sightings(produced: DataFrame, consumed: DataFrame, log: DataFrame | None, ends: DataFrame) -> DataFrame:
-    """PRODUCED, CONSUMED, LOG and ENDS to SIGHTINGS: one exchange, by identity.
+def gathered(table: DataFrame, *, small: bool) -> DataFrame:
+    """`table`, of a small run in one partition: what builds on it then needs no exchange, and is one task."""
+    return table.coalesce(1) if small else table
+
+
+def sightings(
+    produced: DataFrame, consumed: DataFrame, log: DataFrame | None, ends: DataFrame, *, small: bool = False
+) -> DataFrame:
+    """PRODUCED, CONSUMED, LOG and ENDS to SIGHTINGS: one exchange, by identity; none in a `small` run (`gathered`).
 
     What can't be decoded, (−1, −1), counts as never produced.
     """
@@ -52,10 +59,10 @@ def sightings(produced: DataFrame, consumed: DataFrame, log: DataFrame | None, e
     rows = rows.union(consumed.selectExpr(*place, "cast(NULL AS int)", f"{READ}"))
     if log is not None:
         rows = rows.union(log.selectExpr(*place, "cast(NULL AS int)", f"{STORED}"))
-    return marked_sightings(rows, ends, final_log=log is not None)
+    return marked_sightings(rows, ends, final_log=log is not None, small=small)
 
 
-def marked_sightings(rows: DataFrame, ends: DataFrame, *, final_log: bool) -> DataFrame:
+def marked_sightings(rows: DataFrame, ends: DataFrame, *, final_log: bool, small: bool = False) -> DataFrame:
     """The same from one table of all rows: IDENTITY, partition, offset, outcome (a code), source."""
     sent, has_place = f"source = {SENT}", "partition IS NOT NULL AND offset IS NOT NULL"
     counts = f"({sent} AND outcome != {FAIL} AND {has_place})"
@@ -75,14 +82,11 @@ def marked_sightings(rows: DataFrame, ends: DataFrame, *, final_log: bool) -> Da
         f"IF({sent}, 1, 0) AS copies",
         *(f"coalesce({condition}, false) AS {name}" for name, condition in flags.items()),
     )
-    placed = (
-        flagged.repartition(*IDENTITY)
-        .groupBy(*IDENTITY, "partition", "offset")
-        .agg(
-            F.expr("max(outcome) AS outcome"),
-            F.expr("sum(copies) AS copies"),
-            *(F.expr(f"max({flag}) AS {flag}") for flag in flags),
-        )
+    together = gathered(flagged, small=True) if small else flagged.repartition(*IDENTITY)
+    placed = together.groupBy(*IDENTITY, "partition", "offset").agg(
+        F.expr("max(outcome) AS outcome"),
+        F.expr("sum(copies) AS copies"),
+        *(F.expr(f"max({flag}) AS {flag}") for flag in flags),
     )
     identity = f"OVER (PARTITION BY {', '.join(IDENTITY)})"
     is_decodable = f"NOT (producer_id = {UNDECODABLE} AND seq = {UNDECODABLE})"

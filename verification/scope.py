@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from pyspark.sql import DataFrame
 
+from kafka_chaos.reference_model.anomalies import Anomaly
 from kafka_chaos.verification.evidence import Frames
 from kafka_chaos.verification.judge import LaneFacts
 
@@ -32,10 +33,12 @@ class Method(StrEnum):
 class Scope:
     """The tables that the anomalies' functions take; see there. None: proven to hold no case of those anomalies.
 
+    `proven`: anomalies of which there is no case, whatever tables are there.
     `records`: for all that is counted in identities. `seen`: for phantoms. `stored` and `ascending`: for the order of
     the log. `polls`, `consumed` and `held`: for consumers' reads. `runs`: for holes; None without a final log, too.
     """
 
+    proven: frozenset[Anomaly] = frozenset()
     seen: DataFrame | None = None
     records: DataFrame | None = None
     shown: DataFrame | None = None

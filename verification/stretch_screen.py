@@ -11,43 +11,59 @@ from pyspark.sql import functions as F
 from kafka_chaos.verification.history import INFO, OK, READ, SENT, STORED, UNDECODABLE
 from kafka_chaos.verification.stretches import CHAIN, STRETCH, WORD
 
+_BITS = {
+    "sent": f"source = {SENT}",
+    "ok": f"source = {SENT} AND outcome = {OK}",
+    "open": f"source = {SENT} AND outcome IN ({OK}, {INFO})",
+    "placed": f"source = {SENT} AND outcome = {OK} AND partition IS NOT NULL AND shift IS NOT NULL",
+    "claimed": f"source = {SENT} AND outcome = {INFO} AND partition IS NOT NULL AND shift IS NOT NULL",
+    "stored": f"source = {STORED}",
+    "read": f"source = {READ}",
+}
+_UNKNOWN = f"((stored | read) & ~open) != 0 OR (producer_id = {UNDECODABLE} AND (stored | read) != 0)"
+SUSPICIONS = {
+    "repeated": "n_sent != bit_count(sent)",
+    "lost": "(ok & ~stored) != 0",
+    "copied": "places != bit_count(stored)",
+    "denied": _UNKNOWN,
+    "unread": "(stored & ~read) != 0",
+    "truncated": "(read & ~stored) != 0",
+    "misread": f"read != 0 AND ((read & ~sent) != 0 OR producer_id = {UNDECODABLE})",
+    "loose": "loose",
+}
+"""What may be the matter with an identity of a word. Its record was, or may have been:
+
+`repeated`: in produced/ twice; `lost`: `ok`, but not stored; `copied`: stored at several places; `denied`: stored or
+read, though a `fail` or never produced; `unread`: stored, but read nowhere; `truncated`: read, but not stored;
+`misread`: read, though never produced; `loose`: shown at a place where the log does not have it.
+"""
+
 
 def suspect_words(packed: DataFrame) -> DataFrame:
-    """The words of identities that are not clean: WORD, and whether an identity was `repeated` in produced/.
+    """The words of identities that are not clean: WORD, and as columns what may be the matter (`SUSPICIONS`).
 
     Clean: each identity was produced once; each `ok` is stored, at its own place if it names one; what is stored was
     produced, not as a `fail`, and is at one place only; it is read where it is stored and nowhere else; no `info`
     names a place.
     """
-    is_sent, is_placed = f"source = {SENT}", "partition IS NOT NULL AND shift IS NOT NULL"
-    words = {
-        "sent": is_sent,
-        "ok": f"{is_sent} AND outcome = {OK}",
-        "open": f"{is_sent} AND outcome IN ({OK}, {INFO})",
-        "placed": f"{is_sent} AND outcome = {OK} AND {is_placed}",
-        "claimed": f"{is_sent} AND outcome = {INFO} AND {is_placed}",
-        "stored": f"source = {STORED}",
-        "read": f"source = {READ}",
-    }
     rows = packed.selectExpr(
         *STRETCH,
-        *(f"IF({condition}, bits, 0L) AS {name}" for name, condition in words.items()),
-        f"IF({is_sent}, n, 0L) AS n_sent",
+        *(f"IF({condition}, bits, 0L) AS {name}" for name, condition in _BITS.items()),
+        f"IF(source = {SENT}, n, 0L) AS n_sent",
     )
     counted = F.expr("sum(n_sent) AS n_sent")
-    places = rows.groupBy(*STRETCH).agg(counted, *(F.expr(f"bit_or({name}) AS {name}") for name in words))
+    places = rows.groupBy(*STRETCH).agg(counted, *(F.expr(f"bit_or({name}) AS {name}") for name in _BITS))
     block = places.groupBy(*WORD).agg(
         counted,
         F.expr("sum(bit_count(stored)) AS places"),
-        F.expr("max((placed & ~stored) != 0 OR read != stored) AS astray"),
-        *(F.expr(f"bit_or({name}) AS {name}") for name in ("sent", "ok", "open", "claimed", "stored")),
+        F.expr("max(read != stored) AS astray"),
+        F.expr("max(((placed | claimed | read) & ~stored) != 0) AS loose"),
+        *(F.expr(f"bit_or({name}) AS {name}") for name in ("sent", "ok", "open", "claimed", "stored", "read")),
     )
-    repeated = "n_sent != bit_count(sent)"
-    suspect = (
-        f"{repeated} OR astray OR (stored & ~open) != 0 OR (ok & ~stored) != 0 OR places != bit_count(stored) "
-        f"OR claimed != 0 OR (producer_id = {UNDECODABLE} AND stored != 0)"
+    named = block.selectExpr(
+        *WORD, *(f"{text} AS {name}" for name, text in SUSPICIONS.items()), "astray OR claimed != 0 AS odd"
     )
-    return block.where(suspect).selectExpr(*WORD, f"{repeated} AS repeated")
+    return named.where(f"odd OR {' OR '.join(SUSPICIONS)}").drop("odd")
 
 
 def log_links(pieces_of_log: DataFrame) -> DataFrame:

@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kafka_chaos.reference_model.anomalies import Anomaly
 from kafka_chaos.verification import evidence, history, stretch_screen, stretches
 from kafka_chaos.verification.evidence import Frames
 from kafka_chaos.verification.history import READ, STORED
@@ -32,127 +33,177 @@ _MARKED = (*POSITION, "producer_id", "seq", "outcome", "source")
 
 @dataclass(frozen=True, slots=True)
 class _Doubts:
-    """What the stretches do not prove clean.
+    """What the stretches do not prove clean: counts, and the tables that they were counted in.
 
-    `suspects`: words of identities, `n_suspects` of them. `log`: the log's pieces; `holes`, `descents`: whether offsets
-    are missing between them, and whether a producer's seqs go back. `tangled` (lane, partition): partitions in which an
-    offset is taken twice; None: there are none. `unruly` (lane, partition): partitions whose reads are out of line, or
-    leave out an offset of the log; None: there are none.
+    `words`: suspect words of identities, in `suspects`; `lost` to `loose`: of them (`stretch_screen.SUSPICIONS`).
+    `holes`, `overlaps`, `descents`: in `links` of the `log`'s pieces. `back`, `gaps`: in the links of `reads`. `twice`:
+    stretches of `repeats`, which hold a read more than once.
     """
 
+    words: int
+    lost: int
+    copied: int
+    denied: int
+    unread: int
+    truncated: int
+    misread: int
+    loose: int
+    holes: int
+    overlaps: int
+    descents: int
+    back: int
+    gaps: int
+    twice: int
     suspects: DataFrame
-    n_suspects: int
     log: DataFrame
-    holes: bool
-    descents: bool
-    tangled: DataFrame | None
-    unruly: DataFrame | None
+    links: DataFrame
+    reads: DataFrame
+    repeats: DataFrame
 
     @property
-    def none(self) -> bool:
-        """Whether everything is proven clean, but for holes in the log."""
-        clean = self.tangled is None and self.unruly is None
-        return clean and not (self.n_suspects or self.descents)
+    def proven(self) -> frozenset[Anomaly]:
+        """The anomalies of which there is no case."""
+        doubts = {
+            Anomaly.LOST_WRITE: self.lost,
+            Anomaly.DUPLICATE: self.copied,
+            Anomaly.FALSE_FAILURE: self.denied,
+            Anomaly.PHANTOM: self.denied,
+            Anomaly.UNSEEN: self.unread,
+            Anomaly.TRUNCATED_READ: self.truncated,
+            Anomaly.OFFSET_MISMATCH: self.loose,
+            # Two records are at one place only if the log has two there, or one is not where it was shown.
+            Anomaly.INCONSISTENT_OFFSET: self.loose or self.overlaps,
+        }
+        return frozenset(anomaly for anomaly, count in doubts.items() if not count)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether every producer's records are in the log in the order of their seqs, and no offset is taken twice."""
+        return not (self.descents or self.overlaps)
 
 
 def by_stretches(
-    spark: SparkSession, run: RunDirectory, frames: Frames, log: DataFrame, known: Mapping[str, Pace]
+    spark: SparkSession,
+    run: RunDirectory,
+    frames: Frames,
+    log: DataFrame,
+    known: Mapping[str, Pace],
 ) -> Survey:
     """The survey of a run with a final log. `known`: the lanes' paces, as far as they are known."""
     usual = known.get("", Pace())
     paces = {lane.lane: known.get(lane.lane, usual) for lane in run.lanes}
     packing = Packing(paces, stretches.lanes_frame(spark, paces))
-    packed = keep(packing.tables(frames.produced, frames.consumed, log))
+    small = evidence.is_small(run)
+    packed = history.gathered(keep(packing.tables(frames.produced, frames.consumed, log)), small=small)
     facts, doubts = _doubts(run, frames, packed)
     runs = doubts.log if doubts.holes else None
-    if doubts.none:
+    unruly = _unruly(doubts)
+    if doubts.in_order and unruly is None and not doubts.words:
         return Survey(frames, facts, Scope(runs=runs))
-    wide = doubts.tangled is not None or doubts.unruly is not None
+    tangled = doubts.links.where("overlap").select("lane", "partition").distinct() if doubts.overlaps else None
     rows = sum(run.rows.values())
-    evidence.tune(spark, rows if wide else min(rows, max(evidence.SMALL, 3 * 64 * doubts.n_suspects)))
-    drill = _Drill(packed, doubts.suspects, doubts.n_suspects <= MOST_BROADCAST)
+    wide = tangled is not None or unruly is not None
+    evidence.tune(spark, rows if wide else min(rows, max(evidence.SMALL, 3 * 64 * doubts.words)))
+    drill = _Drill(packed, doubts.suspects, few=doubts.words <= MOST_BROADCAST, small=small)
     ends = evidence.ends(spark, facts, final_log=True)
-    return Survey(frames, facts, _scope(drill, frames, doubts, ends, runs))
+    return Survey(frames, facts, _scope(drill, frames, doubts, ends, runs, tangled, unruly))
 
 
 def _doubts(run: RunDirectory, frames: Frames, packed: DataFrame) -> tuple[dict[str, LaneFacts], _Doubts]:
     """The facts and all doubts, asked for in one job; what there is none of is never computed as a table of its own."""
     # In a small run the number of jobs counts, in a large one that nothing is computed twice.
-    held = (lambda table: table) if evidence.is_small(run) else keep
+    small = evidence.is_small(run)
+    held = (lambda table: table) if small else keep
     suspects = held(stretch_screen.suspect_words(packed))
-    log = held(stretches.pieces(packed.where(f"source = {STORED}")))
+    log = held(stretches.pieces(packed.where(f"source = {STORED}"), small=small))
     links = held(stretch_screen.log_links(log))
-    reads = held(stretch_screen.read_links(stretches.pieces(packed.where(f"source = {READ}"))))
-    twice = packed.where(f"source = {READ} AND n != bit_count(bits)")
+    reads = held(stretch_screen.read_links(stretches.pieces(packed.where(f"source = {READ}"), small=small)))
+    repeats = packed.where(f"source = {READ} AND n != bit_count(bits)")
     answers = _asked(
-        facts=evidence.packed_facts(packed),
-        suspects=_times(suspects, all="true", repeated="repeated"),
-        links=_times(links, hole="hole", overlap="overlap", descent="descent"),
-        reads=_times(reads, back="back", gap="NOT back"),
-        twice=_times(twice, all="true"),
+        evidence.packed_facts(packed).selectExpr("'facts' AS name", "to_json(struct(*)) AS content"),
+        _times("words", suspects, words="true", **{name: name for name in stretch_screen.SUSPICIONS}),
+        _times("links", links, holes="hole", overlaps="overlap", descents="descent"),
+        _times("reads", reads, back="back", gaps="NOT back"),
+        _times("repeats", repeats, twice="true"),
     )
-    facts = evidence.facts_of(run, frames, answers["facts"])
-    n_suspects, in_log, in_reads = answers["suspects"][0], answers["links"][0], answers["reads"][0]
-    if n_suspects["repeated"]:
+    facts = evidence.facts_of(run, frames, answers.pop("facts", []))
+    counts: dict[str, int] = {}
+    for (row,) in answers.values():
+        counts.update(row)
+    if counts.pop("repeated"):
         evidence.require_unique_identities(run, frames)
-    unruly = reads.where("back").select("lane", "partition").union(twice.select("lane", "partition"))
-    if in_reads["gap"]:
-        unruly = unruly.union(stretch_screen.held_holes(reads.where("NOT back"), log))
-    out_of_line = bool(in_reads["back"] or answers["twice"][0]["all"])
-    unruly = keep(unruly.distinct()) if out_of_line or in_reads["gap"] else unruly
-    return facts, _Doubts(
-        suspects=suspects if not n_suspects["all"] or held is keep else keep(suspects),
-        n_suspects=n_suspects["all"],
-        log=log,
-        holes=bool(in_log["hole"]),
-        descents=bool(in_log["descent"]),
-        tangled=links.where("overlap").select("lane", "partition").distinct() if in_log["overlap"] else None,
-        unruly=unruly if out_of_line or (in_reads["gap"] and not unruly.isEmpty()) else None,
-    )
+    if small and counts["words"]:
+        suspects = keep(suspects)
+    return facts, _Doubts(suspects=suspects, log=log, links=links, reads=reads, repeats=repeats, **counts)
 
 
-def _times(table: DataFrame, **conditions: str) -> DataFrame:
-    """How often each condition holds: a table of one row."""
-    return table.agg(*(F.expr(f"count_if({text}) AS {name}") for name, text in conditions.items()))
+def _unruly(doubts: _Doubts) -> DataFrame | None:
+    """(lane, partition) whose reads are out of line, or leave out an offset of the log; None: there are none."""
+    places = [doubts.reads.where("back"), doubts.repeats] if doubts.back or doubts.twice else []
+    if doubts.gaps:
+        places.append(stretch_screen.held_holes(doubts.reads.where("NOT back"), doubts.log))
+    if not places:
+        return None
+    unruly = keep(reduce(DataFrame.union, (place.select("lane", "partition") for place in places)).distinct())
+    return None if unruly.isEmpty() else unruly
 
 
-def _asked(**tables: DataFrame) -> dict[str, list[dict[str, Any]]]:
-    """The rows of several small tables by the tables' names, in one job; what is null in a row is left out."""
-    rows = [table.selectExpr(f"'{name}' AS name", "to_json(struct(*)) AS content") for name, table in tables.items()]
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in tables}
-    for row in reduce(DataFrame.union, rows).collect():
-        found[row.name].append(json.loads(row.content))
+def _times(name: str, table: DataFrame, **conditions: str) -> DataFrame:
+    """How often each condition holds in a table: one row for `_asked`."""
+    counts = ", ".join(f"'{what}', count_if({text})" for what, text in conditions.items())
+    return table.selectExpr(f"'{name}' AS name", f"to_json(named_struct({counts})) AS content")
+
+
+def _asked(*answers: DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """The rows of several small tables in one job, by the tables' names; what is null in a row is left out.
+
+    Each has the columns name and content (JSON).
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in reduce(DataFrame.union, answers).collect():
+        found.setdefault(row.name, []).append(json.loads(row.content))
     return found
 
 
-def _scope(drill: _Drill, frames: Frames, doubts: _Doubts, ends: DataFrame, runs: DataFrame | None) -> Scope:
-    """The rows behind the doubts."""
+def _scope(
+    drill: _Drill,
+    frames: Frames,
+    doubts: _Doubts,
+    ends: DataFrame,
+    runs: DataFrame | None,
+    tangled: DataFrame | None,
+    unruly: DataFrame | None,
+) -> Scope:
+    """The rows behind the doubts.
+
+    `tangled`, `unruly` (lane, partition): partitions in which an offset is taken twice, and `_unruly` ones; None: there
+    are none.
+    """
     seen = keep(drill.seen(ends))
     clean_log = drill.clean_log()
     stored = history.places_in_log(seen)
-    is_misread = "outcome IS NULL AND read"
-    counts = _asked(seen=_times(seen, loose=f"{history.SHOWN} AND NOT in_log", misread=is_misread))["seen"][0]
-    shown = drill.shown(seen, clean_log) if counts["loose"] else history.places_shown(seen)
+    shown = drill.shown(seen, clean_log) if doubts.loose else history.places_shown(seen)
     ascending = clean_log
-    if doubts.tangled is not None:
-        tangled = keep(drill.places(drill.within(clean_log, doubts.tangled)))
-        ascending = drill.outside(clean_log, doubts.tangled)
-        shown, stored = shown.union(tangled), stored.union(tangled)
+    if tangled is not None:
+        places = keep(drill.places(drill.within(clean_log, tangled)))
+        ascending = drill.outside(clean_log, tangled)
+        shown, stored = shown.union(places), stored.union(places)
     polls = consumed = held = None
-    if doubts.unruly is not None or counts["misread"]:
+    if doubts.misread:
         # A phantom does not count as a step of its consumer, so the reads around it must be looked at themselves.
-        misread = seen.where(is_misread).select("lane", "partition").distinct()
-        unruly = keep(misread if doubts.unruly is None else doubts.unruly.union(misread).distinct())
+        misread = seen.where("outcome IS NULL AND read").select("lane", "partition")
+        unruly = keep((misread if unruly is None else unruly.union(misread)).distinct())
+    if unruly is not None:
         consumed = keep(frames.consumed.join(F.broadcast(unruly), ["lane", "partition"], "left_semi"))
         polls = history.genuine(consumed, history.phantoms(seen))
         held = history.places_in_log(seen).union(drill.places(drill.within(clean_log, unruly)))
-    in_order = not doubts.descents and doubts.tangled is None
     return Scope(
+        proven=doubts.proven,
         seen=seen,
         records=keep(history.records(seen)),
         shown=shown,
-        stored=None if in_order else stored,
-        ascending=None if in_order else stretches.pieces(ascending),
+        stored=None if doubts.in_order else stored,
+        ascending=None if doubts.in_order else stretches.pieces(ascending),
         held=held,
         polls=polls,
         consumed=consumed,
@@ -162,16 +213,21 @@ def _scope(drill: _Drill, frames: Frames, doubts: _Doubts, ends: DataFrame, runs
 
 @dataclass(frozen=True, slots=True)
 class _Drill:
-    """From suspect words, and partitions that are out of order, back to rows. `few`: the suspects can be broadcast."""
+    """From suspect words, and partitions that are out of order, back to rows.
+
+    `few`: the suspects can be broadcast. `small`: all is in one partition (`history.gathered`).
+    """
 
     packed: DataFrame
     suspects: DataFrame
     few: bool
+    small: bool
 
     def seen(self, ends: DataFrame) -> DataFrame:
         """SIGHTINGS of the suspect identities."""
         suspect = self.packed.join(self._hint(self.suspects), list(WORD), "left_semi")
-        return history.marked_sightings(stretches.members(suspect).select(*_MARKED), ends, final_log=True)
+        rows = stretches.members(suspect).select(*_MARKED)
+        return history.marked_sightings(rows, ends, final_log=True, small=self.small)
 
     def clean_log(self) -> DataFrame:
         """The stretches of the log that are not suspect."""
@@ -182,10 +238,12 @@ class _Drill:
         """The places of suspect identities, with what else the log holds there."""
         # Only a place outside the log can be a second one for what the log holds there.
         outside = history.places_shown(seen.where("NOT in_log"))
-        loose = keep(outside.selectExpr(LANE_KEY, "partition", f"{_bucket('offset')} AS bucket").distinct())
+        loose = outside.selectExpr(LANE_KEY, "partition", f"{_bucket('offset')} AS bucket").distinct()
+        loose = loose if self.small else keep(loose)
         near = clean_log.selectExpr("*", f"explode(sequence({_bucket('first')}, {_bucket('last')})) AS bucket")
         near = near.join(self._hint(loose), [*PLACE, "bucket"], "left_semi")
-        return history.places_shown(seen).union(self.places(near.drop("bucket")))
+        shown = history.places_shown(seen).union(self.places(near.drop("bucket")))
+        return history.gathered(shown, small=self.small)
 
     def within(self, table: DataFrame, partitions: DataFrame) -> DataFrame:
         """The stretches of `table` in the partitions (lane, partition)."""
@@ -200,6 +258,9 @@ class _Drill:
         return stretches.members(table).select(*POSITION, "producer_id", "seq")
 
     def _hint(self, keys: DataFrame) -> DataFrame:
+        if self.small:
+            # Without an exchange, and without a job for the broadcast.
+            return keys.hint("shuffle_hash")
         return F.broadcast(keys) if self.few else keys
 
 

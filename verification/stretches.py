@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from kafka_chaos.verification.history import OUTCOME_CODE, READ, SENT, STORED, local_frame
+from kafka_chaos.verification.history import OUTCOME_CODE, READ, SENT, STORED, gathered, local_frame
 from kafka_chaos.verification.pace import Pace
 
 WORD = ("lane_key", "producer_id", "word")
@@ -168,13 +168,13 @@ def members(stretches: DataFrame) -> DataFrame:
     return named.drop("bit", "bits", "word", "shift", "n", "stride", *_ENDS)
 
 
-def pieces(stretches: DataFrame) -> DataFrame:
+def pieces(stretches: DataFrame, *, small: bool = False) -> DataFrame:
     """Stretches of the log or of reads as pieces without holes: lane, lane_key, partition, producer_id, their ends,
     reader, start and tick.
 
-    A stretch with holes is given as its single records.
+    A stretch with holes is given as its single records. `small`: see `history.gathered`.
     """
     place, chain = ("lane", "lane_key", "partition", "producer_id"), ("reader", "start", "tick")
     single = members(stretches.where("NOT whole"))
     single = single.selectExpr(*place, "offset", "offset", "seq", "seq", *chain)
-    return stretches.where("whole").select(*place, *_ENDS[:4], *chain).union(single)
+    return gathered(stretches.where("whole").select(*place, *_ENDS[:4], *chain).union(single), small=small)

@@ -48,7 +48,8 @@ def by_rows(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:
     """Everything is looked at row by row."""
     facts = evidence.gather_facts(run, frames)
     ends = evidence.ends(spark, facts, final_log=run.has_log)
-    seen = keep(history.sightings(frames.produced, frames.consumed, frames.log, ends))
+    small = evidence.is_small(run)
+    seen = keep(history.sightings(frames.produced, frames.consumed, frames.log, ends, small=small))
     if seen.where(F.col("copies") > 1).limit(1).collect():
         evidence.require_unique_identities(run, frames)
     stored = history.places_in_log(seen)
