@@ -59,6 +59,9 @@ class Survey:
     scope: Scope
 
 
-def keep(frame: DataFrame) -> DataFrame:
-    """`frame`, computed now. Unlike persist(), what builds on it is planned without the plan that led to it."""
-    return frame.localCheckpoint(eager=True)
+def keep(frame: DataFrame, *, small: bool = False) -> DataFrame:
+    """`frame`, computed now. Unlike persist(), what builds on it is planned without the plan that led to it.
+
+    In a `small` run it is computed by the first job that needs it: a job of its own would take longer than the rows do.
+    """
+    return frame.localCheckpoint(eager=not small)

@@ -133,7 +133,7 @@ def _doubts(run: RunDirectory, frames: Frames, packed: DataFrame) -> tuple[dict[
     if counts.pop("repeated"):
         evidence.require_unique_identities(run, frames)
     if small and counts["words"]:
-        suspects = keep(suspects)
+        suspects = keep(suspects, small=True)
     return facts, _Doubts(suspects=suspects, log=log, links=links, reads=reads, repeats=repeats, **counts)
 
 
@@ -179,7 +179,7 @@ def _scope(
     `tangled`, `unruly` (lane, partition): partitions in which an offset is taken twice, and `_unruly` ones; None: there
     are none.
     """
-    seen = keep(drill.seen(ends))
+    seen = keep(drill.seen(ends), small=drill.small)
     clean_log = drill.clean_log()
     stored = history.places_in_log(seen)
     shown = drill.shown(seen, clean_log) if doubts.loose else history.places_shown(seen)
@@ -200,7 +200,7 @@ def _scope(
     return Scope(
         proven=doubts.proven,
         seen=seen,
-        records=keep(history.records(seen)),
+        records=keep(history.records(seen), small=drill.small),
         shown=shown,
         stored=None if doubts.in_order else stored,
         ascending=None if doubts.in_order else stretches.pieces(ascending),
