@@ -57,7 +57,9 @@ def signals_held_back() -> Iterator[None]:
     def hold(number: int, frame: FrameType | None) -> None:
         held.append(number)
 
-    before = {number: signal.signal(number, hold) for number in ENDING}
+    # One whose handler is not Python's could not be put back.
+    held_back = [number for number in ENDING if signal.getsignal(number) is not None]
+    before = {number: signal.signal(number, hold) for number in held_back}
     try:
         yield
     finally:
