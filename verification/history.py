@@ -63,7 +63,10 @@ def sightings(
 
 
 def marked_sightings(rows: DataFrame, ends: DataFrame, *, final_log: bool, small: bool = False) -> DataFrame:
-    """The same from one table of all rows: IDENTITY, partition, offset, outcome (a code), source."""
+    """The same from one table of all rows: IDENTITY, partition, offset, outcome (a code), source.
+
+    `small`: gathered in one partition instead of exchanged by identity.
+    """
     sent, has_place = f"source = {SENT}", "partition IS NOT NULL AND offset IS NOT NULL"
     counts = f"({sent} AND outcome != {FAIL} AND {has_place})"
     shown = f"(source != {SENT} OR {counts})"
