@@ -1,30 +1,65 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all nightly docs bench-verify bench-verify-sizes lint setup clean stop-engine
+.PHONY: demo test test-unit test-all walk scenarios nightly keep-summaries docs links bench bench-verify bench-verify-sizes \
+	lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
 NIGHTLY_MINUTES ?= 60
+# Tests of pure Python run side by side; then those with a cluster or Spark, which need the whole machine, one by one.
+PURE := not cluster and not spark
 
 demo: setup
 	$(BIN)/kafka-chaos run experiments/demo.yaml
 
 test: setup
 	@docker/set-up browser
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow and $(PURE)"
+	$(BIN)/python -m pytest -m "not slow and not ($(PURE))"
 
 test-unit: .venv/.installed
-	$(BIN)/python -m pytest -m "not slow and not cluster and not spark"
+	$(BIN)/python -m pytest -m "not slow and not cluster and not spark and not browser"
 
 test-all: setup
 	@docker/set-up browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 -m "$(PURE)"
+	$(BIN)/python -m pytest -m "not ($(PURE))"
+
+# What the guides tell a new user to do: the tutorial, the plugin in a project of its own, watch, attach, bad inputs.
+WALK := tests/test_docs.py tests/plugin tests/harness/run/test_attach.py tests/verification/test_watch.py \
+	tests/verification/test_running.py tests/harness/cli/test_bad_inputs.py
+
+walk: setup
+	$(BIN)/python -m pytest $(WALK)
+
+# Every scenario once, on the model and on brokers.
+scenarios: setup
+	mkdir -p runs
+	$(BIN)/kafka-chaos scenario run --all --out runs/scenarios.json
 
 # Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
 nightly: setup
+	$(if $(NIGHTLY_HISTORY),mkdir -p $(NIGHTLY_HISTORY))
 	$(BIN)/kafka-chaos nightly --minutes $(NIGHTLY_MINUTES) $(if $(NIGHTLY_HISTORY),--history $(NIGHTLY_HISTORY))
+
+# Adds the summaries of this checkout's nights to those in NIGHTLY_HISTORY, which the next night's trend is made from.
+keep-summaries:
+	mkdir -p "$${NIGHTLY_HISTORY:?names no folder}"
+	for folder in runs/nightly/*/; do cp "$${folder}summary.json" "$(NIGHTLY_HISTORY)/$$(basename "$$folder").json"; done
 
 # The site, in docs/_site; a warning, such as a link to nowhere, fails it.
 docs: .venv/.installed
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_site
+
+# The site's links to other sites.
+links: .venv/.installed
+	$(BIN)/python -m sphinx -b linkcheck --quiet docs docs/_site/linkcheck
+
+# The figures of docs/performance.md; each benchmark prints its own.
+bench: demo
+	$(BIN)/python benchmarks/report.py runs/latest
+	$(BIN)/python benchmarks/cluster_start.py
+	$(BIN)/python benchmarks/load.py
+	$(BIN)/python benchmarks/verify_small.py
+	$(BIN)/python benchmarks/model_explore.py
 
 # Verification of 10 million records beside DuckDB on the same files; the last line is the ratio as JSON.
 bench-verify: setup
@@ -36,10 +71,24 @@ bench-verify-sizes: setup
 	$(BIN)/python benchmarks/verify_sizes.py --into runs/verify-sizes.json --plot runs/verify-sizes.svg
 	$(BIN)/python benchmarks/verify_sizes.py --dirty --sizes 10000000 --contenders spark --into runs/verify-sizes-dirty.json
 
-lint: .venv/.installed
+# What CI checks; the hooks in .pre-commit-config.yaml are the same four.
+lint: lint-style lint-format lint-types lint-imports
+
+lint-style: .venv/.installed
 	$(BIN)/ruff check .
+
+lint-format: .venv/.installed
 	$(BIN)/ruff format --check .
+
+lint-types: .venv/.installed
 	$(BIN)/mypy
+
+lint-imports: .venv/.installed
+	$(BIN)/lint-imports --no-logo
+
+# Source archive and wheel of the last commit, in dist/, installed and checked as a user gets them.
+package: .venv/.installed
+	.ci/package
 
 setup:
 	@docker/set-up
@@ -50,7 +99,8 @@ setup:
 # Leftovers of dead runs, run directories and build output go; the engine and the image stay (see stop-engine).
 clean:
 	[ ! -x $(BIN)/kafka-chaos ] || $(BIN)/kafka-chaos clean || true
-	rm -rf runs dist build docs/_site docs/reference .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse
+	rm -rf runs dist build docs/_site docs/reference .venv spark-warehouse
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Ends the Docker engine if `make setup` started it.

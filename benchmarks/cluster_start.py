@@ -15,14 +15,14 @@ import sys
 import time
 from unittest import mock
 
-from kafka_chaos.harness import cluster as cluster_module
-from kafka_chaos.harness.cluster import Cluster, ClusterSpec
-from kafka_chaos.harness.image import ensure_image
+from kafka_chaos.harness.cluster import cluster as cluster_module
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.containers.image import ensure_image
 
 
 def start_and_stop() -> tuple[float, float]:
     started = time.monotonic()
-    with Cluster(ClusterSpec(), run_id=f"bench-{secrets.token_hex(4)}"):
+    with Cluster(ClusterLayout(), run_id=f"bench-{secrets.token_hex(4)}"):
         ready = time.monotonic()
     return ready - started, time.monotonic() - ready
 

@@ -15,13 +15,13 @@ import sys
 import time
 
 from kafka_chaos.reference_model import Lane, predict
-from kafka_chaos.reference_model.cluster_model import step
-from kafka_chaos.reference_model.cluster_search import search_cluster
-from kafka_chaos.reference_model.cluster_state import ClusterConfig
-from kafka_chaos.reference_model.core import CoreScope
 from kafka_chaos.reference_model.document import FAULT_SETS
-from kafka_chaos.reference_model.explore import explore
-from kafka_chaos.reference_model.protocols import PROTOCOLS
+from kafka_chaos.reference_model.explore.core import CoreScope
+from kafka_chaos.reference_model.explore.exploration import explore
+from kafka_chaos.reference_model.lockstep.cluster_model import step
+from kafka_chaos.reference_model.lockstep.search import search_cluster
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.protocol import PROTOCOLS
 
 MIXES = (
     ("stop", "stop"),

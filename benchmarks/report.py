@@ -13,7 +13,7 @@ from kafka_chaos.verification import spark_session
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run_dir", type=Path, help="a verified run directory; its report is written anew")
+    parser.add_argument("run_dir", type=Path, help="a verified run directory; its report is rewritten")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     spark = spark_session()

@@ -1,16 +1,14 @@
-"""The reference pages, out of the code: command line, experiment files, faults, anomalies, run directory, plugin.
-
-They are written anew by every build of the site and are not kept: what is not there can't be out of date.
-"""
+"""The reference pages. Every build of the site generates them from the code, so that they can't be out of date."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from meanings import COLUMNS, EXIT_CODES, LANE_KEYS
 
 HERE = Path(__file__).parent
 REFERENCE = HERE / "reference"
@@ -24,12 +22,13 @@ def pages() -> dict[str, str]:
         "faults.md": faults(),
         "anomalies.md": anomalies(),
         "run-directory.md": run_directory(),
+        "events.md": event_types(),
         "pytest.md": plugin(),
     }
 
 
 def write() -> None:
-    """Write the pages that differ from what is there, so that nothing is built twice."""
+    """Write the pages that have changed, so that Sphinx builds only those."""
     REFERENCE.mkdir(exist_ok=True)
     for name, text in pages().items():
         path = REFERENCE / name
@@ -38,10 +37,11 @@ def write() -> None:
 
 
 def command_line() -> str:
-    """Every command's own help."""
+    """The help of every command."""
     import click
 
-    from kafka_chaos.harness.cli import cli
+    from kafka_chaos.contract.errors import ExitCode
+    from kafka_chaos.harness.cli.main import cli
 
     def helped(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
         context = click.Context(command, info_name=name, parent=parent, max_content_width=100)
@@ -52,85 +52,81 @@ def command_line() -> str:
                 if found is not None:
                     yield from helped(found, inner, context)
 
-    lines = [
-        "# Command line",
-        "",
-        "Exit codes of all commands: 0 conforms · 1 violation · 2 unknown · 3 the machine lacks something · 64 bad",
-        'arguments or a bad file. Completion: `eval "$(kafka-chaos completion bash)"`, or zsh, or fish.',
-        "",
-    ]
+    meanings = _meanings("exit codes", EXIT_CODES, [code.name for code in ExitCode])
+    lines = ["# Command line", "", "All commands end with one of these exit codes.", ""]
+    lines += _table(("exit code", "meaning"), [(str(code.value), meanings[code.name]) for code in ExitCode])
+    lines += ['Shell completion: `eval "$(kafka-chaos completion bash)"`, also for zsh and fish.', ""]
     for path, text in helped(cli, "kafka-chaos", None):
         lines += [f"## {path}", "", "```text", text.rstrip(), "```", ""]
     return "\n".join(lines)
 
 
 def experiment_files() -> str:
-    """The models of an experiment, key by key."""
-    from kafka_chaos.harness import experiment as models
-    from kafka_chaos.harness.cluster import ClusterSpec
-    from kafka_chaos.harness.schedule import GenerateModel
-    from kafka_chaos.reference_model import CourseStep
+    """The keys of an experiment."""
+    from kafka_chaos.harness.experiment import specs
+    from kafka_chaos.harness.experiment.schedule import GenerateSpec
+    from kafka_chaos.reference_model import LockstepStep
 
     lines = [
         "# Experiment files",
         "",
-        "YAML. A key that is not known is refused with file, line and what was expected. An experiment of one phase",
-        "may write the keys of a phase at the top.",
+        "An experiment is a YAML file. kafka-chaos refuses an unknown key and names the file, the line and the keys",
+        "that it expects. An experiment with a single phase can have the keys of that phase at the top level.",
+        "",
+        "A **lane** is one topic together with one producer configuration.",
         "",
     ]
-    for title, model in (
-        ("experiment", models.Experiment),
-        ("cluster", models.ClusterModel),
-        ("phases[…]", models.PhaseModel),
-        ("lanes[…]", models.LaneModel),
-        ("workload", models.WorkloadModel),
-        ("schedule[…]", models.FaultModel),
-        ("schedule.generate", GenerateModel),
-        ("course", models.CourseModel),
+    for title, spec in (
+        ("experiment", specs.Experiment),
+        ("cluster", specs.ClusterSpec),
+        ("phases[…]", specs.PhaseSpec),
+        ("lanes[…]", specs.LaneSpec),
+        ("workload", specs.WorkloadSpec),
+        ("schedule[…]", specs.FaultSpec),
+        ("schedule.generate", GenerateSpec),
+        ("lockstep", specs.LockstepSpec),
     ):
-        about = ClusterSpec.__doc__ if model is models.ClusterModel else model.__doc__
-        lines += [f"## {title}", "", _prose(about), "", "| key | type | default |", "| --- | --- | --- |"]
-        lines += [f"| `{key}` | {_type(entry)} | {_default(entry)} |" for key, entry in model.model_fields.items()]
-        lines.append("")
-    steps = ", ".join(f"`{step}`" for step in CourseStep)
-    return "\n".join([*lines, "## Steps of a course", "", steps, ""])
+        rows = [
+            (
+                f"`{key}`",
+                _type(one),
+                _default(one),
+                f"{(one.description or '')[:1].upper()}{(one.description or '')[1:]}.",
+            )
+            for key, one in spec.model_fields.items()
+        ]
+        lines += [f"## {title}", "", *_table(("key", "type", "default", "meaning"), rows)]
+    steps = ", ".join(f"`{step}`" for step in LockstepStep)
+    return "\n".join([*lines, "## Steps of a lock-step phase", "", steps, ""])
 
 
 def faults() -> str:
-    """The fault kinds with what they take, and the targets."""
+    """The fault kinds with the keys that they take, and the targets."""
     from kafka_chaos.faults import target
-    from kafka_chaos.faults.registry import FAULTS
+    from kafka_chaos.faults.registry import fault_kinds
 
     lines = ["# Faults and targets", ""]
-    for kind, fault in FAULTS.items():
+    for kind, fault in fault_kinds().items():
         own = [field for field in dataclasses.fields(fault) if field.name not in ("target", "at", "duration")]
-        lines += [
-            f"## {kind}",
-            "",
-            _prose(fault.__doc__),
-            "",
-            f"The model is told: {', '.join(fault.model_kinds)}.",
-            "",
-        ]
+        modelled = _prose(fault.model_faults.__doc__)
+        lines += [f"## {kind}", "", _prose(fault.__doc__), "", f"In the reference model: {modelled}", ""]
         if own:
-            lines += ["| key | default |", "| --- | --- |"]
-            lines += [f"| `{field.name}` | {_plain(field.default)} |" for field in own]
-            lines.append("")
-    lines += ["## Targets", "", _prose(target.__doc__), "", f"Expected: {target.EXPECTED}.", ""]
-    return "\n".join(lines)
+            lines += _table(("key", "default"), [(f"`{field.name}`", _plain(field.default)) for field in own])
+    return "\n".join([*lines, "## Targets", "", _prose(target.__doc__), "", f"Expected: {target.EXPECTED}.", ""])
 
 
 def anomalies() -> str:
-    """Every anomaly with what it means in a few words and its specification: the docstring of its function."""
+    """Every anomaly with its short meaning and its specification: the docstring of its function."""
+    from kafka_chaos.contract.anomalies import Anomaly
     from kafka_chaos.harness.report import matrix
-    from kafka_chaos.reference_model.anomalies import Anomaly
     from kafka_chaos.verification import anomalies as functions
 
     lines = [
         "# Anomalies",
         "",
-        "What each holds for, from the functions that find it. Choices that these sentences leave open, what is not",
-        "judged, and how verdicts come about: [what counts as an anomaly](../anomalies.md).",
+        "The specification of each anomaly, from the function that finds it. [What counts as an",
+        "anomaly](../anomalies.md) explains the choices that these sentences leave open, what is not judged, and how",
+        "verdicts come about.",
         "",
     ]
     for anomaly in Anomaly:
@@ -140,49 +136,82 @@ def anomalies() -> str:
 
 
 def run_directory() -> str:
-    """The files of a run directory, the columns of its tables, and the events."""
-    from kafka_chaos.harness import events
-    from kafka_chaos.verification import contract
+    """The files of a run directory, the keys of lanes.json, and the columns of the tables."""
+    from kafka_chaos.contract import columns as contract
+    from kafka_chaos.contract.lanes import Lane
+    from kafka_chaos.contract.run_directory import CONTENTS
 
     lines = [
         "# Run directory",
         "",
-        "The contract between the stages of a run, and between this project and others: anyone can write such a",
-        "directory and have it verified. `produced/`, `consumed/` and `lanes.json` are required.",
+        "The contract between the stages of a run, and between kafka-chaos and other tools. You can write such a",
+        "directory yourself and verify it. `produced/`, `consumed/` and `lanes.json` are required.",
         "",
-        "| path | content |",
-        "| --- | --- |",
-        *(f"| `{path}` | {content} |" for path, content in _FILES.items()),
+        *_table(("path", "content"), [(f"`{path}`", content) for path, content in CONTENTS.items()]),
+        "A nullable column may be missing. Times are nanoseconds of one monotonic clock.",
         "",
-        "A nullable column may be missing. Times are nanoseconds of one monotonic clock; `poll_ns` strictly increases",
-        f"per consumer; `outcome` is {', '.join(contract.OUTCOMES)}.",
+        "## lanes.json",
+        "",
+        '`{"format_version": 1, "lanes": [lane, …]}`, where a lane has these keys:',
         "",
     ]
+    meanings = _meanings("lanes.json", LANE_KEYS, [field.name for field in dataclasses.fields(Lane)])
+    rows = [(f"`{one.name}`", _field_default(one), meanings[one.name]) for one in dataclasses.fields(Lane)]
+    lines += _table(("key", "default", "meaning"), rows)
     for name, columns in {**contract.TABLES, "findings": contract.FINDINGS}.items():
-        lines += [f"## {name}/", "", "| column | type | nullable |", "| --- | --- | --- |"]
-        lines += [f"| `{one.name}` | {one.type} | {'yes' if one.nullable else 'no'} |" for one in columns]
-        lines.append("")
-    lines += ["## events.jsonl", "", "One object per line, with `ts_ns` and `type`.", ""]
-    lines += ["| type | fields | meaning |", "| --- | --- | --- |"]
+        meanings = _meanings(name, COLUMNS[name], [one.name for one in columns])
+        rows = [(f"`{one.name}`", one.type, "yes" if one.nullable else "no", meanings[one.name]) for one in columns]
+        lines += [f"## {name}/", "", *_table(("column", "type", "nullable", "meaning"), rows)]
+    lines += ["## events.jsonl", "", "One JSON object per line: see [events](events.md).", ""]
+    return "\n".join([*lines, *_ledger(), ""])
+
+
+def event_types() -> str:
+    """The types of events with their fields."""
+    from kafka_chaos.contract import events
+
+    lines = [
+        "# Events",
+        "",
+        "The lines of `events.jsonl`: JSON objects with `ts_ns`, `type` and the fields of the type. `ts_ns` is in",
+        "nanoseconds of the clock that the tables of the [run directory](run-directory.md) use.",
+        "",
+    ]
     for event in events.Event.__subclasses__():
-        fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(event) if field.name != "ts_ns")
-        lines.append(f"| `{event(**_blank(event)).to_json()['type']}` | {fields} | {_prose(event.__doc__)} |")
-    return "\n".join([*lines, ""])
+        fields = [field for field in dataclasses.fields(event) if field.name != "ts_ns"]
+        kind = event(**{field.name: None for field in fields}).to_json()["type"]
+        lines += [f"## {kind}", "", _prose(event.__doc__), ""]
+        lines += _table(("field", "type"), [(f"`{field.name}`", _json_type(str(field.type))) for field in fields])
+    return "\n".join(lines)
+
+
+def _ledger() -> list[str]:
+    """The ledger of verdict.json, object by object."""
+    from kafka_chaos.contract import ledger
+
+    lines = ["## The ledger in verdict.json", "", _prose(ledger.__doc__), ""]
+    lines += ["| object | fields | meaning |", "| --- | --- | --- |"]
+    for part in vars(ledger).values():
+        if dataclasses.is_dataclass(part):
+            fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(part))
+            lines.append(f"| {getattr(part, '__name__', '')} | {fields} | {_prose(part.__doc__)} |")
+    return lines
 
 
 def plugin() -> str:
-    """The plugin's functions and fixtures."""
-    from kafka_chaos.harness.application import ConsumerHandle, Handle, ProducerHandle
+    """The functions and fixtures of the pytest plugin."""
     from kafka_chaos.harness.pytest_plugin import plugin as loaded
     from kafka_chaos.harness.pytest_plugin import values
     from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
     from kafka_chaos.harness.pytest_plugin.result import ChaosRun
     from kafka_chaos.harness.pytest_plugin.runs import Runs
+    from kafka_chaos.harness.workload.application import ConsumerHandle, Handle, ProducerHandle
 
     lines = ["# pytest plugin", "", f"Marker: `{loaded.MARKER}`", "", "## Values", ""]
     lines += ["`from kafka_chaos import kill, lane, load, partition, pause, stop`", ""]
-    for name in ("lane", "load", "kill", "stop", "pause", "partition"):
+    for name in ("lane", "load", "fault"):
         lines += _function(name, getattr(values, name))
+    lines += ['Each kind of fault is also a function of that name: `kill(target)` is `fault("kill", target)`.', ""]
     for name in ("at", "lasting"):
         lines += _function(f"FAULT.{name}", getattr(values.PlannedFault, name))
     lines += ["## Fixtures", ""]
@@ -205,37 +234,47 @@ def plugin() -> str:
     return "\n".join(lines)
 
 
-_FILES = {
-    "experiment.yaml": "the experiment with every default written out, the seed, the schedule that was drawn, versions",
-    "lanes.json": "the lanes as the model and the verification know them",
-    "produced/*.parquet": "every record that was sent, with its outcome",
-    "consumed/*.parquet": "every record that was read",
-    "log/*.parquet": "the final log, read back",
-    "replicas/*.parquet, checkpoints.json": "the brokers' own segments and checkpoints, where they were collected",
-    "events.jsonl": "what happened, see below",
-    "logs/": "every container's log",
-    "prediction.json": "lane → anomaly → status, and why",
-    "findings/*.parquet": "one row per anomalous record, with its cause",
-    "verdict.json": "verdicts, counts and first examples",
-    "report.html": "the report, one file",
-}
-
-
 def _function(name: str, function: Any) -> list[str]:
     signature = inspect.signature(function)
-    # Without annotations: what an argument takes stands in the text below.
-    empty = inspect.Parameter.empty
-    own = [one.replace(annotation=empty) for one in signature.parameters.values() if one.name != "self"]
-    shown = signature.replace(parameters=own, return_annotation=inspect.Signature.empty)
+    # Without annotations: the text below says what an argument takes.
+    own = [one.replace(annotation=one.empty) for one in signature.parameters.values() if one.name != "self"]
+    shown = signature.replace(parameters=own, return_annotation=signature.empty)
     return ["```python", f"{name}{shown}", "```", "", _prose(function.__doc__), ""]
 
 
+def _meanings(of: str, meanings: Mapping[str, str], names: Iterable[str]) -> Mapping[str, str]:
+    """The meanings; raises `LookupError` if they do not belong to exactly these names."""
+    different = sorted(set(names) ^ set(meanings))
+    if different:
+        raise LookupError(f"docs/meanings.py and the code differ in {of}: {', '.join(different)}")
+    return meanings
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table, and the blank line after it."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return [*(f"| {' | '.join(cells)} |" for cells in lines), ""]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def _prose(text: str | None) -> str:
-    return textwrap.dedent(inspect.cleandoc(text or "")).replace("\n\n", "\n\n").strip().replace("|", "\\|")
+    return inspect.cleandoc(text or "").strip().replace("|", "\\|")
+
+
+def _json_type(annotation: str) -> str:
+    """A field's type in JSON, from its annotation."""
+    if annotation.endswith(" | None"):
+        return f"{_json_type(annotation.removesuffix(' | None'))} or null"
+    plain = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+    collection = {"tuple": "array", "Mapping": "object"}
+    return plain.get(annotation) or collection[annotation.partition("[")[0]]
 
 
 def _type(entry: Any) -> str:
-    """A key's type in words, with its bounds."""
+    """The type of a key in words, with its bounds."""
     bounds = [
         f"{sign} {getattr(one, name)}"
         for one in entry.metadata
@@ -253,17 +292,19 @@ def _words(annotation: Any) -> str:
         return f"two of {_words(inner[0])}" if len(inner) == 2 else f"list of {_words(inner[0])}"
     if get_origin(annotation) is dict:
         return "mapping"
+    if get_origin(annotation) is Literal:
+        return " or ".join(f"`{value}`" for value in inner)
     if get_origin(annotation) is Annotated:
         return _words(inner[0])
-    plain = {str: "text", int: "whole number", float: "number", bool: "true or false"}
-    return plain.get(annotation) or annotation.__name__.removesuffix("Model").lower()
+    plain = {str: "text", int: "integer", float: "number", bool: "true or false", Any: "any"}
+    return plain.get(annotation) or annotation.__name__.removesuffix("Spec").lower()
 
 
 def _default(entry: Any) -> str:
     if entry.is_required():
         return "required"
     if entry.default_factory is not None:
-        return "drawn" if entry.annotation is int else "empty"
+        return "random" if entry.annotation is int else "empty"
     return _plain(entry.default)
 
 
@@ -272,11 +313,13 @@ def _plain(value: object) -> str:
         return "none"
     if value in ((), {}, ""):
         return "empty"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     return f"`{value}`" if isinstance(value, str | int | float | tuple) else "its own defaults"
 
 
-def _blank(event: type) -> Mapping[str, Any]:
-    return {field.name: None for field in dataclasses.fields(event) if field.name != "ts_ns"}
+def _field_default(field: dataclasses.Field[Any]) -> str:
+    return "required" if field.default is dataclasses.MISSING else _plain(field.default)
 
 
 if __name__ == "__main__":

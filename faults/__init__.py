@@ -1,1 +1,1 @@
-"""Faults: frozen values that are injected, must prove that they bit, and are healed. See README.md."""
+"""Faults: frozen values that are injected, must prove that they took effect, and are healed. See README.md."""

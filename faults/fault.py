@@ -1,41 +1,75 @@
-"""The interface of a fault, and the proof that it bit.
+"""The interface of a fault kind, and the proof that a fault took effect.
 
-A fault is a frozen value: what, at whom, when, for how long. Its three functions are idempotent, take the containers
-that its target was resolved to, and keep no state of their own: whatever heals has only the value to go by, after a
-crash of the injector too.
+A fault is a frozen dataclass: what, at whom, when, for how long. Its three functions are idempotent, take the
+containers that its target was resolved to, and keep no state of their own: after a crash of the injector, healing has
+nothing but the value to go by. The fields beside `target`, `at` and `duration` are the keys that the kind takes in an
+experiment; they need defaults, and types that JSON can express.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol, get_type_hints
 
+from kafka_chaos.contract.errors import quoted
+from kafka_chaos.contract.refusals import expected
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.target import Target
 
 Nodes = tuple[NodeControl, ...]
 
+_COMMON_FIELDS = ("target", "at", "duration")
+_COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether a fault bit, with what shows it; `reason` says what was missing when it did not."""
+    """Whether a fault took effect, with what shows it; `reason` says what was missing when it did not."""
 
-    bit: bool
+    took_effect: bool
     evidence: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
+
+
+class Pattern(StrEnum):
+    """What fills a fault's band in the report, so that no meaning is carried by colour alone."""
+
+    CROSSES = "crosses"
+    LINES = "lines"
+    DIAGONALS = "diagonals"
+    BACK_DIAGONALS = "back-diagonals"
+    DOTS = "dots"
+
+
+@dataclass(frozen=True, slots=True)
+class Appearance:
+    """How a fault looks in the report: colours (`#rrggbb`) on a light and on a dark page, and the band's pattern."""
+
+    light: str
+    dark: str
+    pattern: Pattern
+
+    def __post_init__(self) -> None:
+        for name, colour in (("light", self.light), ("dark", self.dark)):
+            if not _COLOUR.fullmatch(colour):
+                raise ValueError(f"{name}: {colour!r} is not valid: expected a colour such as #c0392b")
+        Pattern(self.pattern)
 
 
 class Fault(Protocol):
     """A timed fault. `at` and `duration` are seconds; `at` counts from the start of the load.
 
-    `kind` is its name in experiments and reports, `model_kinds` what a lane that lives through it tells the model
-    (entries of `faults` in lanes.json), `colour` its band in plots.
+    `kind` is its name in experiments and reports. The class's docstring is its entry in the reference: what it breaks,
+    and what its proof is. A kind may have a static method `describe_evidence(evidence) -> str`, which puts the evidence
+    of one container into words for reports; without it, reports show keys and values.
     """
 
     kind: ClassVar[str]
-    model_kinds: ClassVar[tuple[str, ...]]
-    colour: ClassVar[str]
+    appearance: ClassVar[Appearance]
 
     @property
     def target(self) -> Target:
@@ -52,6 +86,10 @@ class Fault(Protocol):
         """For how long until it is healed, in seconds."""
         ...
 
+    def model_faults(self, brokers: int) -> tuple[str, ...]:
+        """What it may do in a cluster of so many brokers: one fault kind of the reference model for each broker hit."""
+        ...
+
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Break it."""
         ...
@@ -61,13 +99,65 @@ class Fault(Protocol):
         ...
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Mend it, and wait until it is mended."""
+        """Restore it, and wait until it is restored."""
         ...
 
 
-def all_bit(proofs: Mapping[str, Proof]) -> Proof:
-    """One proof out of the proofs per container: it bit if it bit everywhere."""
-    missing = {name: proof.reason for name, proof in proofs.items() if not proof.bit}
+def one_per_broker(kind: str, target: Target, brokers: int) -> tuple[str, ...]:
+    """One fault kind of the reference model for each broker that a target names.
+
+    What hits ZooKeeper may expire the session of any broker.
+    """
+    if target.role == "zookeeper":
+        return ("session-expiry",) * brokers
+    return (kind,) * target.brokers_hit(brokers)
+
+
+def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
+    """One proof out of the proofs per container: the fault took effect if it did so everywhere."""
+    missing = {name: proof.reason for name, proof in proofs.items() if not proof.took_effect}
     evidence = {name: dict(proof.evidence) for name, proof in proofs.items()}
     reason = "; ".join(f"{name}: {why}" for name, why in missing.items())
     return Proof(bool(proofs) and not missing, evidence, reason or ("" if proofs else "it had no target"))
+
+
+def parameters(fault: Fault) -> dict[str, Any]:
+    """A fault's values of the keys of its kind, as in an experiment file."""
+    return {name: getattr(fault, name) for name in key_types(type(fault))}
+
+
+def key_types(kind: type[Fault]) -> dict[str, Any]:
+    """The keys that a kind takes in an experiment beside target and times, with their types."""
+    types = get_type_hints(kind)
+    return {entry.name: types[entry.name] for entry in fields(kind) if entry.name not in _COMMON_FIELDS}  # type: ignore[arg-type]
+
+
+def defaults(kind: type[Fault]) -> dict[str, Any]:
+    """The default of each key of a kind, as JSON has it."""
+    by_name = {entry.name: entry.default for entry in fields(kind)}  # type: ignore[arg-type]
+    written: dict[str, Any] = json.loads(json.dumps({name: by_name[name] for name in key_types(kind)}))
+    return written
+
+
+def build(kind: type[Fault], *, target: Target, at: float, duration: float, keys: Mapping[str, Any]) -> Fault:
+    """A fault of this kind; raises `ValueError` of the form `KEY: what was expected`.
+
+    A key whose value is None takes its default.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    types = key_types(kind)
+    given: dict[str, Any] = {}
+    for key, value in keys.items():
+        if value is None:
+            continue
+        if key not in types:
+            known = ", ".join(("fault", *_COMMON_FIELDS, *types))
+            raise ValueError(f"{key}: a fault of kind {kind.kind} has no such key; expected {known}")
+        try:
+            # As JSON: a list of a YAML file is then a tuple's, yet no text is taken for a number.
+            given[key] = TypeAdapter(types[key]).validate_json(json.dumps(value, default=str), strict=True)
+        except ValidationError as error:
+            message = f"{key}: expected {expected(error.errors()[0])}, got {quoted(value)}"
+            raise ValueError(message) from None
+    return kind(target=target, at=at, duration=duration, **given)  # type: ignore[call-arg]

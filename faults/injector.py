@@ -1,7 +1,6 @@
 """Injects faults at their times, asks for their proofs, and heals all of them on every way out.
 
-The injector knows no clock but the one it is given and emits no event itself: it tells an observer, so that it can be
-tested without a cluster and listened to by anything.
+The injector emits no event itself but calls an observer, so that it can be tested without a cluster.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import itertools
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kafka_chaos.faults.cluster import ClusterControl
@@ -23,22 +22,22 @@ _PROOF_INTERVAL = 0.1
 
 
 class Observer(Protocol):
-    """Is told what the injector does; `fault_id` names one occurrence."""
+    """Receives what the injector does; `fault_id` names one occurrence."""
 
     def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...]) -> None:
         """The fault is about to be injected into these containers."""
         ...
 
     def proven(self, fault_id: str, evidence: Mapping[str, Any]) -> None:
-        """It bit."""
+        """It took effect."""
         ...
 
     def not_proven(self, fault_id: str, reason: str) -> None:
-        """Nothing showed that it bit."""
+        """Nothing showed that it took effect."""
         ...
 
     def healed(self, fault_id: str) -> None:
-        """It is mended."""
+        """It is healed."""
         ...
 
 
@@ -85,21 +84,21 @@ class Injector:
         self._occurrences.append(occurrence)
         fault.inject(self._cluster, nodes)
         proof = self._await_proof(occurrence)
-        if proof.bit:
+        if proof.took_effect:
             self._observer.proven(fault_id, proof.evidence)
         else:
             self._observer.not_proven(fault_id, proof.reason)
         return occurrence
 
     def heal(self, occurrence: Occurrence) -> None:
-        """Mend one fault; nothing where it is mended."""
+        """Heal one fault, unless it is healed already."""
         if not occurrence.healed:
             occurrence.fault.heal(self._cluster, occurrence.nodes)
             occurrence.healed = True
             self._observer.healed(occurrence.fault_id)
 
     def heal_all(self) -> None:
-        """Mend everything, the latest first; all are tried before the first error is raised."""
+        """Heal everything, the latest first; all are tried before the first error is raised."""
         errors: list[Exception] = []
         for occurrence in reversed(self._occurrences):
             try:
@@ -134,12 +133,6 @@ class Injector:
         waiting = threading.Event()
         while True:
             proof = occurrence.fault.proof(self._cluster, occurrence.nodes)
-            if proof.bit or time.monotonic() > deadline:
+            if proof.took_effect or time.monotonic() > deadline:
                 return proof
             waiting.wait(_PROOF_INTERVAL)
-
-
-def parameters(fault: Fault) -> dict[str, Any]:
-    """A fault's parameters beside target and times, for reports."""
-    common = {"target", "at", "duration"}
-    return {entry.name: getattr(fault, entry.name) for entry in fields(fault) if entry.name not in common}  # type: ignore[arg-type]

@@ -8,12 +8,12 @@ different faults. A restarted container has a new network namespace, so a partit
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Nodes, Proof, all_bit
+from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, one_per_broker
 from kafka_chaos.faults.target import Target
 
 PORTS = {"replication": 9092, "control": 9091}
@@ -42,8 +42,7 @@ class Partition:
     action: str = "drop"
     peers: tuple[int, ...] | None = None
     kind: ClassVar[str] = "partition"
-    model_kinds: ClassVar[tuple[str, ...]] = ("partition",)
-    colour: ClassVar[str] = "#7d3c98"
+    appearance: ClassVar[Appearance] = Appearance("#0b7285", "#57c3d6", Pattern.DOTS)
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
@@ -60,6 +59,10 @@ class Partition:
         """The name of this fault's own chain, the same for the same value."""
         return f"KC-{zlib.crc32(repr(self).encode()):08x}"
 
+    def model_faults(self, brokers: int) -> tuple[str, ...]:
+        """One `partition` for each broker hit."""
+        return one_per_broker(self.kind, self.target, brokers)
+
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Put the rules up."""
         peers = [node for number, node in cluster.brokers.items() if self._is_peer(number, nodes)]
@@ -74,7 +77,7 @@ class Partition:
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Packets have met the rules on every target."""
-        return all_bit({node.name: self._packets(node) for node in nodes})
+        return all_took_effect({node.name: self._packets(node) for node in nodes})
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Take the rules down where the container still has them."""
@@ -86,6 +89,13 @@ class Partition:
                     pass
                 if node.execute("iptables", "-w", "-F", chain)[0] == 0:
                     node.must_execute("iptables", "-w", "-X", chain)
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """How many packets met the rules, and what became of them."""
+        count = sum(evidence["packets"].values())
+        fate = {"drop": "dropped", "reject": "rejected"}.get(evidence.get("action", ""), "stopped")
+        return f"{count:,} packet{'' if count == 1 else 's'} {fate}"
 
     def _is_peer(self, broker: int, nodes: Nodes) -> bool:
         if self.peers is not None:
@@ -115,4 +125,4 @@ class Partition:
             counted[chain] = sum(int(line.split()[0]) for line in listing.splitlines()[2:] if line.strip())
         if not any(counted.values()):
             return Proof(False, {"packets": counted}, "no packet has met the rules yet")
-        return Proof(True, {"packets": counted})
+        return Proof(True, {"packets": counted, "action": self.action})

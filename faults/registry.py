@@ -1,15 +1,99 @@
-"""Fault kinds by name: what an experiment can ask for."""
+"""Fault kinds by name, found by the entry point group `kafka_chaos.faults`.
+
+A package brings a kind with an entry point whose name is the kind's and whose value is its class:
+
+    [project.entry-points."kafka_chaos.faults"]
+    slow = "my_package.slow:Slow"
+
+This project's own kinds are found in the same way.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
-from kafka_chaos.faults.fault import Fault
-from kafka_chaos.faults.partition import Partition
-from kafka_chaos.faults.process import Kill, Pause, Stop
+from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.faults.fault import Appearance, Fault
 
-FAULTS: Mapping[str, type[Kill | Stop | Pause | Partition]] = {
-    fault.kind: fault for fault in (Kill, Stop, Pause, Partition)
-}
+GROUP = "kafka_chaos.faults"
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_REQUIRED = ("kind", "model_faults", "appearance", "inject", "proof", "heal")
 
-__all__ = ["FAULTS", "Fault"]
+
+class FaultKindError(EnvironmentFailure):
+    """An installed package brings a fault kind that can't be used; the message names the package and why."""
+
+
+@cache
+def fault_kinds() -> Mapping[str, type[Fault]]:
+    """The classes of all installed fault kinds by name, this project's first; raises `FaultKindError`."""
+    found: dict[str, EntryPoint] = {}
+    own_first = sorted(entry_points(group=GROUP), key=lambda one: (not one.value.startswith("kafka_chaos."), one.name))
+    for entry in own_first:
+        other = found.setdefault(entry.name, entry)
+        if other.value != entry.value:
+            raise FaultKindError(
+                f"fault kind {entry.name} comes from {_origin(other)} and from {_origin(entry)}: remove one of them"
+            )
+    if not found:
+        raise FaultKindError("no fault kinds are installed: reinstall kafka-chaos (pip install --force-reinstall)")
+    return {name: _load(entry) for name, entry in found.items()}
+
+
+def appearances() -> Mapping[str, Appearance]:
+    """How each installed kind looks in the report."""
+    return {name: kind.appearance for name, kind in fault_kinds().items()}
+
+
+def describe_evidence(kind: str, evidence: Mapping[str, Any]) -> str:
+    """A proof's evidence in words: per container as its kind puts it, or else as keys and values.
+
+    Evidence that the kind's own method cannot describe, such as that of an older version, is shown as keys and values.
+    """
+    per_container = [_described(kind, one) if isinstance(one, Mapping) else None for one in evidence.values()]
+    if len(per_container) == 1 and per_container[0] is not None:
+        return per_container[0]
+    named = zip(evidence.items(), per_container, strict=True)
+    return "; ".join(f"{name}: {words}" if words else f"{name} {_plain(value)}" for (name, value), words in named)
+
+
+def _described(kind: str, evidence: Mapping[str, Any]) -> str:
+    describe = getattr(fault_kinds().get(kind), "describe_evidence", _plain)
+    try:
+        return str(describe(evidence))
+    except Exception:  # noqa: BLE001 - another package's code, and evidence that was written by any version of it
+        return _plain(evidence)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_plain(one)}" for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_plain(one) for one in value)
+    return str(value)
+
+
+def _load(entry: EntryPoint) -> type[Fault]:
+    try:
+        kind = entry.load()
+    except Exception as error:
+        raise FaultKindError(f"fault kind {entry.name} of {_origin(entry)} can't be loaded: {error!r}") from error
+    missing = [name for name in _REQUIRED if not hasattr(kind, name)]
+    if missing:
+        raise FaultKindError(f"fault kind {entry.name} of {_origin(entry)} lacks {', '.join(missing)}")
+    if kind.kind != entry.name or not _NAME.fullmatch(entry.name):
+        raise FaultKindError(
+            f"fault kind {entry.name} of {_origin(entry)} calls itself {kind.kind!r}: expected the entry point's name, "
+            "of small letters, digits and hyphens"
+        )
+    loaded: type[Fault] = kind
+    return loaded
+
+
+def _origin(entry: EntryPoint) -> str:
+    package = entry.dist.name if entry.dist is not None else "an unknown package"
+    return f"{package} ({entry.value})"

@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from kafka_chaos.contract.errors import ExitCode, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 
 _OF_A_LANE = ("leader", "follower")
@@ -28,8 +29,14 @@ EXPECTED = (
 )
 
 
-class TargetError(ValueError):
+class TargetError(UsageFailure, ValueError):
     """A target that isn't one, or that the cluster or the experiment doesn't have."""
+
+
+class VacantRoleError(TargetError):
+    """Nobody holds the target's role at the moment of injection."""
+
+    exit_code = ExitCode.ENVIRONMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +86,14 @@ class Target:
             return (cluster.brokers[self._of_lane(cluster, chosen)],)
         if self.role == "random":
             return (chosen.choice(brokers),)
-        minority = (len(brokers) - 1) // 2
-        size = {"all": len(brokers), "minority": minority, "majority": len(brokers) - minority}[self.role]
-        return tuple(sorted(chosen.sample(brokers, size), key=lambda node: node.number))
+        return tuple(sorted(chosen.sample(brokers, self.brokers_hit(len(brokers))), key=lambda node: node.number))
+
+    def brokers_hit(self, brokers: int) -> int:
+        """How many of a cluster's brokers hold this role at once."""
+        if self.role == "zookeeper":
+            return 0
+        minority = (brokers - 1) // 2
+        return {"all": brokers, "minority": minority, "majority": brokers - minority}.get(self.role, 1)
 
     def _of_lane(self, cluster: ClusterControl, chosen: random_numbers.Random) -> int:
         assert self.lane is not None
@@ -90,10 +102,10 @@ class Target:
             return leader
         followers = [broker for broker in cluster.replicas(self.lane, self.partition) if broker != leader]
         if not followers:
-            raise TargetError(f"{self.text}: the partition has no followers")
+            raise VacantRoleError(f"{self.text}: the partition has no followers")
         return chosen.choice(followers)
 
     def _held(self, broker: int | None) -> int:
         if broker is None:
-            raise TargetError(f"{self.text}: nobody holds this role at the moment")
+            raise VacantRoleError(f"{self.text}: nobody holds this role at the moment")
         return broker

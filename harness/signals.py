@@ -27,7 +27,7 @@ _came: list[int] = []
 def end_on_signals() -> None:
     """Let every signal of `ENDING` raise `KeyboardInterrupt` in the main thread of this process, and none be lost.
 
-    One that the process was told to ignore stays ignored (nohup, a script's background). Python drops an exception
+    A signal that the process ignores stays ignored (nohup, a script's background). Python drops an exception
     that is raised within a finalizer or a callback of the garbage collector; a signal that arrives just then is sent
     again.
     """

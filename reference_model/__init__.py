@@ -1,25 +1,24 @@
-"""An executable specification of Kafka's replication, and the judge of every run. Pure Python, no I/O
-(but for `prediction_cache`, which keeps answers on disk)."""
+"""An executable specification of Kafka's replication. Pure Python, and no I/O except in `predict/cache.py`."""
 
-from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.reference_model.courses import Course, CourseStep, parse_course
-from kafka_chaos.reference_model.lane import Lane, LaneError
-from kafka_chaos.reference_model.predict import AnomalyPrediction, Prediction, predict
-from kafka_chaos.reference_model.prediction_cache import predict_cached
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.reference_model.predict.cache import predict_cached
+from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, LockstepStep, parse_lockstep
+from kafka_chaos.reference_model.predict.prediction import AnomalyPrediction, Prediction, predict
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 
 __all__ = [
     "Anomaly",
     "AnomalyPrediction",
-    "Course",
-    "CourseStep",
+    "Lockstep",
+    "LockstepStep",
     "Lane",
     "LaneError",
     "Prediction",
     "ScopeNotExhausted",
     "Status",
     "Verdict",
-    "parse_course",
+    "parse_lockstep",
     "predict",
     "predict_cached",
 ]

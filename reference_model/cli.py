@@ -1,25 +1,37 @@
 """The commands `predict` and `explore`: what the model says, on the terminal or as JSON.
 
-A lane or an option outside any valid configuration is refused with exit code 64, and the message names the
-option and what it takes; nothing is explored then.
+A lane or an option outside any valid configuration is refused with exit code 64 before anything is searched. The
+message names the option and the values that it takes.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import click
 
-from kafka_chaos.reference_model.core import CoreScope
-from kafka_chaos.reference_model.courses import parse_course
-from kafka_chaos.reference_model.explore import Exploration, explore
-from kafka_chaos.reference_model.lane import ACKS, FAULT_KINDS, Lane, LaneError
-from kafka_chaos.reference_model.predict import Prediction, predict
-from kafka_chaos.reference_model.prediction_cache import predict_cached
-from kafka_chaos.reference_model.protocols import PROTOCOLS
+from kafka_chaos.contract.errors import ExitCode
+from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lanes import ACKS, Lane, LaneError
+from kafka_chaos.reference_model.explore.core import CoreScope
+from kafka_chaos.reference_model.explore.exploration import Exploration, explore
+from kafka_chaos.reference_model.predict.cache import predict_cached
+from kafka_chaos.reference_model.predict.lockstep_phase import parse_lockstep
+from kafka_chaos.reference_model.predict.prediction import (
+    MAX_STATES,
+    Prediction,
+    PredictionNotExhausted,
+    Unfinished,
+    predict,
+)
+from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.search import Budget
 
 
 class BadArgument(click.UsageError):
@@ -51,42 +63,91 @@ def split_list(values: tuple[str, ...]) -> tuple[str, ...]:
 
 @click.command("predict", cls=StrictCommand)
 @click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True)
-@click.option("--idempotence", type=bool, default=False, show_default=True)
+@click.option("--idempotence/--no-idempotence", default=False, show_default=True)
 @click.option("--replication-factor", type=int, default=3, show_default=True)
 @click.option("--min-insync-replicas", type=int, default=1, show_default=True)
-@click.option("--unclean-leader-election", type=bool, default=False, show_default=True)
+@click.option("--unclean-leader-election/--no-unclean-leader-election", default=False, show_default=True)
 @click.option("--max-in-flight", type=int, default=5, show_default=True)
 @click.option(
     "--faults",
     multiple=True,
     metavar="KIND[,KIND…]",
-    help=f"Faults the lane lives through, each entry at most once: {', '.join(FAULT_KINDS)}.",
+    help=f"Faults that may occur, each entry at most once: {', '.join(FAULT_KINDS)}.",
 )
-@click.option("--course", metavar="STEP[,STEP…]", help="A lock-stepped schedule instead of free faults.")
+@click.option("--lockstep", metavar="STEP[,STEP…]", help="A lock-stepped schedule instead of free faults.")
+@click.option("--max-states", type=click.IntRange(1), default=MAX_STATES, show_default=True)
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--no-cache", is_flag=True, help="Explore anew, and keep nothing.")
+@click.option("--no-cache", is_flag=True, help="Search anew, and keep nothing.")
 def predict_command(
-    faults: tuple[str, ...], course: str | None, as_json: bool, no_cache: bool, **settings: Any
+    faults: tuple[str, ...],
+    lockstep: str | None,
+    max_states: int,
+    timeout: float | None,
+    as_json: bool,
+    no_cache: bool,
+    **settings: Any,
 ) -> None:
-    """Say which anomalies a lane must never, may and must show, and why."""
+    """Say which anomalies a lane must never, may and must show, and why.
+
+    A lane is a topic with its settings and one producer configuration. Progress goes to standard error. If the search
+    ends early (--max-states, --timeout or Ctrl-C), the answer has what was found by then, and `not exhausted` for the
+    rest.
+
+    Exit code: 0 the answer is complete, 2 it is not, 64 no valid lane.
+    """
+    budget = Budget(max_states, timeout, _progress)
+    found: Prediction | Unfinished
     try:
         lane = Lane(lane="predict", faults=split_list(faults), **settings)
-        steps = None if course is None else parse_course(split_list((course,)))
-        prediction = predict(lane, course=steps) if no_cache else predict_cached(lane, steps)
+        steps = None if lockstep is None else parse_lockstep(split_list((lockstep,)))
+        with _cancelled_by_signals(budget):
+            if no_cache:
+                found = predict(lane, lockstep=steps, budget=budget)
+            else:
+                found = predict_cached(lane, steps, budget=budget)
     except LaneError as error:
         raise refuse(f"--{error.key.replace('_', '-')}", f"{error.value!r}: expected {error.expected}") from error
-    click.echo(json.dumps(prediction.to_json(), indent=2) if as_json else render(prediction))
+    except PredictionNotExhausted as error:
+        found = error.found
+    click.echo(json.dumps(found.to_json(), indent=2) if as_json else render(found.to_json()))
+    if isinstance(found, Unfinished):
+        click.echo(
+            f"kafka-chaos: not exhausted: {found.reason}. What was found is permitted; of the rest nothing is known.",
+            err=True,
+        )
+        sys.exit(ExitCode.UNKNOWN)
 
 
-def render(prediction: Prediction) -> str:
-    """The prediction for people: one paragraph per anomaly, what is not forbidden first."""
+def render(answer: dict[str, Any]) -> str:
+    """A prediction's JSON for people: one paragraph per anomaly, what is not forbidden first."""
     lines = []
-    by_status = sorted(prediction.anomalies.items(), key=lambda item: item[1].status == "forbidden")
-    for anomaly, answer in by_status:
-        lines.append(f"{anomaly}: {answer.status}")
-        lines.extend(f"    {sentence}" for sentence in answer.why)
-    lines.append(f"{prediction.states} states, scope exhausted")
+    for anomaly, entry in sorted(answer["anomalies"].items(), key=lambda item: item[1]["status"] == "forbidden"):
+        lines.append(f"{anomaly}: {entry['status']}")
+        lines.extend(f"    {sentence}" for sentence in entry["why"])
+        for defect in entry["known_defects"]:
+            lines.append(f"    Known defect {defect['id']} ({defect['component']}, {defect['versions']}) allows it:")
+            lines.extend(f"        {sentence}" for sentence in defect["why"])
+    scope = answer["scope"]
+    lines.append(f"{scope['states']} states, scope {'exhausted' if scope['complete'] else 'NOT exhausted'}")
     return "\n".join(lines)
+
+
+@contextmanager
+def _cancelled_by_signals(budget: Budget) -> Iterator[None]:
+    """Let the first Ctrl-C or SIGTERM end the search with what it has found, and a second one end the process."""
+
+    def cancel(number: int, frame: FrameType | None) -> None:
+        if budget.reason:
+            sys.exit(ExitCode.INTERRUPTED)
+        budget.cancel()
+
+    before = {number: signal.signal(number, cancel) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 EXPLORE_FAULTS = ("kill", "power-loss")
@@ -104,32 +165,35 @@ IN_EVERY_EXPLORATION = frozenset(FAULT_KINDS) - set(EXPLORE_FAULTS)
     metavar="KIND[,KIND…]",
     help="kill and power-loss restart a broker, each entry at most once; the other kinds are in every exploration.",
 )
-@click.option("--unclean-leader-election", type=bool, default=False, show_default=True)
+@click.option("--unclean-leader-election/--no-unclean-leader-election", default=False, show_default=True)
 @click.option("--max-states", type=click.IntRange(1), default=10_000_000, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explore_command(protocol: str, faults: tuple[str, ...], max_states: int, as_json: bool, **bounds: Any) -> None:
-    """Explore every interleaving of a replication protocol in a scope, and tell each broken invariant's story."""
+    """Explore every interleaving of a replication protocol in a scope, and show the shortest way to each breach."""
     kinds = split_list(faults)
     for kind in kinds:
         if kind not in FAULT_KINDS:
             raise refuse("--faults", f"{kind!r}: expected fault kinds out of {', '.join(FAULT_KINDS)}")
     scope = CoreScope(faults=tuple(kind for kind in kinds if kind not in IN_EVERY_EXPLORATION), **bounds)
-    exploration = explore(PROTOCOLS[protocol], scope, max_states=max_states, progress=_progress())
+    budget = Budget(max_states, progress=_progress)
+    with _cancelled_by_signals(budget):
+        exploration = explore(PROTOCOLS[protocol], scope, budget=budget)
     click.echo(json.dumps(exploration.to_json(), indent=2) if as_json else render_exploration(exploration))
 
 
-def _progress() -> Callable[[int, float], None]:
-    """A progress line on standard error, at most twice a second."""
-    last = time.monotonic()
+def _progress(budget: Budget) -> None:
+    """A line of progress on standard error."""
+    what = f"{budget.label}: " if budget.label else ""
+    rate = budget.states / max(budget.seconds, 1e-9)
+    click.echo(
+        f"{what}{budget.states} states, {budget.seconds:.0f} s, {rate:.0f} states/s; "
+        f"ends within {_duration(budget.seconds_left)}",
+        err=True,
+    )
 
-    def show(states: int, seconds: float) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= 0.5:
-            last = now
-            click.echo(f"{states} states, {states / seconds:.0f} states/s", err=True)
 
-    return show
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else "some hours"
 
 
 def render_exploration(exploration: Exploration) -> str:

@@ -1,7 +1,7 @@
-"""Two searches: breadth-first, which reaches every state within a scope, and nearest-first, which goes straight for
-what it looks for. Both reach a state by a shortest path.
+"""Two searches: breadth-first, which reaches every state within a scope, and nearest-first (A*), which expands as few
+states as a heuristic allows. Both find shortest paths.
 
-Used by `predict` and by `explore`. A search that hits its bound says so; it never passes for a whole one.
+A search that its budget ends says so; it never passes for an exhausted one.
 """
 
 from __future__ import annotations
@@ -13,11 +13,74 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kafka_chaos.contract.errors import ExitCode, KafkaChaosError
+
 State = TypeVar("State", bound=Hashable)
 
 
-class ScopeNotExhausted(RuntimeError):
-    """The search hit its bound before every state was reached: nothing may be concluded from absence."""
+class ScopeNotExhausted(KafkaChaosError, RuntimeError):
+    """A search ended before it reached every state: what it has not found may still be possible."""
+
+    exit_code = ExitCode.UNKNOWN
+
+
+class Budget:
+    """The states and the seconds that one or more searches may take together.
+
+    `progress` is called with the budget about once a second. `cancel` ends the search that runs, as does an empty
+    budget; `reason` then says why.
+    """
+
+    def __init__(
+        self, max_states: int, timeout: float | None = None, progress: Callable[[Budget], None] | None = None
+    ) -> None:
+        self.max_states = max_states
+        self.timeout = timeout
+        self.reason = ""
+        self.label = ""
+        self._progress = progress
+        self._spent = self._current = self._checks = 0
+        self._started = self._reported = time.monotonic()
+
+    @property
+    def states(self) -> int:
+        """The states reached so far, by all searches."""
+        return self._spent + self._current
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the budget was made."""
+        return time.monotonic() - self._started
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds until the budget is empty at the latest, should the searches go on at their rate so far."""
+        seconds = self.seconds
+        left = (self.max_states - self.states) * seconds / max(self.states, 1)
+        return max(0.0, left if self.timeout is None else min(left, self.timeout - seconds))
+
+    def cancel(self) -> None:
+        """End the search at its next state."""
+        self.reason = self.reason or "interrupted"
+
+    def is_empty(self, states: int) -> bool:
+        """Whether a search that has reached this many states must end."""
+        self._current = states
+        if self.states > self.max_states:
+            self.reason = self.reason or f"more than {self.max_states:,} states"
+        self._checks += 1
+        if not self._checks & 127:
+            now = time.monotonic()
+            if self.timeout is not None and now - self._started > self.timeout:
+                self.reason = self.reason or f"not done after {self.timeout:g} s"
+            if self._progress is not None and now - self._reported >= 1:
+                self._reported = now
+                self._progress(self)
+        return bool(self.reason)
+
+    def close(self) -> None:
+        """Count the states of a search that has ended."""
+        self._spent, self._current = self.states, 0
 
 
 @dataclass(slots=True)
@@ -40,26 +103,9 @@ class Search(Generic[State]):
         return path[::-1]
 
 
-def breadth_first(
-    initial: State,
-    successors: Callable[[State], Iterable[State]],
-    visit: Callable[[State], bool],
-    *,
-    max_states: int,
-    progress: Callable[[int, float], None] | None = None,
-) -> Search[State]:
-    """Reach every state; `visit` sees each once, in order of distance, and ends the search by returning True.
-
-    `complete` is False if `visit` ended it or more than `max_states` states were reached. `progress` is called
-    once per level with the states so far and the seconds gone.
-    """
-    with no_garbage_collection():
-        return _breadth_first(initial, successors, visit, max_states, progress)
-
-
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """A search makes millions of tuples and no cycles: the collector would only walk them all."""
+    """A search makes millions of tuples and no cycles: the collector would only traverse them all."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -70,49 +116,47 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 class _Clock:
-    """Since it was made."""
+    """Measures from its creation on."""
 
     def __init__(self) -> None:
         self._started, self._cpu_started = time.monotonic(), time.process_time()
 
-    def seconds(self) -> float:
-        return time.monotonic() - self._started
-
-    def cpu_seconds(self) -> float:
-        return time.process_time() - self._cpu_started
+    def read(self) -> tuple[float, float]:
+        return time.monotonic() - self._started, time.process_time() - self._cpu_started
 
 
-def _breadth_first(
+def breadth_first(
     initial: State,
     successors: Callable[[State], Iterable[State]],
     visit: Callable[[State], bool],
-    max_states: int,
-    progress: Callable[[int, float], None] | None,
+    budget: Budget,
 ) -> Search[State]:
+    """Reach every state; `visit` sees each once, in order of distance, and ends the search by returning True.
+
+    `complete` is False if `visit` or the budget ended it.
+    """
     clock = _Clock()
-
-    def result(complete: bool) -> Search[State]:
-        return Search(parents, complete, transitions, depth, clock.seconds(), clock.cpu_seconds())
-
     parents: dict[State, State | None] = {initial: None}
     frontier = [initial]
     transitions = depth = 0
-    while frontier:
-        reached: list[State] = []
-        for state in frontier:
-            if visit(state):
-                return result(False)
-            for successor in successors(state):
-                transitions += 1
-                if successor not in parents:
-                    parents[successor] = state
-                    reached.append(successor)
-        if len(parents) > max_states:
-            return result(False)
-        if progress is not None:
-            progress(len(parents), clock.seconds())
-        frontier = reached
-        depth += bool(reached)
+
+    def result(complete: bool) -> Search[State]:
+        budget.close()
+        return Search(parents, complete, transitions, depth, *clock.read())
+
+    with no_garbage_collection():
+        while frontier:
+            reached: list[State] = []
+            for state in frontier:
+                if visit(state) or budget.is_empty(len(parents)):
+                    return result(False)
+                for successor in successors(state):
+                    transitions += 1
+                    if successor not in parents:
+                        parents[successor] = state
+                        reached.append(successor)
+            frontier = reached
+            depth += bool(reached)
     return result(True)
 
 
@@ -121,30 +165,18 @@ def nearest_first(
     successors: Callable[[State], Iterable[State]],
     visit: Callable[[State, int], bool],
     remaining: Callable[[State], int | None],
-    *,
-    max_states: int,
+    budget: Budget,
 ) -> Search[State]:
-    """Reach what is looked for by a shortest path, and as few other states as that takes (A* search: Hart, Nilsson
+    """Reach what is wanted by a shortest path, and expand as few other states as that takes (A* search: Hart, Nilsson
     and Raphael, 1968).
 
-    `remaining` says how many steps a state is at least away from it, or None: it does not lead there. Its answers may
-    grow as `visit` finds part of what is looked for. `visit` sees each state that may be on such a path and that
-    answer, those on the shortest first (a state again that turns out to be nearer to the initial one), and ends the
-    search by returning True.
-    `complete` is False if it did or more than `max_states` states were reached: otherwise every state was visited that
-    `remaining` has a number for and that others of that kind lead to.
+    `remaining` is the heuristic: how many steps a state is at least away from what is wanted, or None if it does not
+    lead there. Its answers may grow as `visit` finds part of what is wanted. `visit` sees each state that may be on
+    such a path and that answer, shortest paths first (a state again that turns out to be nearer to the initial one),
+    and ends the search by returning True.
+    `complete` is False if `visit` or the budget ended it. Otherwise every state was visited that `remaining` has a
+    number for and that others of that kind lead to.
     """
-    with no_garbage_collection():
-        return _nearest_first(initial, successors, visit, remaining, max_states)
-
-
-def _nearest_first(
-    initial: State,
-    successors: Callable[[State], Iterable[State]],
-    visit: Callable[[State, int], bool],
-    remaining: Callable[[State], int | None],
-    max_states: int,
-) -> Search[State]:
     clock = _Clock()
     parents: dict[State, State | None] = {initial: None}
     depths = {initial: 0}
@@ -152,36 +184,36 @@ def _nearest_first(
     transitions = deepest = 0
 
     def result(complete: bool) -> Search[State]:
-        return Search(parents, complete, transitions, deepest, clock.seconds(), clock.cpu_seconds())
+        budget.close()
+        return Search(parents, complete, transitions, deepest, *clock.read())
 
     def wait(state: State, depth: int) -> None:
         steps = remaining(state)
         if steps is not None:
             waiting.setdefault(depth + steps, []).append((state, depth))
 
-    wait(initial, 0)
-    while waiting:
-        length = min(waiting)
-        state, depth = waiting[length].pop()
-        if not waiting[length]:
-            del waiting[length]
-        steps = remaining(state)
-        if steps is None or depth > depths[state]:
-            continue
-        if depth + steps > length:  # It has become farther since it was put there.
-            waiting.setdefault(depth + steps, []).append((state, depth))
-            continue
-        deepest = max(deepest, depth)
-        if visit(state, steps):
-            return result(False)
-        nearer = []
-        for successor in successors(state):
-            transitions += 1
-            if depth + 1 < depths.get(successor, depth + 2):
-                depths[successor], parents[successor] = depth + 1, state
-                nearer.append(successor)
-        for successor in reversed(nearer):  # Of equals the first goes on first: in a story what can happen early does.
-            wait(successor, depth + 1)
-        if len(parents) > max_states:
-            return result(False)
+    with no_garbage_collection():
+        wait(initial, 0)
+        while waiting:
+            length = min(waiting)
+            state, depth = waiting[length].pop()
+            if not waiting[length]:
+                del waiting[length]
+            steps = remaining(state)
+            if steps is None or depth > depths[state]:
+                continue
+            if depth + steps > length:  # Its distance has grown since it was queued.
+                waiting.setdefault(depth + steps, []).append((state, depth))
+                continue
+            deepest = max(deepest, depth)
+            if visit(state, steps) or budget.is_empty(len(parents)):
+                return result(False)
+            nearer = []
+            for successor in successors(state):
+                transitions += 1
+                if depth + 1 < depths.get(successor, depth + 2):
+                    depths[successor], parents[successor] = depth + 1, state
+                    nearer.append(successor)
+            for successor in reversed(nearer):  # The first of equals is expanded first: stories tell early steps early.
+                wait(successor, depth + 1)
     return result(True)

@@ -1,24 +1,51 @@
-"""Fixtures for all tests: one cluster for the session, and a name for everything that a test makes on it."""
+"""Fixtures for all tests: one cluster for the session, a browser, and names for what a test makes."""
 
 from __future__ import annotations
 
 import itertools
 import secrets
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka_chaos.harness.admin import ClusterAdmin
-from kafka_chaos.harness.cluster import Cluster, ClusterSpec
-from kafka_chaos.harness.cluster_view import ClusterView
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.fault_control import ClusterView
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUM = Path("/usr/bin/chromium")
+_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium, driven by Playwright, never a downloaded one; without it the test fails, it is not skipped."""
+    from playwright import sync_api
+
+    if not CHROMIUM.exists():
+        pytest.fail(f"{CHROMIUM} is missing: run docker/set-up browser, or leave these tests out with -m 'not browser'")
+    with sync_api.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
+        yield running
+        running.close()
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """ZooKeeper and three brokers; every test leaves them healed."""
-    with Cluster(ClusterSpec(), run_id=f"test-{secrets.token_hex(4)}") as running:
+    with Cluster(ClusterLayout(), run_id=f"test-{secrets.token_hex(4)}") as running:
         yield running
 
 

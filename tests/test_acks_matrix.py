@@ -1,4 +1,4 @@
-"""What each acks setting is worth, on real brokers: a zombie leader, and a leader cut off and killed."""
+"""What each acks setting guarantees, on real brokers: a zombie leader, and a leader that is cut off and killed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.harness.experiment_file import load_experiment
-from kafka_chaos.harness.runner import RunResult, run_experiment
-from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.harness.experiment.file import load_experiment
+from kafka_chaos.harness.run.runner import RunResult, run_experiment
 from tests.harness.leftovers import left_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]

@@ -12,15 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.harness.cli import cli
-from kafka_chaos.harness.experiment_file import load_experiment
-from kafka_chaos.harness.runner import RunResult, run_experiment
-from kafka_chaos.reference_model.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.harness.cli.main import cli
+from kafka_chaos.harness.experiment.file import load_experiment
+from kafka_chaos.harness.run.runner import RunResult, run_experiment
 from tests.harness.leftovers import left_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
-SMALL = Path(__file__).parent / "harness" / "small.yaml"
+SMALL = Path(__file__).parent / "harness" / "run" / "small.yaml"
 
 
 @pytest.fixture(scope="module")

@@ -2,39 +2,79 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
+import tomllib
 import zipfile
+from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("harness", "faults", "reference_model", "verification")
-OURS = {"harness", "faults", "reference_model", "verification", "experiments", "tests", "docker", "benchmarks", "docs"}
+LINKS = sorted(path.name for path in (ROOT / "kafka_chaos").iterdir() if path.is_symlink())
+PACKAGES = sorted(
+    path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name not in ("kafka_chaos", "tests")
+)
+OURS = {*LINKS, *PACKAGES, "tests", "benchmarks", "docs"}
+DIST = os.environ.get("KAFKA_CHAOS_DIST")
+"""A folder with archives that are already built: `make package` tests the ones to be published. Else they are built."""
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
-    return next(folder.glob("kafka_chaos-*.whl"))
+    folder = Path(DIST) if DIST else tmp_path_factory.mktemp("wheel")
+    if not DIST:
+        run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
+    (found,) = folder.glob("kafka_chaos-*.whl")
+    return found
 
 
-def run(*command: str, cwd: Path | None = None) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source archive."""
+    from hatchling.builders.sdist import SdistBuilder
+
+    folder = Path(DIST) if DIST else tmp_path_factory.mktemp("sdist")
+    if not DIST:
+        list(SdistBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"]))
+    (found,) = folder.glob("kafka_chaos-*.tar.gz")
+    return found
+
+
+def files_of_the_packages() -> set[str]:
+    """Every file of the checkout that belongs below kafka_chaos/; what git ignores does not."""
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", *LINKS, "kafka_chaos")
+    found = {name for name in listed.split("\0") if (ROOT / name).is_file()}
+    return {name if name.startswith("kafka_chaos/") else f"kafka_chaos/{name}" for name in found}
+
+
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = [name for name in opened.namelist() if name.endswith(".dist-info/METADATA")]
+        return message_from_bytes(opened.read(name))
+
+
+def run(*command: str, cwd: Path = ROOT) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
-def test_the_wheel_claims_one_name_and_carries_every_room(wheel: Path) -> None:
+def test_the_wheel_claims_one_name_and_carries_every_package(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
+    assert {name for name in names if ".dist-info/" not in name} == files_of_the_packages()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"kafka_chaos"}
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
     for path in (
-        "harness/cli.py", "harness/config_keys.json", "faults/registry.py", "reference_model/predict.py",
-        "verification/checker.py", "verification/spark-jars/pom.xml", "verification/log4j2.properties",
+        "harness/cli/main.py", "harness/cluster/config_keys.json", "faults/registry.py",
+        "reference_model/predict/prediction.py", "contract/lanes.py",
+        "verification/checker.py", "verification/spark/spark-jars/pom.xml", "verification/spark/log4j2.properties",
         "docker/kafka/Dockerfile", "docker/kafka/pom.xml", "docker/base/make-base", "experiments/demo.yaml", "py.typed",
     ):  # fmt: skip
         assert f"kafka_chaos/{path}" in names
@@ -63,7 +103,8 @@ def test_an_installed_wheel_leaves_a_project_its_own_harness_and_experiments(whe
         (project / name).mkdir(parents=True)
         (project / name / "__init__.py").write_text(f"OWNER = 'project {name}'\n")
     program = (
-        "import harness, experiments, tests, kafka_chaos.harness.cli as cli, kafka_chaos.harness.image as image\n"
+        "import harness, experiments, tests, kafka_chaos.harness.cli.main as cli\n"
+        "import kafka_chaos.harness.cluster.containers.image as image\n"
         "print(harness.OWNER, experiments.OWNER, tests.OWNER)\n"
         "print(cli.__file__)\n"
         "print(image.image_tag())\n"
@@ -71,7 +112,7 @@ def test_an_installed_wheel_leaves_a_project_its_own_harness_and_experiments(whe
     owners, where, tag = run(python, "-c", program, cwd=project).splitlines()
     assert owners == "project harness project experiments project tests"
     assert Path(where).is_relative_to(site)
-    from kafka_chaos.harness.image import image_tag
+    from kafka_chaos.harness.cluster.containers.image import image_tag
 
     assert tag == image_tag(), "the image of an installed wheel is another one than the checkout's"
     for name in OURS - {"harness", "experiments", "tests"}:
@@ -81,28 +122,55 @@ def test_an_installed_wheel_leaves_a_project_its_own_harness_and_experiments(whe
             capture_output=True,
             text=True,
             check=False,
+            env={},
         )
         assert not done.stdout.startswith(str(site / name)), f"the wheel claims {name}"
     assert "verify" in run(str(venv / "bin" / "kafka-chaos"), "--help", cwd=project)
 
 
-def test_a_wheel_built_from_the_source_archive_is_the_same(wheel: Path, tmp_path: Path) -> None:
-    from hatchling.builders.sdist import SdistBuilder
+def test_the_source_archive_holds_every_package_and_what_a_reader_needs(archive: Path) -> None:
+    with tarfile.open(archive) as opened:
+        names = {name.split("/", 1)[1] for name in opened.getnames()}
+        links = [member.name for member in opened.getmembers() if member.issym() or member.islnk()]
+    assert links == []
+    assert {name for name in names if name.startswith("kafka_chaos/")} == files_of_the_packages()
+    assert {"LICENSE", "CHANGELOG.md", "README.md", "ARCHITECTURE.md", "pyproject.toml", "PKG-INFO"} <= names
 
-    archive = next(iter(SdistBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])))
+
+def test_a_wheel_built_from_the_source_archive_is_the_same(wheel: Path, archive: Path, tmp_path: Path) -> None:
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(archive))
-    again = next(tmp_path.glob("kafka_chaos-*.whl"))
+    (again,) = tmp_path.glob("kafka_chaos-*.whl")
     assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_the_checkout_has_a_link_for_every_room(package: str) -> None:
-    link = ROOT / "kafka_chaos" / package
-    assert link.is_symlink()
-    assert link.readlink() == Path("..") / package
+def test_the_wheel_says_version_license_and_extras(wheel: Path) -> None:
+    import kafka_chaos
+
+    said = metadata(wheel)
+    assert said["Version"] == kafka_chaos.__version__
+    assert (said["License-Expression"], said.get_all("License-File")) == ("Apache-2.0", ["LICENSE"])
+    (name,) = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith("/licenses/LICENSE")]
+    assert zipfile.ZipFile(wheel).read(name) == (ROOT / "LICENSE").read_bytes()
+    assert said.get_all("Provides-Extra") == ["importers"]
+    needed = said.get_all("Requires-Dist") or []
+    assert [line for line in needed if line.startswith("edn")] == ["edn-format>=0.8; extra == 'importers'"]
+
+
+def test_the_version_stands_in_one_place() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"]
+    assert "version" not in project["project"]
+    assert project["tool"]["hatch"]["version"] == {"path": "kafka_chaos/__init__.py"}
+
+
+def test_the_checkout_has_a_link_for_every_package() -> None:
+    assert {"harness", "faults", "reference_model", "verification"} <= set(PACKAGES) <= set(LINKS)
+    for name in LINKS:
+        assert (ROOT / "kafka_chaos" / name).readlink() == Path("..") / name
+        assert (ROOT / name).is_dir()
 
 
 def test_the_command_line_imports_nothing_heavy_before_it_has_to() -> None:
     heavy = ("pyspark", "pyarrow", "docker", "confluent_kafka", "testcontainers", "pydantic")
-    program = f"import sys, kafka_chaos.harness.cli; print([name for name in {heavy} if name in sys.modules])"
+    program = f"import sys, kafka_chaos.harness.cli.main; print([name for name in {heavy} if name in sys.modules])"
     assert run(sys.executable, "-c", program).strip() == "[]"

@@ -1,4 +1,4 @@
-"""The seed documents' behaviours on the model and on real brokers: each scenario is a test."""
+"""The documented behaviours on the model and on real brokers: each scenario is a test."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.harness.scenario.house import Houses
-from kafka_chaos.harness.scenario.record import CONFORMS, VIOLATION
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.harness.scenario.clusters import ClusterPool
 from kafka_chaos.harness.scenario.registry import all_scenarios, find
 from kafka_chaos.harness.scenario.runner import run_scenario
-from kafka_chaos.reference_model.cluster_model import ClusterModel
-from kafka_chaos.reference_model.cluster_state import ClusterConfig, ClusterState
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 
 pytestmark = pytest.mark.cluster
 
 QUICK = ("replication-describe", "high-watermark-visibility", "acks-1-recovery", "split-brain")
-"""The quickest and most telling ones, in `make test`; all others are slow."""
+"""Quick scenarios that show the most, in `make test`; all others are slow."""
 
 
 @pytest.fixture(scope="module")
-def houses() -> Iterator[Houses]:
-    with Houses() as standing:
-        yield standing
+def pool() -> Iterator[ClusterPool]:
+    with ClusterPool() as running:
+        yield running
 
 
 @pytest.mark.timeout(900)
@@ -31,9 +31,9 @@ def houses() -> Iterator[Houses]:
     "scenario_id",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in all_scenarios()],
 )
-def test_kafka_and_the_model_agree(scenario_id: str, houses: Houses) -> None:
-    record = run_scenario(find(scenario_id), houses)
-    assert record.verdict == CONFORMS, record.reason
+def test_kafka_and_the_model_agree(scenario_id: str, pool: ClusterPool) -> None:
+    record = run_scenario(find(scenario_id), pool)
+    assert record.verdict == Verdict.CONFORMS, record.reason
     assert record.acts
     assert all(act.steps and act.expectations for act in record.acts)
 
@@ -47,18 +47,18 @@ def without_truncation(config: ClusterConfig, states: frozenset[ClusterState]) -
 @pytest.mark.parametrize(
     ("scenario_id", "replica", "at"),
     [
-        ("acks-1-recovery", "broker 1", "X (broker 1) is started again."),
+        ("acks-1-recovery", "broker 1", "X (broker 1) is restarted."),
         pytest.param("leader-epoch-A", "broker 3", "Broker 1 is killed (SIGKILL).", marks=pytest.mark.slow),
-        pytest.param("leader-epoch-B", "broker 1", "Broker 1 is started again.", marks=pytest.mark.slow),
+        pytest.param("leader-epoch-B", "broker 1", "Broker 1 is restarted.", marks=pytest.mark.slow),
     ],
 )
 def test_a_broken_rule_in_the_model_is_found_and_the_replica_named(
-    scenario_id: str, replica: str, at: str, houses: Houses, monkeypatch: pytest.MonkeyPatch
+    scenario_id: str, replica: str, at: str, pool: ClusterPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Brokers that agree with the model do so within seconds; these never will.
     monkeypatch.setattr("kafka_chaos.harness.scenario.lockstep.SETTLE_TIMEOUT", 12.0)
-    record = run_scenario(find(scenario_id), houses, model_of=without_truncation)
-    assert record.verdict == VIOLATION
+    record = run_scenario(find(scenario_id), pool, model_of=without_truncation)
+    assert record.verdict == Verdict.VIOLATION
     assert record.reason is not None
     assert f"{replica}, log:" in record.reason
     assert record.acts[-1].steps[-1].sentence == at

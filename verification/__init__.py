@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafka_chaos.verification.contract import RunDirectoryError
+from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.result import LaneVerdict, Observation, RunVerdict
-from kafka_chaos.verification.session import SparkUnavailableError, spark_session
+from kafka_chaos.verification.spark.errors import SparkUnavailableError
+from kafka_chaos.verification.spark.session import spark_session
 
 if TYPE_CHECKING:
     from kafka_chaos.verification.checker import verify
-    from kafka_chaos.verification.kafka_log import collect_log
+    from kafka_chaos.verification.frames import verify_frames, verify_topics
+    from kafka_chaos.verification.inputs.kafka_log import collect_log
 
 __all__ = [
     "LaneVerdict",
@@ -27,6 +29,8 @@ __all__ = [
     "collect_log",
     "spark_session",
     "verify",
+    "verify_frames",
+    "verify_topics",
 ]
 
 
@@ -36,7 +40,11 @@ def __getattr__(name: str) -> Any:
 
         return verify
     if name == "collect_log":
-        from kafka_chaos.verification.kafka_log import collect_log
+        from kafka_chaos.verification.inputs.kafka_log import collect_log
 
         return collect_log
+    if name in ("verify_frames", "verify_topics"):
+        from kafka_chaos.verification import frames
+
+        return getattr(frames, name)
     raise AttributeError(name)

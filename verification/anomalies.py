@@ -3,7 +3,7 @@
 Guarantee: each function returns CASES (`schemas.CASES`): one row per counted unit, `units` being 1, but for a
 wide `offset_gap`; the sum of `units` is the anomaly's count. No function knows what was predicted.
 
-"The log" is the final log; without one, what acknowledgements and reads show (SIGHTINGS.in_log). A phantom
+"The log" is the final log; without one, what acknowledgements and reads show (OCCURRENCES.in_log). A phantom
 still takes up its position, as the end of a partition or as a read, but is a case of nothing else.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.reference_model.anomalies import Anomaly
+from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.verification.history import FAIL, OK
 from kafka_chaos.verification.schemas import CASES, POSITION
 
@@ -69,12 +69,12 @@ def false_failure(records: DataFrame) -> DataFrame:
     return _cases(records.where(f"outcome = {FAIL} AND {place} IS NOT NULL"), Anomaly.FALSE_FAILURE, place)
 
 
-def phantom(sightings: DataFrame) -> DataFrame:
+def phantom(occurrences: DataFrame) -> DataFrame:
     """In the log or read, but never produced, or undecodable. Counted in (partition, offset).
 
     Where several are at one position, the row names the highest identity.
     """
-    held = sightings.where("outcome IS NULL").groupBy(*POSITION).agg(F.expr(f"max({WHO}) AS who"))
+    held = occurrences.where("outcome IS NULL").groupBy(*POSITION).agg(F.expr(f"max({WHO}) AS who"))
     return _cases(held.select(*POSITION, "who.*"), Anomaly.PHANTOM)
 
 
@@ -204,17 +204,12 @@ def offset_gap(runs: DataFrame) -> DataFrame:
     return _cases(missing, Anomaly.OFFSET_GAP, cause=cause, units="units", anonymous=True)
 
 
-def replica_divergence(replicas: DataFrame, bounds: DataFrame) -> DataFrame:
+def replica_divergence(replicas: DataFrame, limits: DataFrame) -> DataFrame:
     """Below the lowest high watermark two replicas hold different records or leader epochs at one offset.
 
-    `bounds`: lane, partition, high_watermark from checkpoints.json; a partition without one is bounded by the
-    lowest log end offset of its replicas. Counted in (partition, offset).
+    `limits`: lane, partition, limit: the lowest high watermark of the partition, without any the lowest log end
+    offset. Counted in (partition, offset).
     """
-    ends = replicas.groupBy("lane", "partition", "broker").agg(F.expr("max(offset) + 1 AS log_end_offset"))
-    lowest = ends.groupBy("lane", "partition").agg(F.expr("min(log_end_offset) AS log_end_offset"))
-    limits = lowest.join(F.broadcast(bounds), ["lane", "partition"], "left").selectExpr(
-        "lane", "partition", "coalesce(high_watermark, log_end_offset) AS limit"
-    )
     content = "struct(leader_epoch, producer_id, seq)"
     held = (
         replicas.join(F.broadcast(limits), ["lane", "partition"])

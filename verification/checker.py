@@ -1,30 +1,44 @@
-"""`verify`: one run directory in, findings and a verdict out.
+"""`verify`: one run directory in, findings and a verdict out; `verify_frames`: the same of DataFrames.
 
 Guarantee: bad input raises `RunDirectoryError` before anything is written; findings/ and verdict.json appear
-whole or not at all, and verdict.json last, so that where it exists the findings beside it are its own.
+whole or not at all, and verdict.json last, so that where it exists the findings beside it are its own. An old
+verdict.json is removed before the work begins: a verification that fails leaves none.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.verification.judge import LaneFacts, judge, not_judged
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.ledger import TableLedger
+from kafka_chaos.contract.run_directory import VERDICT_FILE
+from kafka_chaos.verification.account import HISTORY, not_applied, unread
+from kafka_chaos.verification.facts import LaneFacts
+from kafka_chaos.verification.inputs.predictions import prediction_of
+from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
+from kafka_chaos.verification.inputs.storage import RunPath, remove, run_path
+from kafka_chaos.verification.judge import judge
 from kafka_chaos.verification.result import LaneVerdict, Observation, RunVerdict
-from kafka_chaos.verification.run_directory import open_run
-from kafka_chaos.verification.session import spark_session
-from kafka_chaos.verification.storage import RunPath, run_path
+from kafka_chaos.verification.spark.session import spark_session
+from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafka_chaos.verification.evidence import Frames
     from kafka_chaos.verification.scope import Method
 
 
+FRAMES = "frames"
+"""What a run is called that is no directory."""
+
+
+@pyspark_sockets_ignored()
 def verify(
     run_dir: str | RunPath, *, spark: SparkSession | None = None, write: bool = True, method: Method | None = None
 ) -> RunVerdict:
@@ -36,19 +50,37 @@ def verify(
     `spark`: a session to use; default, the process's own (`spark_session`). Raises `RunDirectoryError` for
     input outside the contract and `SparkUnavailableError` where no session can be had.
     """
-    started = time.perf_counter()
-    run = open_run(run_path(run_dir, spark))
-    predictions = {lane.lane: prediction_of(run.predictions, lane) for lane in run.lanes}
+    root = run_path(run_dir, spark)
+    if write and root.is_dir():
+        remove(root / VERDICT_FILE)
+    run = open_run(root)
     session = spark or spark_session()
-    from kafka_chaos.verification import evidence, findings, output
+    from kafka_chaos.verification import evidence
+
+    with evidence.tuned(session, run.rows):
+        return judged(session, run, evidence.read(session, run), write=write, method=method)
+
+
+def judged(
+    session: SparkSession, run: RunDirectory, frames: Frames, *, write: bool, method: Method | None = None
+) -> RunVerdict:
+    """The verdict on a run's tables; with `write` it is left in the run directory."""
+    started = time.perf_counter()
+    predictions = {lane.lane: prediction_of(run.path, lane, run.predictions.get(lane.lane)) for lane in run.lanes}
+    from kafka_chaos.verification import counts, findings, output, refusals
     from kafka_chaos.verification.survey import survey_of
 
-    with evidence.tuned(session, sum(run.rows.values())):
-        survey = survey_of(session, run, evidence.read(session, run), method=method)
-        facts = survey.facts
-        skipped = {lane.lane: not_judged(run, lane, facts.get(lane.lane, LaneFacts())) for lane in run.lanes}
-        with findings.find(session, run, survey, skipped) as cases:
+    with refusals.of_unreadable_files(run):
+        refusals.require_no_nulls(session, run, frames)
+        survey = survey_of(session, run, frames, method=method)
+        facts = counts.with_replicas(run, frames, survey.facts)
+        facts = counts.with_unjudged(run, survey.scope.records, facts)
+        skipped = {lane.lane: not_applied(run, lane) for lane in run.lanes}
+        with findings.find(session, run, replace(survey, facts=facts), skipped) as cases:
             observed = cases.observations()
+            tables = tables_as_read(run, facts)
+            missing = unread(run, tables, HISTORY)
+            missing_replicas = unread(run, tables, ["replicas"])
             lanes = tuple(
                 judge(
                     run,
@@ -56,18 +88,32 @@ def verify(
                     facts.get(lane.lane, LaneFacts()),
                     predictions[lane.lane],
                     _of_lane(observed, lane.lane),
+                    unread=missing,
+                    unread_replicas=missing_replicas,
                 )
                 for lane in run.lanes
             )
             verdict = RunVerdict(
-                run_dir=run.path,
+                run_dir=run.path or Path(FRAMES),
                 verdict=_merged(lanes),
                 lanes=lanes,
+                tables=tables,
                 seconds=time.perf_counter() - started,
             )
-            if write:
+            if write and run.path is not None:
                 output.write(run.path, cases.rows if observed else None, verdict)
     return verdict
+
+
+def tables_as_read(run: RunDirectory, facts: Mapping[str, LaneFacts]) -> dict[str, TableLedger]:
+    """Every table that the run has, with its rows by footer and the rows that Spark read."""
+    counted = {
+        "produced": sum(lane.total("produced") for lane in facts.values()),
+        "consumed": sum(lane.total("consumed") for lane in facts.values()),
+        "log": sum(lane.total("stored") for lane in facts.values()),
+        "replicas": sum(lane.replica_rows for lane in facts.values()),
+    }
+    return {name: run.tables[name].ledger(name, rows) for name, rows in counted.items() if run.has(name)}
 
 
 def _of_lane(observed: Mapping[tuple[str, Anomaly], Observation], lane: str) -> dict[Anomaly, Observation]:
@@ -76,14 +122,3 @@ def _of_lane(observed: Mapping[tuple[str, Anomaly], Observation], lane: str) -> 
 
 def _merged(lanes: tuple[LaneVerdict, ...]) -> Verdict:
     return reduce(Verdict.merge, (lane.verdict for lane in lanes), Verdict.CONFORMS)
-
-
-def prediction_of(predictions: Mapping[str, Mapping[Anomaly, Status]], lane: Lane) -> dict[Anomaly, Status]:
-    """The lane's statuses from prediction.json; what it does not say, the model is asked from lanes.json."""
-    given = predictions.get(lane.lane, {})
-    if all(anomaly in given for anomaly in Anomaly):
-        return dict(given)
-    from kafka_chaos.reference_model import predict_cached
-
-    computed = predict_cached(lane).anomalies
-    return {anomaly: given.get(anomaly) or Status(computed[anomaly].status) for anomaly in Anomaly}

@@ -12,16 +12,15 @@ from typing import NoReturn
 
 import click
 
-from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.verification.contract import RunDirectoryError
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.errors import ExitCode
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.storage import is_remote
 from kafka_chaos.verification.result import LaneVerdict, RunVerdict
-from kafka_chaos.verification.session import DEFAULT_MASTER, SparkUnavailableError, spark_session
-from kafka_chaos.verification.storage import is_remote
+from kafka_chaos.verification.spark.errors import SparkUnavailableError
+from kafka_chaos.verification.spark.session import DEFAULT_MASTER, spark_session
 
-EXIT_CODES = {Verdict.CONFORMS: 0, Verdict.VIOLATION: 1, Verdict.UNKNOWN: 2}
-EXIT_ENVIRONMENT = 3
 WIDTH_OF_A_LOG = 150
-EXIT_USAGE = 64
 _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNKNOWN: "yellow"}
 
 
@@ -29,9 +28,13 @@ _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNK
 @click.argument("run_dirs", metavar="DIR…", nargs=-1, required=True)
 @click.option("--spark-master", metavar="MASTER", show_default=f"{DEFAULT_MASTER}, or spark-submit's",
               help="Any Spark master.")  # fmt: skip
+@click.option("--topics", metavar="SERVERS",
+              help="Judge by the lanes' topics on these servers, as they are now, instead of log/.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run, as in verdict.json.")
 @click.option("--quiet", is_flag=True, help="Print nothing; the exit code and verdict.json tell.")
-def verify_command(run_dirs: tuple[str, ...], spark_master: str | None, as_json: bool, quiet: bool) -> None:
+def verify_command(
+    run_dirs: tuple[str, ...], spark_master: str | None, topics: str | None, as_json: bool, quiet: bool
+) -> None:
     """Verify run directories against what was predicted for them, all in one Spark session.
 
     A directory may be a local path or any that Hadoop knows (file:, hdfs:, s3a: …).
@@ -39,29 +42,32 @@ def verify_command(run_dirs: tuple[str, ...], spark_master: str | None, as_json:
     Writes findings/ and verdict.json into each. Exit code: the worst of 0 conforms, 2 unknown, 1 violation;
     3 if Spark cannot start, 64 for a run directory that breaks the contract (the others are not verified).
     """
-    from kafka_chaos.verification.run_directory import open_run
+    from kafka_chaos.verification.inputs.run_directory import open_run
 
     try:
         for run_dir in run_dirs:
             if is_remote(run_dir):
                 spark_session(master=spark_master)
             open_run(run_dir)
-        session = spark_session(master=spark_master)
-        from kafka_chaos.verification.checker import verify
+        session = spark_session(master=spark_master, with_kafka_source=topics is not None)
+        from kafka_chaos.verification import verify, verify_topics
 
         merged = Verdict.CONFORMS
         for run_dir in run_dirs:
-            verdict = verify(run_dir, spark=session)
+            if topics:
+                verdict = verify_topics(run_dir, bootstrap_servers=topics, spark=session)
+            else:
+                verdict = verify(run_dir, spark=session)
             merged = merged.merge(verdict.verdict)
             if as_json:
                 click.echo(json.dumps({"run_dir": str(run_dir), **verdict.to_json()}))
             elif not quiet:
                 print_verdict(verdict)
     except RunDirectoryError as error:
-        _fail(str(error), EXIT_USAGE)
+        _fail(str(error), ExitCode.USAGE)
     except SparkUnavailableError as error:
-        _fail(str(error), EXIT_ENVIRONMENT)
-    sys.exit(EXIT_CODES[merged])
+        _fail(str(error), ExitCode.ENVIRONMENT)
+    sys.exit(merged.exit_code)
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -93,10 +99,28 @@ def print_verdict(verdict: RunVerdict) -> None:
         # A log is as wide as it needs to be.
         console = Console(width=WIDTH_OF_A_LOG)
     console.print(table)
-    for lane in verdict.lanes:
-        for reason in lane.reasons:
-            console.print(f"  {lane.lane}: {reason}", markup=False, highlight=False)
+    for line in [*_reasons(verdict), *_ledger_lines(verdict)]:
+        console.print(f"  {line}", markup=False, highlight=False)
     console.print(Text(verdict.verdict.value, style=_STYLES[verdict.verdict]))
+
+
+def _reasons(verdict: RunVerdict) -> list[str]:
+    return [f"{lane.lane}: {reason}" for lane in verdict.lanes for reason in lane.reasons]
+
+
+def _ledger_lines(verdict: RunVerdict) -> list[str]:
+    """A line per lane whose evidence is not complete, with what its reasons do not say; what was left out, once."""
+    lines = []
+    left_out: dict[str, None] = {}
+    for lane in verdict.lanes:
+        if lane.ledger is None:
+            continue
+        missing = [problem for problem in lane.ledger.missing if problem not in lane.reasons]
+        if not lane.ledger.complete:
+            not_judged = f"not judged: {', '.join(lane.not_judged) or 'nothing'}"
+            lines.append(f"{lane.lane}: evidence incomplete; {'; '.join([not_judged, *missing])}")
+        left_out.update(dict.fromkeys(lane.ledger.left_out))
+    return [*lines, *(f"left out: {what}" for what in left_out)]
 
 
 def describe_observed(lane: LaneVerdict) -> str:

@@ -15,20 +15,21 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from kafka_chaos.reference_model.anomalies import Anomaly
+from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.verification import anomalies, history
 from kafka_chaos.verification.evidence import is_small
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.replicas import limit_of
 from kafka_chaos.verification.result import Observation
-from kafka_chaos.verification.run_directory import RunDirectory
 from kafka_chaos.verification.scope import Survey
 
 EXAMPLES = 5
 
-_BOUNDS = StructType(
+_LIMITS = StructType(
     [
         StructField("lane", StringType()),
         StructField("partition", IntegerType()),
-        StructField("high_watermark", LongType()),
+        StructField("limit", LongType()),
     ]
 )
 _EPOCHS = StructType(
@@ -115,8 +116,7 @@ def _all_cases(
     if (runs := scope.runs) is not None:
         finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(runs)
     if replicas is not None:
-        bounds = [(*place, mark) for place, mark in run.high_watermarks.items()]
-        limits = history.local_frame(spark, _BOUNDS, bounds)
+        limits = history.local_frame(spark, _LIMITS, _replica_limits(run, survey))
         finders[Anomaly.REPLICA_DIVERGENCE] = lambda: anomalies.replica_divergence(replicas, limits)
     if reports is not None:
         finders[Anomaly.HIGH_WATERMARK_REGRESSION] = lambda: anomalies.high_watermark_regression(reports)
@@ -130,14 +130,24 @@ def _all_cases(
     if not found:
         return None
     cases = history.gathered(reduce(DataFrame.unionByName, found), small=is_small(run))
-    if run.epochs:
+    if run.checkpoints.epochs:
         cases = anomalies.with_leader_epochs(cases, history.local_frame(spark, _EPOCHS, _epoch_rows(run)))
     return cases
 
 
+def _replica_limits(run: RunDirectory, survey: Survey) -> list[tuple[str, int, int]]:
+    marks = run.checkpoints.high_watermarks
+    limits = (
+        (lane, partition, limit_of(replicas, marks.get((lane, partition), {})))
+        for lane, facts in survey.facts.items()
+        for partition, replicas in facts.replicas.items()
+    )
+    return [(lane, partition, limit) for lane, partition, limit in limits if limit is not None]
+
+
 def _epoch_rows(run: RunDirectory) -> list[tuple[str, int, int, int, int | None]]:
     rows: list[tuple[str, int, int, int, int | None]] = []
-    for (lane, partition), chain in run.epochs.items():
+    for (lane, partition), chain in run.checkpoints.epochs.items():
         ends: list[int | None] = [*(start for _, start in chain[1:]), None]
         rows += [(lane, partition, epoch, start, end) for (epoch, start), end in zip(chain, ends, strict=True)]
     return rows

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from kafka_chaos.reference_model.anomalies import Anomaly, Status
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.run_directory import LANES_FILE, PREDICTION_FILE
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -172,7 +173,7 @@ def _acknowledge(shape: LaneShape, produced: dict[str, Longs], log: dict[str, Lo
 def _reused_offsets(log: dict[str, Longs], lost: dict[str, Longs]) -> int:
     if not lost["row"].size:
         return 0
-    width = np.int64(1) << 40
+    width = np.int64(1 << 40)
     used = log["partition"] * width + log["offset"]
     return int(np.isin(lost["partition"] * width + lost["offset"], used).sum())
 
@@ -231,8 +232,8 @@ def write_run(
     """Write the run directory: one file per lane and `rows_per_file` rows, as a recorder that flushes does."""
     folder.mkdir(parents=True, exist_ok=True)
     entries = [_lane_entry(tables.shape) for tables in lanes]
-    (folder / "lanes.json").write_text(json.dumps({"format_version": 1, "lanes": entries}, indent=1))
-    (folder / "prediction.json").write_text(json.dumps(_prediction([tables.shape for tables in lanes]), indent=1))
+    (folder / LANES_FILE).write_text(json.dumps({"format_version": 1, "lanes": entries}, indent=1))
+    (folder / PREDICTION_FILE).write_text(json.dumps(_prediction([tables.shape for tables in lanes]), indent=1))
     tables_of: dict[str, list[Mapping[str, Longs]]] = {
         "produced": [tables.produced for tables in lanes],
         "consumed": [tables.consumed for tables in lanes],
@@ -251,7 +252,9 @@ def write_run(
 
 
 def _lane_entry(shape: LaneShape) -> dict[str, Any]:
-    return {"lane": shape.lane, "partitions": shape.partitions, "acks": shape.acks}
+    # The model permits nothing to a lane without faults.
+    faults = ["pause", "kill"] if shape.permitted else []
+    return {"lane": shape.lane, "partitions": shape.partitions, "acks": shape.acks, "faults": faults}
 
 
 def _prediction(shapes: Sequence[LaneShape]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """From the tables of a run directory to the two tables that the anomalies are judged on.
 
-Guarantee: `sightings` loses no place where a record was shown and `records` no identity that was produced;
+Guarantee: `occurrences` loses no place where a record was shown and `records` no identity that was produced;
 both hold for any subset of identities, as long as all rows of each identity are in it.
 """
 
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructType
 
-from kafka_chaos.verification.schemas import IDENTITY, OUTCOME_CODES, POSITION, RECORDS, SIGHTINGS
+from kafka_chaos.verification.schemas import IDENTITY, OCCURRENCES, OUTCOME_CODES, POSITION, RECORDS
 
 OK, FAIL, INFO = (OUTCOME_CODES[name] for name in ("ok", "fail", "info"))
 
@@ -47,10 +47,10 @@ def gathered(table: DataFrame, *, small: bool) -> DataFrame:
     return table.coalesce(1) if small else table
 
 
-def sightings(
+def occurrences(
     produced: DataFrame, consumed: DataFrame, log: DataFrame | None, ends: DataFrame, *, small: bool = False
 ) -> DataFrame:
-    """PRODUCED, CONSUMED, LOG and ENDS to SIGHTINGS: one exchange, by identity; none in a `small` run (`gathered`).
+    """PRODUCED, CONSUMED, LOG and ENDS to OCCURRENCES: one exchange, by identity; none in a `small` run (`gathered`).
 
     What can't be decoded, (−1, −1), counts as never produced.
     """
@@ -83,12 +83,14 @@ def marked_sightings(rows: DataFrame, ends: DataFrame, *, final_log: bool, small
         f"IF({shown}, offset, NULL) AS offset",
         "outcome",
         f"IF({sent}, 1, 0) AS copies",
+        f"IF(source = {STORED}, 1, 0) AS stored_copies",
         *(f"coalesce({condition}, false) AS {name}" for name, condition in flags.items()),
     )
     together = gathered(flagged, small=True) if small else flagged.repartition(*IDENTITY)
     placed = together.groupBy(*IDENTITY, "partition", "offset").agg(
         F.expr("max(outcome) AS outcome"),
         F.expr("sum(copies) AS copies"),
+        F.expr("sum(stored_copies) AS stored_copies"),
         *(F.expr(f"max({flag}) AS {flag}") for flag in flags),
     )
     identity = f"OVER (PARTITION BY {', '.join(IDENTITY)})"
@@ -97,6 +99,7 @@ def marked_sightings(rows: DataFrame, ends: DataFrame, *, final_log: bool, small
         *IDENTITY,
         "partition",
         "offset",
+        "stored_copies",
         *flags,
         f"IF({is_decodable}, max(outcome) {identity}, NULL) AS outcome",
         f"sum(copies) {identity} AS copies",
@@ -105,11 +108,11 @@ def marked_sightings(rows: DataFrame, ends: DataFrame, *, final_log: bool, small
     known = F.broadcast(ends.select("lane", "partition", "read_end", "end_reached"))
     joined = whole.join(known, ["lane", "partition"], "left")
     late = {"end_reached": "coalesce(end_reached, false)", "passed": "coalesce(offset <= read_end, false)"}
-    return joined.selectExpr(*(f"{late.get(name, name)} AS {name}" for name in SIGHTINGS.names))
+    return joined.selectExpr(*(f"{late.get(name, name)} AS {name}" for name in OCCURRENCES.names))
 
 
 def records(seen: DataFrame) -> DataFrame:
-    """SIGHTINGS to RECORDS: one row per produced identity, without a further exchange."""
+    """OCCURRENCES to RECORDS: one row per produced identity, without a further exchange."""
 
     def place(best: str, condition: str) -> str:
         return f"{best}(IF({condition}, struct(partition, offset), NULL))"
@@ -129,7 +132,7 @@ def records(seen: DataFrame) -> DataFrame:
 
 
 def phantoms(seen: DataFrame) -> DataFrame:
-    """The identities in SIGHTINGS that were never produced."""
+    """The identities in OCCURRENCES that were never produced."""
     return seen.where("outcome IS NULL").select(*IDENTITY).distinct()
 
 
@@ -139,19 +142,19 @@ def genuine(table: DataFrame, unknown: DataFrame) -> DataFrame:
 
 
 def places_in_log(seen: DataFrame) -> DataFrame:
-    """SIGHTINGS to the places of produced records in the log."""
+    """OCCURRENCES to the places of produced records in the log."""
     return seen.where("outcome IS NOT NULL AND in_log").select(*POSITION, "producer_id", "seq")
 
 
 SHOWN = "(outcome IS NOT NULL AND offset IS NOT NULL AND (acknowledged OR read OR in_log OR (claimed AND surfaced)))"
-"""Whether a row of SIGHTINGS shows a produced record at its place.
+"""Whether a row of OCCURRENCES shows a produced record at its place.
 
 The place that an `info` names counts only once its record was read or is in the log.
 """
 
 
 def places_shown(seen: DataFrame) -> DataFrame:
-    """SIGHTINGS to the places of produced records in acknowledgements, reads and log (`SHOWN`)."""
+    """OCCURRENCES to the places of produced records in acknowledgements, reads and log (`SHOWN`)."""
     return seen.where(SHOWN).select(*POSITION, "producer_id", "seq")
 
 

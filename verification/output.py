@@ -11,18 +11,16 @@ import json
 import os
 import uuid
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from kafka_chaos.verification import contract
+from kafka_chaos.contract import columns as contract
+from kafka_chaos.contract.run_directory import VERDICT_FILE
+from kafka_chaos.verification.inputs.storage import HadoopPath, RunPath, listed, remove
 from kafka_chaos.verification.result import RunVerdict
 from kafka_chaos.verification.schemas import FINDINGS
-from kafka_chaos.verification.storage import HadoopPath, RunPath, listed, remove
 
 ROWS_PER_FILE = 200_000
-
-_ARROW = {"string": pa.string(), "int32": pa.int32(), "int64": pa.int64()}
 
 
 def write(run_dir: RunPath, cases: DataFrame | None, verdict: RunVerdict) -> None:
@@ -36,11 +34,11 @@ def write(run_dir: RunPath, cases: DataFrame | None, verdict: RunVerdict) -> Non
             _few_files(cases, verdict).select(*FINDINGS.names).write.parquet(str(fresh.absolute()))
             for leftover in listed(fresh, ".*.crc"):
                 remove(leftover)
-        remove(run_dir / "verdict.json")
+        remove(run_dir / VERDICT_FILE)
         _replace_folder(fresh, final)
     finally:
         remove(fresh)
-    write_text(run_dir / "verdict.json", json.dumps(verdict.to_json(), indent=2) + "\n")
+    write_text(run_dir / VERDICT_FILE, json.dumps(verdict.to_json(), indent=2) + "\n")
 
 
 def _few_files(cases: DataFrame, verdict: RunVerdict) -> DataFrame:
@@ -63,7 +61,7 @@ def write_text(path: RunPath, text: str) -> None:
 
 def _write_nothing(folder: RunPath) -> None:
     folder.mkdir()
-    schema = pa.schema([(column.name, _ARROW[column.type]) for column in contract.FINDINGS])
+    schema = contract.arrow_schema(contract.FINDINGS)
     content = io.BytesIO()
     pq.write_table(schema.empty_table(), content)
     (folder / "part-00000.parquet").write_bytes(content.getvalue())

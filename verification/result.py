@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.verification.storage import RunPath
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.ledger import Ledger, TableLedger
+from kafka_chaos.contract.run_directory import FORMAT_VERSION
+from kafka_chaos.verification.inputs.storage import RunPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class LaneVerdict:
     observed: Mapping[Anomaly, Observation]
     not_judged: Mapping[Anomaly, str]
     reasons: tuple[str, ...] = ()
+    ledger: Ledger | None = None
 
     def count(self, anomaly: Anomaly) -> int | None:
         """The anomaly's count, or None where it was not judged."""
@@ -66,16 +69,21 @@ class LaneVerdict:
             "not_judged": {anomaly.value: reason for anomaly, reason in self.not_judged.items()},
             "predicted": {anomaly.value: status.value for anomaly, status in self.predicted.items()},
             "reasons": list(self.reasons),
+            **({"ledger": self.ledger.to_json()} if self.ledger else {}),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """The result of one run directory: the lanes' verdicts merged, violation > unknown > conforms."""
+    """The result of one run: the lanes' verdicts merged, violation > unknown > conforms.
+
+    `tables`: the rows of every table, by footer and as read.
+    """
 
     run_dir: RunPath
     verdict: Verdict
     lanes: tuple[LaneVerdict, ...]
+    tables: Mapping[str, TableLedger] = field(default_factory=dict)
     seconds: float = field(default=0.0, compare=False)
 
     def lane(self, name: str) -> LaneVerdict:
@@ -88,7 +96,8 @@ class RunVerdict:
     def to_json(self) -> dict[str, Any]:
         """The content of verdict.json."""
         return {
-            "format_version": 1,
+            "format_version": FORMAT_VERSION,
             "verdict": self.verdict.value,
+            "tables": {name: table.to_json() for name, table in self.tables.items()},
             "lanes": [lane.to_json() for lane in self.lanes],
         }

@@ -12,7 +12,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from kafka_chaos.verification import contract
+from kafka_chaos.contract import columns as contract
 
 _TYPES: dict[str, DataType] = {"string": StringType(), "int32": IntegerType(), "int64": LongType()}
 
@@ -26,6 +26,7 @@ CONSUMED = _schema(contract.CONSUMED)
 LOG = _schema(contract.LOG)
 REPLICAS = _schema(contract.REPLICAS)
 FINDINGS = _schema(contract.FINDINGS)
+TABLES = {"produced": PRODUCED, "consumed": CONSUMED, "log": LOG, "replicas": REPLICAS}
 
 CASES = StructType([*FINDINGS.fields, StructField("units", LongType(), False)])
 """What an anomaly's function returns: findings rows, and how many counted units a row stands for."""
@@ -38,7 +39,7 @@ PLACE = StructType([StructField("partition", IntegerType()), StructField("offset
 OUTCOME_CODES = {"ok": 1, "fail": 2, "info": 3}
 """Outcomes inside Spark: whole numbers aggregate without a sort, strings do not."""
 
-SIGHTINGS = StructType(
+OCCURRENCES = StructType(
     [
         StructField("lane", StringType()),
         StructField("producer_id", IntegerType()),
@@ -47,6 +48,7 @@ SIGHTINGS = StructType(
         StructField("offset", LongType()),
         StructField("outcome", IntegerType()),
         StructField("copies", LongType()),
+        StructField("stored_copies", LongType()),
         StructField("acknowledged", BooleanType()),
         StructField("claimed", BooleanType()),
         StructField("read", BooleanType()),
@@ -60,6 +62,7 @@ SIGHTINGS = StructType(
 
 `outcome`: of the identity, a code of `OUTCOME_CODES`; null when it was never produced (a phantom).
 `copies`: how many rows of produced/ the identity has: more than one is bad input.
+`stored_copies`: how many rows of log/ hold it there: more than one is evidence that is there twice.
 `acknowledged`: an `ok` names the position; `claimed`: an `info` names it; `read`: some consumer read it there.
 `in_log`: the final log holds it there; without a final log: it was acknowledged or read there.
 `surfaced`: the identity was read or is in the log anywhere.
@@ -94,7 +97,6 @@ POLLS = StructType([field for field in CONSUMED.fields if field.name not in {"le
 HIGH_WATERMARKS = StructType(
     [
         StructField("ts_ns", LongType()),
-        StructField("type", StringType()),
         StructField("lane", StringType()),
         StructField("partition", IntegerType()),
         StructField("leader_epoch", IntegerType()),

@@ -1,8 +1,8 @@
-"""What the anomalies are judged on: the whole tables, or what a screen could not prove clean.
+"""What the anomalies are judged on: the whole tables, or what a prefilter could not prove clean.
 
 Guarantee: all ways lead to the same cases. A history without a final log is looked at row by row. In any other a
-screen comes first, and only what it suspects is looked at row by row: by stretches (`stretches.py`) where producers
-write in batches, by blocks (`screen.py`) where records lie about too much for that.
+prefilter comes first, and only what it candidates is looked at row by row: by runs (`runs.py`) where producers
+write in batches, by blocks (`prefilter.py`) where records lie about too much for that.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from enum import StrEnum
 
 from pyspark.sql import DataFrame
 
-from kafka_chaos.reference_model.anomalies import Anomaly
+from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.verification.evidence import Frames
-from kafka_chaos.verification.judge import LaneFacts
+from kafka_chaos.verification.facts import LaneFacts
 
 MOST_BROADCAST = 300_000
 """What is picked out by more keys than this is joined by an exchange."""
@@ -26,7 +26,7 @@ class Method(StrEnum):
 
     ROWS = "rows"
     BLOCKS = "blocks"
-    STRETCHES = "stretches"
+    RUNS = "runs"
 
 
 @dataclass(frozen=True, slots=True)

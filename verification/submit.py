@@ -5,7 +5,16 @@ Guarantee: arguments, output and exit codes are those of the command; the master
 
 from __future__ import annotations
 
+from typing import NoReturn
+
+from kafka_chaos.contract.command_line import invoke, run_and_exit
 from kafka_chaos.verification.cli import verify_command
 
+
+def main() -> NoReturn:
+    """Run the command and end with its exit code."""
+    run_and_exit(lambda: invoke(verify_command, "verify"))
+
+
 if __name__ == "__main__":
-    verify_command()
+    main()

@@ -5,16 +5,18 @@ Guarantee: which way is taken never changes a case; `survey_of` chooses by what 
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification import evidence, history
-from kafka_chaos.verification.block_survey import by_blocks
+from kafka_chaos.verification import counts, evidence, history
+from kafka_chaos.verification.blocks.survey import by_blocks
 from kafka_chaos.verification.evidence import Frames
-from kafka_chaos.verification.pace import Pace, paces
-from kafka_chaos.verification.run_directory import RunDirectory
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.refusals import require_unique_identities
+from kafka_chaos.verification.run_length.stride import SAMPLED_FILES, SAMPLED_ROWS, Stride, strides
+from kafka_chaos.verification.run_length.survey import by_runs
+from kafka_chaos.verification.schemas import TABLES
 from kafka_chaos.verification.scope import Method, Scope, Survey, keep
-from kafka_chaos.verification.stretch_survey import by_stretches
 
 
 def survey_of(spark: SparkSession, run: RunDirectory, frames: Frames, *, method: Method | None = None) -> Survey:
@@ -26,32 +28,44 @@ def survey_of(spark: SparkSession, run: RunDirectory, frames: Frames, *, method:
         return by_rows(spark, run, frames)
     if method == Method.BLOCKS:
         return by_blocks(spark, run, frames, frames.log)
-    known = _paces(spark, run)
+    known = _strides(spark, run, frames)
     if known is None and method is None:
         return by_blocks(spark, run, frames, frames.log)
-    return by_stretches(spark, run, frames, frames.log, known or {})
+    return by_runs(spark, run, frames, frames.log, known or {})
 
 
-def _paces(spark: SparkSession, run: RunDirectory) -> dict[str, Pace] | None:
-    """The lanes' paces; how a small history packs makes no difference."""
+def _strides(spark: SparkSession, run: RunDirectory, frames: Frames) -> dict[str, Stride] | None:
+    """The lanes' strides; how a small history packs makes no difference."""
     if evidence.is_small(run):
         return {}
-    rows = sum(run.rows.values())
+    rows = run.rows
     evidence.tune(spark, 0)
     try:
-        return paces(spark, run.file_names("log"), run.file_names("consumed"))
+        return strides(_samples(spark, run, "log", frames.log), _samples(spark, run, "consumed", frames.consumed))
     finally:
         evidence.tune(spark, rows)
 
 
+def _samples(spark: SparkSession, run: RunDirectory, name: str, table: DataFrame | None) -> list[DataFrame]:
+    """The first rows of a few files, or of a table that does not come from files."""
+    files = run.tables[name].files
+    if not files:
+        return [] if table is None else [table.limit(SAMPLED_FILES * SAMPLED_ROWS)]
+    few = min(len(files), SAMPLED_FILES)
+    chosen = [files[index * len(files) // few] for index in range(few)]
+    return [evidence.read_files(spark, [file], TABLES[name]).limit(SAMPLED_ROWS) for file in chosen]
+
+
 def by_rows(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:
     """Everything is looked at row by row."""
-    facts = evidence.gather_facts(run, frames)
-    ends = evidence.ends(spark, facts, final_log=run.has_log)
+    facts = counts.gather_facts(run, frames)
+    ends = counts.ends(spark, facts, final_log=run.has_log)
     small = evidence.is_small(run)
-    seen = keep(history.sightings(frames.produced, frames.consumed, frames.log, ends, small=small))
+    seen = keep(history.occurrences(frames.produced, frames.consumed, frames.log, ends, small=small))
     if seen.where(F.col("copies") > 1).limit(1).collect():
-        evidence.require_unique_identities(run, frames)
+        require_unique_identities(run, frames)
+    if frames.log is not None:
+        facts = counts.with_doubled(seen, facts)
     stored = history.places_in_log(seen)
     scope = Scope(
         seen=seen,

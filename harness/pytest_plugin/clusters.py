@@ -1,4 +1,4 @@
-"""Clusters and topics for tests: gone with the session and the test, unless a failed test's cluster is to be kept."""
+"""Clusters and topics for tests: removed with the session and the test, unless a failed test's cluster is kept."""
 
 from __future__ import annotations
 
@@ -11,48 +11,52 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.harness.admin import ClusterAdmin
-from kafka_chaos.harness.cluster import Cluster, ClusterSpec
-from kafka_chaos.harness.errors import ClusterFailure, KafkaChaosError
-from kafka_chaos.harness.events import ClusterKept
-from kafka_chaos.harness.terminal import advice_on_kept
+from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.events import ClusterKept
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.report.listeners.terminal import advice_on_kept
 
 _numbers = itertools.count(1)
 
 
 class _TestsFailed(Exception):
-    """Ends the block of a cluster that is to be left standing."""
+    """Ends the block of a cluster that is to stay."""
 
 
 def running(
     wanted: Mapping[str, Any], *, keep: bool, failed: Callable[[], bool], note: Callable[[str], None]
 ) -> Iterator[Cluster]:
-    """A cluster for as long as the generator is held; left standing when `keep` and `failed()` at the end."""
-    cluster = None
+    """A cluster for as long as the generator is held; it stays when `keep` and `failed()` at the end."""
+    cluster = refusal = None
     try:
         options = dict(wanted)
         if "broker_configs" in options:
             options["broker_configs"] = dict(options["broker_configs"])
-        spec = ClusterSpec(**options)
+        spec = ClusterLayout(**options)
         cluster = Cluster(spec, run_id=f"pytest-{secrets.token_hex(4)}", keep=keep)
         with contextlib.suppress(_TestsFailed), cluster:
             yield cluster
             if keep and failed():
                 raise _TestsFailed
     except KafkaChaosError as error:
-        pytest.fail(f"kafka-chaos: {error}", pytrace=False)
-    if cluster.kept:
+        refusal = f"kafka-chaos: {error}"
+    if refusal is not None:
+        # Outside of the block above: pytest would print its error, and all that led to it, as well.
+        pytest.fail(refusal, pytrace=False)
+    if cluster is not None and cluster.kept:
         kept = ClusterKept(
             run_id=cluster.run_id,
             containers=tuple(node.container_name for node in cluster.nodes if node.exists()),
             bootstrap_servers=cluster.bootstrap_servers,
+            client_config=str(cluster.client_config_file or ""),
         )
-        note(f"cluster {cluster.run_id} was left standing, as a test failed")
+        note(f"cluster {cluster.run_id} was left running, since a test failed")
         for line in advice_on_kept(kept):
             note(f"  {line}")
 
 
-def mend(cluster: Cluster) -> None:
+def restore(cluster: Cluster) -> None:
     """Make sure that every container runs, whatever a test has done to it by hand."""
     for node in cluster.nodes:
         node.unpause()
@@ -71,7 +75,7 @@ class MakeTopic:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._admin = ClusterAdmin(cluster.bootstrap_servers)
+        self._admin = cluster.admin()
         self._made: list[str] = []
 
     def __call__(
@@ -107,7 +111,7 @@ class MakeTopic:
 def delete_topics(cluster: Cluster, topics: Sequence[str]) -> None:
     """Delete topics as far as the cluster lets it."""
     with contextlib.suppress(ClusterFailure):
-        ClusterAdmin(cluster.bootstrap_servers).delete_topics(topics)
+        cluster.admin().delete_topics(topics)
 
 
 def _spread(partitions: int, replicas: int, brokers: int) -> list[list[int]]:

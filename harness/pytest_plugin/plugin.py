@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from kafka_chaos.harness.cluster import Cluster
+    from kafka_chaos.harness.cluster.cluster import Cluster
     from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
     from kafka_chaos.harness.pytest_plugin.runs import Runs
 
 CLUSTER = "kafka_chaos_cluster"
 DEFAULT_OUT = "kafka-chaos-runs"
 MARKER = (
-    "kafka_chaos(*, brokers=3, zookeepers=1, kafka_version=None, controller=None, broker_configs=None): "
-    "the cluster that a test's kafka_chaos_cluster is to be"
+    "kafka_chaos(*, brokers=3, zookeepers=1, kafka_version=None, controller=None, broker_configs=None, "
+    "security='plaintext'): the cluster that a test's kafka_chaos_cluster is to be"
 )
-_KEYS = ("brokers", "zookeepers", "kafka_version", "controller", "broker_configs")
+_KEYS = ("brokers", "zookeepers", "kafka_version", "controller", "broker_configs", "security")
 _KEPT = ("runs", "cluster")
 
 Wanted = tuple[tuple[str, Any], ...]
@@ -33,9 +33,10 @@ Wanted = tuple[tuple[str, Any], ...]
 
 @dataclass
 class Session:
-    """What the plugin remembers of a session: failures per cluster, and what to tell at the end."""
+    """What the plugin remembers of a session: failures by cluster, reasons already shown, and notes for the end."""
 
     failed: set[Wanted] = field(default_factory=set)
+    refusals: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
 
@@ -53,19 +54,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kafka-chaos-seed",
         metavar="SEED",
         type=int,
-        help="Seed of every run; without one each run draws its own and tells it.",
+        help="Seed of every run; by default each run draws its own and prints it.",
     )
     group.addoption(
         "--kafka-chaos-out",
         metavar="DIR",
-        help=f"Where run directories are made; {DEFAULT_OUT} in pytest's root directory by default.",
+        help=f"Where to make run directories; {DEFAULT_OUT} in pytest's root directory by default.",
     )
     group.addoption(
         "--kafka-chaos-keep",
         action="append",
         choices=_KEPT,
         default=[],
-        help="runs: keep the run directories of tests that passed too. cluster: leave the cluster standing when a "
+        help="runs: keep the run directories of tests that passed too. cluster: leave the cluster running when a "
         "test that used it failed. May be given twice.",
     )
     group.addoption(
@@ -105,8 +106,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Remember failures for the fixtures' clean-up, and say in the report where the evidence is."""
+    """Remember failures for the fixtures' clean-up, and show a reason that many tests share only once."""
     report: pytest.TestReport = yield
+    if report.failed and report.when == "setup":
+        _show_once(report, item.config.stash[SESSION])
     if report.failed and CLUSTER in getattr(item, "fixturenames", ()):
         item.stash[FAILED] = True
         item.config.stash[SESSION].failed.add(_wanted(item))
@@ -126,7 +129,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def kafka_chaos_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A running cluster, shared by all tests whose marker `kafka_chaos` asks for the same one.
 
-    `bootstrap_servers` is what clients connect to; `brokers` and `zookeepers` are its containers by number.
+    `bootstrap_servers` is what clients connect to, with `client_configs` (librdkafka's keys) where the marker asks for
+    `security`; `brokers` and `zookeepers` are its containers by number.
     """
     _refuse_many_workers(request.config)
     from kafka_chaos.harness.pytest_plugin.clusters import running
@@ -168,6 +172,16 @@ def kafka_chaos_run(request: pytest.FixtureRequest, kafka_chaos_cluster: Cluster
     config.stash[SESSION].notes.extend(runs.finish(keep=keep))
 
 
+def _show_once(report: pytest.TestReport, session: Session) -> None:
+    """Shorten the reason why there is no cluster, where an earlier test has shown it."""
+    reason = str(report.longrepr)
+    if not reason.startswith("kafka-chaos: "):
+        return
+    if reason in session.refusals:
+        report.longrepr = "kafka-chaos: no cluster, for the reason above"
+    session.refusals.add(reason)
+
+
 def _wanted(node: pytest.Item | Any) -> Wanted:
     wanted: dict[str, Any] = {}
     for mark in reversed(list(node.iter_markers("kafka_chaos"))):
@@ -179,8 +193,8 @@ def _wanted(node: pytest.Item | Any) -> Wanted:
             if isinstance(value, dict):
                 value = tuple(sorted(value.items()))
             wanted[key] = value
-    plain = {"brokers": 3, "zookeepers": 1, "kafka_version": None, "controller": None, "broker_configs": None}
-    return tuple(sorted((key, value) for key, value in wanted.items() if value != plain[key]))
+    plain = {"brokers": 3, "zookeepers": 1, "security": "plaintext"}
+    return tuple(sorted((key, value) for key, value in wanted.items() if value != plain.get(key)))
 
 
 def _defaults(config: pytest.Config) -> dict[str, Any]:

@@ -1,12 +1,14 @@
-"""What `kafka_chaos_run` returns: the verdict with its evidence, and an assertion that tells what broke."""
+"""What `kafka_chaos_run` returns: the verdict with its evidence, and claims whose failure says what broke."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kafka_chaos.harness.runner import RunResult
-from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, REPORT_FILE
+from kafka_chaos.harness.pytest_plugin.records import first_records
+from kafka_chaos.harness.run.runner import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 
 EXAMPLES = 3
@@ -30,19 +32,19 @@ class ChaosRun:
     @property
     def report(self) -> Path:
         """The report of the run, one HTML file."""
-        return self.path / "report.html"
+        return self.path / REPORT_FILE
 
     def lane(self, name: str) -> LaneVerdict:
         """One lane's verdict and counts; KeyError if there is no such lane."""
+        __tracebackhide__ = True
+        if name not in (names := [lane.lane for lane in self.result.lanes]):
+            raise KeyError(f"there is no lane {name!r}; the lanes are {', '.join(names)}")
         return self.result.lane(name)
 
     def count(self, name: str, anomaly: str) -> int | None:
         """How often an anomaly was found in a lane, such as `lost_write`; None where it could not be judged."""
-        try:
-            wanted = Anomaly(anomaly)
-        except ValueError as error:
-            raise ValueError(f"anomaly: {anomaly!r} is not one: expected {', '.join(Anomaly)}") from error
-        return self.lane(name).count(wanted)
+        __tracebackhide__ = True
+        return self.lane(name).count(_anomaly(anomaly))
 
     def assert_conforms(self) -> None:
         """Fail unless every lane showed what was predicted for it and nothing else, with evidence that suffices."""
@@ -50,28 +52,58 @@ class ChaosRun:
         if self.verdict is not Verdict.CONFORMS:
             raise AssertionError(self.explain())
 
+    def assert_none(self, name: str, anomaly: str) -> None:
+        """Fail if an anomaly, such as `lost_write`, was found in a lane, or could not be judged there."""
+        __tracebackhide__ = True
+        self._claim(name, anomaly, "none", lambda count: count == 0)
+
+    def assert_some(self, name: str, anomaly: str) -> None:
+        """Fail unless an anomaly was found in a lane."""
+        __tracebackhide__ = True
+        self._claim(name, anomaly, "at least 1", lambda count: count > 0)
+
+    def assert_at_most(self, name: str, anomaly: str, most: int) -> None:
+        """Fail if an anomaly was found more than `most` times in a lane, or could not be judged there."""
+        __tracebackhide__ = True
+        self._claim(name, anomaly, f"at most {most:,}", lambda count: count <= most)
+
     def explain(self) -> str:
-        """The verdict in words: what broke in which lane, the smallest examples, the report, and how to replay it."""
+        """The verdict in words: what broke in which lane, the first records, the report, and how to replay it."""
         lines = [f"the run's verdict is {self.verdict}"]
         for lane in self.result.lanes:
             if lane.verdict is not Verdict.CONFORMS:
                 lines += [f"lane {lane.lane}: {lane.verdict}", *(f"  {reason}" for reason in lane.reasons)]
-                lines += _examples(lane)
-        lines += [f"report: {self.report}", f"replay: {self.replay}"]
-        return "\n".join(lines)
+                for anomaly, seen in lane.observed.items():
+                    if seen.count and lane.predicted[anomaly] == Status.FORBIDDEN:
+                        lines += [f"    {anomaly}: {record}" for record in self._records(lane, anomaly)]
+        return "\n".join([*lines, *self._evidence()])
+
+    def _claim(self, name: str, anomaly: str, expected: str, holds: Callable[[int], bool]) -> None:
+        __tracebackhide__ = True
+        lane, wanted = self.lane(name), _anomaly(anomaly)
+        count = lane.count(wanted)
+        if count is not None and holds(count):
+            return
+        found = f"found {count:,}" if count is not None else f"not judged ({lane.not_judged[wanted]})"
+        lines = [f"{wanted} in lane {name}: expected {expected}, {found}"]
+        lines += [f"  predicted: {lane.predicted[wanted]}", *(f"  {one}" for one in self._records(lane, wanted))]
+        raise AssertionError("\n".join([*lines, *self._evidence()]))
+
+    def _records(self, lane: LaneVerdict, anomaly: Anomaly) -> list[str]:
+        """The first few records of an anomaly, and how many more there are."""
+        count = lane.count(anomaly) or 0
+        lines = list(first_records(self.path, lane.lane, anomaly.value, EXAMPLES)) if count else []
+        return lines if count <= EXAMPLES else [*lines, f"{count - EXAMPLES:,} more in {FINDINGS_FOLDER}/"]
+
+    def _evidence(self) -> list[str]:
+        return [f"report: {self.report}", f"replay: {self.replay}"]
 
     def __repr__(self) -> str:
         return f"<ChaosRun {self.path.name}: {self.verdict}>"
 
 
-def _examples(lane: LaneVerdict) -> list[str]:
-    """The first few records of everything that was found and is forbidden."""
-    lines = []
-    for anomaly, seen in lane.observed.items():
-        if seen.count and lane.predicted[anomaly] == Status.FORBIDDEN:
-            for example in seen.examples[:EXAMPLES]:
-                place = ", ".join(f"{key} {value}" for key, value in example.items() if value is not None)
-                lines.append(f"    {anomaly}: {place}")
-            if seen.count > EXAMPLES:
-                lines.append(f"    {anomaly}: {seen.count - EXAMPLES:,} more in findings/")
-    return lines
+def _anomaly(name: str) -> Anomaly:
+    __tracebackhide__ = True
+    if name in set(Anomaly):
+        return Anomaly(name)
+    raise ValueError(f"anomaly: {name!r} is not one: expected {', '.join(Anomaly)}")

@@ -16,17 +16,20 @@ from typing import Any
 
 from rich.console import Console
 
-from kafka_chaos.harness.application import Application, ConsumerHandle, ProducerHandle
-from kafka_chaos.harness.cluster import Cluster
-from kafka_chaos.harness.errors import UsageFailure
-from kafka_chaos.harness.experiment import Experiment
-from kafka_chaos.harness.experiment_file import experiment_of
-from kafka_chaos.harness.pytest_plugin.clusters import delete_topics, mend, topic_name
+from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.contract.run_directory import LANES_FILE, REPORT_FILE
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.experiment.file import experiment_of
+from kafka_chaos.harness.experiment.output import check_output
+from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.pytest_plugin.clusters import delete_topics, restore, topic_name
 from kafka_chaos.harness.pytest_plugin.result import ChaosRun
 from kafka_chaos.harness.pytest_plugin.values import Load, PlannedFault, PlannedLane
-from kafka_chaos.harness.run_directory import LATEST
-from kafka_chaos.harness.runner import run_experiment
-from kafka_chaos.harness.terminal import TerminalListener
+from kafka_chaos.harness.report.listeners.terminal import TerminalListener
+from kafka_chaos.harness.run.directory import LATEST, point_latest
+from kafka_chaos.harness.run.runner import run_experiment
+from kafka_chaos.harness.workload.application import Application, ConsumerHandle, ProducerHandle
 
 _WIDTH = 150
 Producing = Callable[[ProducerHandle], object]
@@ -57,11 +60,29 @@ class Runs:
         `producer` and `consumer` are functions of the application under test that take the place of the harness's own
         clients, in every lane or, as a mapping from lanes' names, in some. Topics are made for this call alone.
         Returns whatever the verdict is: `assert_conforms` of the result fails the test. Raises `UsageFailure` for
-        what can't be run, before anything is touched, and `KafkaChaosError` when the machine does not play along.
+        what can't be run, before anything is touched, and `KafkaChaosError` if the environment fails.
         """
-        experiment = self._experiment(list(lanes), list(faults), load or Load())
+        __tracebackhide__ = True
+        try:
+            return self._run(list(lanes), list(faults), load or Load(), producer, consumer)
+        except ClusterFailure as error:
+            # Its cause may be an exception of the application, with the traceback that its author needs.
+            raise error.with_traceback(None) from error.__cause__
+        except KafkaChaosError as error:
+            raise error.with_traceback(None) from None
+
+    def _run(
+        self,
+        lanes: list[PlannedLane | str],
+        faults: list[PlannedFault],
+        load: Load,
+        producer: Producing | Mapping[str, Producing] | None,
+        consumer: Consuming | Mapping[str, Consuming] | None,
+    ) -> ChaosRun:
+        experiment = self._experiment(lanes, faults, load)
         applications = _applications(experiment, producer, consumer)
-        mend(self._cluster)
+        check_output(self._out, experiment, option="--kafka-chaos-out")
+        restore(self._cluster)
         before = set(self._out.glob("*")) if self._out.is_dir() else set()
         with TerminalListener(Console(file=sys.stdout, width=_WIDTH)) as listener:
             try:
@@ -79,14 +100,18 @@ class Runs:
         return ChaosRun(result, seed=experiment.seed, replay=self._replay(experiment, result.path, applications))
 
     def finish(self, *, keep: bool) -> list[str]:
-        """Remove the run directories, or `keep` them; what to tell of those that are kept."""
+        """Remove the run directories, or `keep` them; returns a line for each report that is kept."""
         if keep:
-            return [f"{self._nodeid}: {path / 'report.html'}" for path in self._made if (path / "report.html").exists()]
+            return [f"{self._nodeid}: {path / REPORT_FILE}" for path in self._made if (path / REPORT_FILE).exists()]
         for path in self._made:
             shutil.rmtree(path, ignore_errors=True)
         latest = self._out / LATEST
         if latest.is_symlink() and not latest.exists():
-            latest.unlink()
+            remaining = sorted(path.name for path in self._out.iterdir() if (path / LANES_FILE).is_file())
+            if remaining:
+                point_latest(self._out, remaining[-1])
+            else:
+                latest.unlink()
         if self._out.is_dir() and not any(self._out.iterdir()):
             self._out.rmdir()
         return []
@@ -116,6 +141,7 @@ class Runs:
                 "kafka_version": spec.kafka_version,
                 "controller": spec.controller,
                 "broker_configs": dict(spec.broker_configs),
+                "security": spec.security,
             },
             "workload": load.entry(),
             "lanes": [

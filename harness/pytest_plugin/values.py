@@ -5,16 +5,19 @@
     kill("leader(orders)").at(5)
     pause("leader(orders)").at(2).lasting(7)
 
-Importing this module imports nothing but the fault targets' syntax.
+Importing this module imports the fault kinds' registry and nothing heavy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from kafka_chaos.faults.fault import build, parameters
+from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import Target
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -28,14 +31,16 @@ class PlannedFault:
     target: str
     start: float | None = None
     length: float | None = None
-    parameters: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    parameters: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
     def at(self, seconds: float) -> PlannedFault:
         """The same fault, injected that many seconds after the load began."""
+        __tracebackhide__ = True
         return replace(self, start=_seconds("at", seconds, at_least=0))
 
     def lasting(self, seconds: float) -> PlannedFault:
         """The same fault, healed that many seconds after it was injected; without this, when the load ends."""
+        __tracebackhide__ = True
         return replace(self, length=_seconds("lasting", seconds, at_least=0))
 
     def entry(self, load: Load) -> dict[str, Any]:
@@ -81,33 +86,23 @@ class Load:
         }
 
 
-def kill(target: str) -> PlannedFault:
-    """SIGKILL; started again when it is healed."""
-    return _fault("kill", target)
+def fault(kind: str, target: str, **keys: Any) -> PlannedFault:
+    """A fault of any installed kind at a target; `keys` are those that the kind takes in an experiment."""
+    __tracebackhide__ = True
+    known = fault_kinds()
+    if kind not in known:
+        raise ValueError(f"{kind!r} is not a fault kind: expected {', '.join(known)}")
+    if not isinstance(target, str):
+        raise ValueError(f"{kind}: {target!r} is not a target: expected a role such as 'leader(orders)'")
+    built = build(known[kind], target=Target.parse(target), at=0.0, duration=0.0, keys=keys)
+    return PlannedFault(kind, target, parameters=parameters(built))
 
 
-def stop(target: str) -> PlannedFault:
-    """SIGTERM, a controlled shutdown; started again when it is healed."""
-    return _fault("stop", target)
-
-
-def pause(target: str) -> PlannedFault:
-    """All processes frozen; they go on when it is healed. A leader frozen past its session returns as a zombie."""
-    return _fault("pause", target)
-
-
-def partition(target: str, *, direction: str = "both", port: str | None = None, action: str = "drop") -> PlannedFault:
-    """The target cut off from the other brokers.
-
-    `direction`, seen from the target: both, in or out. `port`: replication or control cuts that listener alone.
-    `action`: drop (peers wait for their time-outs) or reject (they fail at once).
-    """
-    given = {
-        "direction": _one_of("direction", direction, ("both", "in", "out")),
-        "port": _one_of("port", port, (None, "replication", "control")),
-        "action": _one_of("action", action, ("drop", "reject")),
-    }
-    return replace(_fault("partition", target), parameters={key: value for key, value in given.items() if value})
+def fault_function(kind: str) -> Callable[..., PlannedFault]:
+    """The function of a test's vocabulary that plans a fault of this kind: `kill(target)` and the like."""
+    planned = partial(fault, kind)
+    planned.__doc__ = fault_kinds()[kind].__doc__
+    return planned
 
 
 def lane(
@@ -129,6 +124,7 @@ def lane(
     What is not given: acks=all without idempotence, one partition on three replicas (fewer where the cluster has
     fewer brokers), min.insync.replicas 1. `topic_configs` and `producer_configs` take Kafka's and librdkafka's keys.
     """
+    __tracebackhide__ = True
     given_name: object = name
     if not isinstance(given_name, str) or not given_name:
         raise ValueError(f"name: {name!r} is not valid: expected the lane's name, as in lane('orders')")
@@ -155,6 +151,7 @@ def load(*, rate: int = 1_000, seconds: float = 10.0, record_size: int = 100, se
     `settle_timeout`: seconds for what is in flight to get an outcome, and for replicas and consumers to catch up.
     A lane whose `producer` is the application's own sends at the application's pace and size.
     """
+    __tracebackhide__ = True
     return Load(
         rate=_whole("rate", rate, at_least=1),
         seconds=_seconds("seconds", seconds, at_least=0.001),
@@ -163,26 +160,15 @@ def load(*, rate: int = 1_000, seconds: float = 10.0, record_size: int = 100, se
     )
 
 
-def _fault(kind: str, target: str) -> PlannedFault:
-    if not isinstance(target, str):
-        raise ValueError(f"{kind}: {target!r} is not a target: expected a role such as 'leader(orders)'")
-    Target.parse(target)
-    return PlannedFault(kind, target)
-
-
-def _one_of(name: str, value: str | None, allowed: tuple[str | None, ...]) -> str | None:
-    if value not in allowed:
-        raise ValueError(f"{name}: {value!r} is not valid: expected {' or '.join(str(one) for one in allowed if one)}")
-    return value
-
-
 def _seconds(name: str, value: object, *, at_least: float) -> float:
+    __tracebackhide__ = True
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= at_least:
         raise ValueError(f"{name}: {value!r} is not valid: expected seconds, at least {at_least:g}")
     return float(value)
 
 
 def _whole(name: str, value: object, *, at_least: int) -> int:
+    __tracebackhide__ = True
     if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
         raise ValueError(f"{name}: {value!r} is not valid: expected a whole number, at least {at_least}")
     return value

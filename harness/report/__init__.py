@@ -10,12 +10,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_chaos.contract.run_directory import REPORT_FILE
+from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["write_report"]
 
 
+@pyspark_sockets_ignored()
 def write_report(run_dir: Path, *, spark: SparkSession | None = None) -> Path:
     """Write `report.html` into a verified run directory and return its path.
 
@@ -23,22 +27,24 @@ def write_report(run_dir: Path, *, spark: SparkSession | None = None) -> Path:
     aggregate. Raises `UsageFailure` where verdict.json or lanes.json is missing or unusable.
     """
     from kafka_chaos.harness.report.evidence import read_evidence
-    from kafka_chaos.harness.report.happenings import tell
     from kafka_chaos.harness.report.page import render
     from kafka_chaos.harness.report.series import Series, Span, condense
+    from kafka_chaos.harness.report.timeline_events import timeline_events_of
 
     evidence = read_evidence(run_dir)
-    happenings = tell(evidence)
+    timeline_events = timeline_events_of(evidence)
     series = Series()
     if any(evidence.tables.values()):
         from kafka_chaos.verification import spark_session
 
         spans = {
-            lane: Span(phase.start_ns, phase.end_ns, phase.name) for phase in happenings.phases for lane in phase.lanes
+            lane: Span(phase.start_ns, phase.end_ns, phase.name)
+            for phase in timeline_events.phases
+            for lane in phase.lanes
         }
         series = condense(spark or spark_session(), evidence.tables, spans)
     part = run_dir / ".report.html.part"
-    part.write_text(render(evidence, happenings, series), encoding="utf-8")
-    target = run_dir / "report.html"
+    part.write_text(render(evidence, timeline_events, series), encoding="utf-8")
+    target = run_dir / REPORT_FILE
     os.replace(part, target)
     return target

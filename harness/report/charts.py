@@ -1,26 +1,32 @@
-"""Which lanes are drawn over time, and what is told beside each picture.
+"""Which lanes are drawn over time, and what each picture comes with in words.
 
-Guarantee: no more is drawn or told than `Detail` allows, and what is left out is counted.
+Guarantee: no more is shown than `Detail` allows, and what is left out is counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from markupsafe import Markup
 
-from kafka_chaos.harness.report import matrix, timeline
-from kafka_chaos.harness.report.happenings import Change, Happenings, Phase
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.harness.report import elections, matrix, timeline
 from kafka_chaos.harness.report.series import ErrorCount, LaneSeries, Series
-from kafka_chaos.reference_model.anomalies import Verdict
+from kafka_chaos.harness.report.timeline_events import Phase, Place, TimelineEvents
 
 _LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
 class Detail:
-    """How much of a run is shown: most charts, partitions per chart, panels of offsets, told ranges, events, rows."""
+    """How much of a run is shown, at most.
+
+    `charts`, `partitions` per chart, `panels` of offsets, `lines` of ranges per panel, `events` per chart, `rows` of
+    tables, and characters of `text`.
+    """
 
     charts: int
     partitions: int
@@ -43,6 +49,7 @@ class Chart:
     events: Sequence[tuple[str, str]]
     left_out: int
     errors: Sequence[ErrorCount]
+    skipped_epochs: Sequence[str]
 
 
 def short(name: object) -> str:
@@ -52,10 +59,14 @@ def short(name: object) -> str:
 
 
 def draw_charts(
-    table: Sequence[matrix.Row], happenings: Happenings, series: Series, detail: Detail, names: Mapping[str, str]
+    table: Sequence[matrix.Row],
+    timeline_events: TimelineEvents,
+    series: Series,
+    detail: Detail,
+    names: Mapping[str, str],
 ) -> list[Chart]:
-    """The charts of the first lanes of `table` that have a stretch of time; `names` maps lanes to phases."""
-    phases = {phase.name: phase for phase in happenings.phases}
+    """The charts of the first lanes of `table` whose time is known; `names` maps lanes to phases."""
+    phases = {phase.name: phase for phase in timeline_events.phases}
     charts: list[Chart] = []
     for row in table:
         if len(charts) == detail.charts:
@@ -63,14 +74,14 @@ def draw_charts(
         over_time = series.lanes.get(row.lane)
         span = _span(phases.get(names[row.lane]), over_time)
         if span is not None:
-            charts.append(_chart(row, span, happenings, over_time, detail, names[row.lane], len(charts)))
+            charts.append(_chart(row, span, timeline_events, over_time, detail, names[row.lane], len(charts)))
     return charts
 
 
 def _chart(
     row: matrix.Row,
     span: tuple[int, int],
-    happenings: Happenings,
+    timeline_events: TimelineEvents,
     series: LaneSeries | None,
     detail: Detail,
     phase: str,
@@ -83,11 +94,11 @@ def _chart(
         end_ns=end,
         series=series,
         faults=[
-            fault for fault in happenings.faults if fault.concerns(row.lane) and start <= fault.requested_ns <= end
+            fault for fault in timeline_events.faults if fault.concerns(row.lane) and start <= fault.requested_ns <= end
         ][: detail.events],
-        strips=_strips(row.lane, happenings, detail.partitions),
+        strips=_strips(row.lane, timeline_events, detail.partitions, end),
     )
-    events = _events(row.lane, happenings, drawn)
+    events = _events(row.lane, timeline_events, drawn)
     return Chart(
         lane=row.lane,
         phase=phase,
@@ -97,6 +108,7 @@ def _chart(
         events=events[: detail.events],
         left_out=max(0, len(events) - detail.events),
         errors=series.errors if series else (),
+        skipped_epochs=elections.explain_skipped_epochs(row.lane, timeline_events, start, end, detail.lines),
     )
 
 
@@ -108,40 +120,52 @@ def _span(phase: Phase | None, series: LaneSeries | None) -> tuple[int, int] | N
     return (min(edges), max(edges)) if len(edges) >= 2 else None
 
 
-def _strips(lane: str, happenings: Happenings, partitions: int) -> list[timeline.Strip]:
+def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns: int) -> list[timeline.Strip]:
+    """Per partition the brokers' own elections and what clients see, until the phase ends."""
+    known = sorted(
+        partition
+        for name, partition in timeline_events.leaders.keys()
+        | timeline_events.isrs.keys()
+        | timeline_events.elections.keys()
+        if name == lane
+    )
     strips = []
-    known = sorted(partition for name, partition in happenings.leaders.keys() | happenings.isrs.keys() if name == lane)
     for partition in known[:partitions]:
+        place = (lane, partition)
         suffix = f" {partition}" if len(known) > 1 else ""
-        strips.append(timeline.Strip(f"leader{suffix}", happenings.leaders.get((lane, partition), ())))
-        strips.append(timeline.Strip(f"ISR{suffix}", happenings.isrs.get((lane, partition), ())))
-    return [strip for strip in strips if strip.changes]
+        won = elections.states(timeline_events.elections.get(place, ()))
+        for name, source, changes in (
+            ("elections", "as brokers log them", won),
+            ("leader", "as clients see it", timeline_events.leaders.get(place, ())),
+            ("ISR", "as clients see it", timeline_events.isrs.get(place, ())),
+        ):
+            shown = [change for change in changes if change.ts_ns <= end_ns]
+            if shown:
+                strips.append(timeline.Strip(f"{name}{suffix}", source, shown))
+    return strips
 
 
-def _events(lane: str, happenings: Happenings, drawn: timeline.LaneTimeline) -> list[tuple[str, str]]:
-    """Elections, truncations, and changes as clients saw them, in time order and in words."""
-    told: list[tuple[int, str]] = []
+def _events(lane: str, timeline_events: TimelineEvents, drawn: timeline.LaneTimeline) -> list[tuple[str, str]]:
+    """Elections, truncations, and changes as clients saw them, in order of time and in words."""
+    found: list[tuple[int, str]] = []
 
-    def changed(changes: Sequence[Change], what: str) -> None:
-        told.extend((change.ts_ns, f"{what} is {change.value}, as clients are told") for change in changes)
+    def of_lane(by_place: Mapping[Place, Sequence[Any]]) -> Iterator[tuple[int, Any]]:
+        for (name, partition), entries in by_place.items():
+            if name == lane:
+                yield from ((partition, entry) for entry in entries)
 
-    for (name, partition), changes in happenings.leaders.items():
-        if name == lane:
-            changed(changes, f"leader of partition {partition}")
-    for (name, partition), changes in happenings.isrs.items():
-        if name == lane:
-            changed(changes, f"ISR of partition {partition}")
-    for (name, partition), elections in happenings.elections.items():
-        if name == lane:
-            told += [
-                (won.ts_ns, f"broker {won.broker} leads partition {partition} in epoch {won.leader_epoch} "
-                            f"from offset {won.start_offset:,}")
-                for won in elections
-            ]  # fmt: skip
-    for (name, partition), truncations in happenings.truncations.items():
-        if name == lane:
-            told += [
-                (cut.ts_ns, f"broker {cut.broker} truncates partition {partition} to offset {cut.offset:,}")
-                for cut in truncations
-            ]
-    return [(f"{drawn.at(ts_ns):+.2f} s", text) for ts_ns, text in sorted(told)]
+    for partition, change in of_lane(timeline_events.leaders):
+        leader = "no leader" if change.value == "nobody" else f"broker {change.value} as leader"
+        found.append((change.ts_ns, f"clients see {leader} of partition {partition}"))
+    for partition, change in of_lane(timeline_events.isrs):
+        found.append((change.ts_ns, f"clients see the ISR {change.value} of partition {partition}"))
+    for partition, won in of_lane(timeline_events.elections):
+        place = f"partition {partition} in leader epoch {won.leader_epoch} from offset {won.start_offset:,}"
+        found.append((won.ts_ns, f"broker {won.broker} logs that it leads {place}"))
+    for partition, cut in of_lane(timeline_events.truncations):
+        found.append((cut.ts_ns, f"broker {cut.broker} truncates partition {partition} to offset {cut.offset:,}"))
+    for before, after in pairwise(timeline_events.controllers):
+        if before.value != after.value and drawn.start_ns <= after.ts_ns <= drawn.end_ns:
+            controller = "no controller" if after.value == "nobody" else f"broker {after.value} as controller"
+            found.append((after.ts_ns, f"clients see {controller}"))
+    return [(f"{drawn.at(ts_ns):+.2f} s", text) for ts_ns, text in sorted(found)]

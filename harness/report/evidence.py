@@ -1,13 +1,13 @@
 """What a report is made from: the small files of a run directory, read once.
 
-Guarantee: `verdict.json` and `lanes.json` are there and usable, or `UsageFailure` names file and expectation;
-everything else may be missing or broken, and is then named in `missing` with what the report lacks for it.
+Guarantee: `verdict.json` and `lanes.json` exist and are usable, or `UsageFailure` names the file and what was
+expected. Everything else may be missing or broken; `missing` then names it with what the report cannot show.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,27 +15,30 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from kafka_chaos.harness.errors import UsageFailure
-from kafka_chaos.reference_model.anomalies import Verdict
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.errors import UsageFailure, counted
+from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, LANES_FILE, PREDICTION_FILE, VERDICT_FILE
 
 _LACKS = {
-    "prediction.json": "the model's traces",
-    "experiment.yaml": "configuration, versions and seed",
-    "events.jsonl": "phases, faults, leader and ISR changes",
+    PREDICTION_FILE: "the model's traces",
+    EXPERIMENT_FILE: "configuration, versions and seed",
+    EVENTS_FILE: "phases, faults, leader and ISR changes",
 }
 _TABLE_LACKS = {
     "produced": "rates, latencies, outcomes and gaps",
-    "findings": "where in the log an anomaly stands",
+    "findings": "where in the log an anomaly is",
     "log": "the ends of the partitions",
 }
 EVENTS_READ = 200_000
-"""Lines of events.jsonl that are looked at; progress lines are not counted."""
+"""Most events that are read; progress is not counted."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A run directory's small files. `lanes` are the entries of lanes.json by name, in their order; `judged` those
-    of verdict.json; `predicted` those of prediction.json; `tables` maps a table's name to its Parquet files.
+    """A run directory's small files.
+
+    `lanes` are the entries of lanes.json by name, in their order, `judged` those of verdict.json, `predicted` those of
+    prediction.json. `tables` maps a table's name to its Parquet files, `verified_tables` to the ledger of its rows.
     """
 
     path: Path
@@ -47,6 +50,7 @@ class Evidence:
     experiment_text: str = ""
     events: tuple[Mapping[str, Any], ...] = ()
     tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    verified_tables: Mapping[str, Any] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
     @property
@@ -63,30 +67,30 @@ class Evidence:
 
 def read_evidence(run_dir: Path) -> Evidence:
     """Read the small files of a run directory. Raises `UsageFailure` without a usable verdict.json and lanes.json."""
-    verdict, judged = _read_verdict(run_dir / "verdict.json")
-    lanes = _named_entries(_required(run_dir / "lanes.json"), run_dir / "lanes.json")
+    document = _required(run_dir / VERDICT_FILE)
+    verdict, judged = _read_verdict(document, run_dir / VERDICT_FILE)
+    lanes = _named_entries(_required(run_dir / LANES_FILE), run_dir / LANES_FILE)
     missing: list[str] = []
-    prediction = _optional_json(run_dir / "prediction.json", missing)
-    text = _optional_text(run_dir / "experiment.yaml", missing)
+    prediction = _optional_json(run_dir / PREDICTION_FILE, missing)
+    text = _optional_text(run_dir / EXPERIMENT_FILE, missing)
     tables = {name: tuple(sorted((run_dir / name).glob("*.parquet"))) for name in _TABLE_LACKS}
     missing += [f"{name}/: no {lack}" for name, lack in _TABLE_LACKS.items() if not tables[name]]
-    predicted = prediction.get("lanes") if isinstance(prediction, dict) else None
     return Evidence(
         path=run_dir,
         verdict=verdict,
         judged=judged,
         lanes=lanes,
-        predicted=predicted if isinstance(predicted, dict) else {},
+        predicted=as_dict(as_dict(prediction).get("lanes")),
         experiment=_parse_yaml(text, missing),
         experiment_text=text,
-        events=tuple(_read_events(_optional_text(run_dir / "events.jsonl", missing).splitlines(), missing)),
+        events=tuple(_read_events(_optional_text(run_dir / EVENTS_FILE, missing).splitlines(), missing)),
         tables=tables,
+        verified_tables=as_dict(document.get("tables")),
         missing=tuple(missing),
     )
 
 
-def _read_verdict(path: Path) -> tuple[Verdict, dict[str, Mapping[str, Any]]]:
-    document = _required(path)
+def _read_verdict(document: Mapping[str, Any], path: Path) -> tuple[Verdict, dict[str, Mapping[str, Any]]]:
     try:
         verdict = Verdict(str(document.get("verdict")))
     except ValueError as error:
@@ -149,11 +153,11 @@ def _parse_yaml(text: str, missing: list[str]) -> Mapping[str, Any]:
     except (YAMLError, ValueError):
         missing.append(f"experiment.yaml is not valid YAML: no {_LACKS['experiment.yaml']}")
         return {}
-    return document if isinstance(document, dict) else {}
+    return as_dict(document)
 
 
 def _read_events(lines: Iterable[str], missing: list[str]) -> list[Mapping[str, Any]]:
-    """The events in time order, without the progress counts; lines that a crash cut off are counted."""
+    """The events in order of time, without progress; lines that a crash cut off are counted."""
     events: list[Mapping[str, Any]] = []
     broken = 0
     for line in lines:
@@ -171,5 +175,16 @@ def _read_events(lines: Iterable[str], missing: list[str]) -> list[Mapping[str, 
         else:
             broken += 1
     if broken:
-        missing.append(f"events.jsonl: {broken} lines are no events and are left out")
+        are = "is no event and is" if broken == 1 else "are no events and are"
+        missing.append(f"events.jsonl: {counted(broken, 'line')} {are} left out")
     return sorted(events, key=lambda event: int(event["ts_ns"]))
+
+
+def as_dict(value: object) -> Mapping[str, Any]:
+    """An object of JSON or YAML; an empty one in place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> Sequence[Any]:
+    """A list of JSON; an empty one in place of anything else."""
+    return value if isinstance(value, list) else ()

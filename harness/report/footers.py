@@ -1,6 +1,6 @@
-"""What the footers of produced/ tell without reading a row: how many rows, over which time, and whether all is ok.
+"""What the footers of produced/ show without reading a row: how many rows, over which time, and whether all are ok.
 
-Guarantee: what is told is exact; where a footer can't tell it, None, and the rows have to be looked at.
+Guarantee: what is returned is exact; None where a footer does not show it and the rows have to be read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Footers:
 
 
 def read_footers(tables: Mapping[str, Sequence[Path]]) -> Footers:
-    """Look at the footers of a run's tables."""
+    """Read the footers of a run's tables."""
     import pyarrow.parquet as pq
 
     rows = 0

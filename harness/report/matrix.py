@@ -1,7 +1,7 @@
-"""Predicted against observed: what each cell of the matrix says, and the run told in a few sentences.
+"""Predicted against observed: what each cell of the matrix says, and the run in a few sentences.
 
-Guarantee: a cell is a deviation exactly where it gave cause to the lane's verdict: an anomaly that was found and
-had been predicted as permitted or required is a confirmation.
+Guarantee: a cell is a deviation exactly where it is a reason for the lane's verdict. An anomaly that was found and that
+the model permits or requires is a confirmation.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_chaos.harness.report.evidence import Evidence
-from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.errors import counted
+from kafka_chaos.harness.report.evidence import Evidence, as_dict, as_list
+from kafka_chaos.harness.report.words import join, label
 
 STATES = {
     "confirmed": "predicted and found: a confirmation",
@@ -22,7 +24,7 @@ STATES = {
     "doubtful": "can't be decided here, so the lane is unknown",
     "not-judged": "not judged: evidence is missing",
 }
-"""What a cell's state means, in the words of the legend."""
+"""What the state of a cell means, as in the legend."""
 
 _MEANINGS = {
     Anomaly.LOST_WRITE: "acknowledged, but not in the final log",
@@ -80,11 +82,6 @@ class Row:
         return self.cells[list(Anomaly).index(anomaly)]
 
 
-def label(anomaly: str) -> str:
-    """An anomaly's name as a reader sees it."""
-    return anomaly.replace("_", " ")
-
-
 def meaning(anomaly: Anomaly) -> str:
     """What an anomaly means, in a few words."""
     return _MEANINGS[anomaly]
@@ -100,26 +97,26 @@ def settings(lane: Mapping[str, Any]) -> str:
     """What distinguishes a lane's configuration, in one line."""
     if not lane:
         return "not in lanes.json"
-    told = [f"acks={lane.get('acks', '?')}", f"min ISR {lane.get('min_insync_replicas', '?')}"]
-    told.append(f"{lane.get('replication_factor', '?')} replicas")
+    parts = [f"acks={lane.get('acks', '?')}", f"min ISR {lane.get('min_insync_replicas', '?')}"]
+    parts.append(f"{lane.get('replication_factor', '?')} replicas")
     if lane.get("idempotence"):
-        told.append("idempotent")
+        parts.append("idempotent")
     if lane.get("unclean_leader_election"):
-        told.append("unclean election")
+        parts.append("unclean election")
     if lane.get("partitions", 1) != 1:
-        told.append(f"{lane.get('partitions')} partitions")
+        parts.append(f"{lane.get('partitions')} partitions")
     if lane.get("cleanup_policy"):
-        told.append(f"cleanup {lane['cleanup_policy']}")
-    return " · ".join(told)
+        parts.append(f"cleanup {lane['cleanup_policy']}")
+    return " · ".join(parts)
 
 
 def notable_anomalies(table: Sequence[Row]) -> list[Anomaly]:
-    """The columns in which some lane has something to see."""
+    """The columns in which some lane shows something."""
     return [anomaly for anomaly in Anomaly if any(row.cell(anomaly).notable for row in table)]
 
 
 def quiet_columns(table: Sequence[Row]) -> list[str]:
-    """A sentence for each kind of column in which no lane has anything to see."""
+    """A sentence for each kind of column in which no lane shows anything."""
     quiet = [anomaly for anomaly in Anomaly if anomaly not in notable_anomalies(table)]
     unjudged = [anomaly for anomaly in quiet if any(row.cell(anomaly).state == "not-judged" for row in table)]
     clean = [anomaly for anomaly in quiet if anomaly not in unjudged]
@@ -142,10 +139,10 @@ def story(table: Sequence[Row], verdict: Verdict) -> str:
         case Verdict.CONFORMS:
             return "Every lane showed what the model had predicted for its configuration, and nothing else."
         case Verdict.VIOLATION:
-            return f"{count(len(bad), 'lane')} of {len(table)} broke the prediction for {_their(bad)} configuration."
+            return f"{counted(len(bad), 'lane')} of {len(table)} broke the prediction for {_their(bad)} configuration."
         case _:
             return (
-                f"The evidence of {count(len(unclear), 'lane')} of {len(table)} does not suffice for a verdict; "
+                f"The evidence of {counted(len(unclear), 'lane')} of {len(table)} does not suffice for a verdict; "
                 "no lane broke its prediction."
             )
 
@@ -160,7 +157,7 @@ def confirmations(table: Sequence[Row]) -> list[str]:
             if found:
                 total = sum(cell.count or 0 for _, cell in found)
                 lanes = join([lane for lane, _ in found[:4]] + ([f"{len(found) - 4} more"] if len(found) > 4 else []))
-                sentences.append(f"{label(anomaly).capitalize()}: {total:,} in {lanes}, {status} there.")
+                sentences.append(f"{label(anomaly).capitalize()}: {total:,} in {lanes}, where it is {status}.")
     return sentences
 
 
@@ -169,18 +166,7 @@ def kept_promises(table: Sequence[Row]) -> str:
     safe = [row for row in table if row.cell(Anomaly.LOST_WRITE).state == "clean"]
     if not safe:
         return ""
-    return f"No acknowledged record was lost in the {count(len(safe), 'lane')} where the configuration forbids it."
-
-
-def count(number: int, thing: str) -> str:
-    """`1 lane`, `2 lanes`."""
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
-
-
-def join(words: Any) -> str:
-    """`a, b and c`."""
-    *most, last = list(words) or [""]
-    return f"{', '.join(most)} and {last}" if most else last
+    return f"No acknowledged record was lost in the {counted(len(safe), 'lane')} where the configuration forbids it."
 
 
 def _row(evidence: Evidence, name: str) -> Row:
@@ -191,15 +177,17 @@ def _row(evidence: Evidence, name: str) -> Row:
         verdict=verdict,
         settings=settings(evidence.lanes.get(name, {})),
         cells=tuple(_cell(evidence, name, entry, anomaly, verdict) for anomaly in Anomaly),
-        reasons=tuple(str(reason) for reason in _list(entry.get("reasons"))),
+        reasons=tuple(str(reason) for reason in as_list(entry.get("reasons"))),
     )
 
 
 def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: Anomaly, verdict: Verdict) -> Cell:
-    seen = _dict(_dict(entry.get("anomalies")).get(anomaly))
-    told = _dict(_dict(_dict(evidence.predicted.get(name)).get("anomalies")).get(anomaly))
-    predicted = str(seen.get("status") or _dict(entry.get("predicted")).get(anomaly) or told.get("status") or "unknown")
-    why_not = _dict(entry.get("not_judged")).get(anomaly)
+    seen = as_dict(as_dict(entry.get("anomalies")).get(anomaly))
+    given = as_dict(as_dict(as_dict(evidence.predicted.get(name)).get("anomalies")).get(anomaly))
+    predicted = str(
+        seen.get("status") or as_dict(entry.get("predicted")).get(anomaly) or given.get("status") or "unknown"
+    )
+    why_not = as_dict(entry.get("not_judged")).get(anomaly)
     if why_not is not None:
         return Cell(anomaly, predicted, None, "not-judged", str(why_not))
     found = int(seen.get("count") or 0)
@@ -207,7 +195,7 @@ def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: Anom
 
 
 def _state(predicted: str, found: int, verdict: Verdict, *, unread: bool) -> str:
-    """What `verification.judge` made of it: without a violation in the lane, a deviation was a doubt."""
+    """How `verification.judge` counts it: without a violation in the lane, a deviation is a doubt."""
     in_doubt = verdict is not Verdict.VIOLATION
     if found:
         if predicted in {Status.PERMITTED, Status.REQUIRED}:
@@ -219,17 +207,9 @@ def _state(predicted: str, found: int, verdict: Verdict, *, unread: bool) -> str
 
 
 def _unread(evidence: Evidence, anomaly: Anomaly) -> bool:
-    """Without a final log, an unseen record is one that nobody waited for: unknown, not a violation."""
+    """Without a final log, an unseen record may only be unread: unknown, not a violation."""
     return anomaly is Anomaly.UNSEEN and not evidence.tables.get("log")
 
 
 def _their(lanes: Sequence[Row]) -> str:
     return "its" if len(lanes) == 1 else "their"
-
-
-def _dict(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> Sequence[Any]:
-    return value if isinstance(value, list) else ()

@@ -1,7 +1,7 @@
-"""Where in the log the findings stand, and which leader epoch dropped or reused their offsets.
+"""Where in the log the findings are, and which leader epoch dropped or reused their offsets.
 
-Guarantee: a cause is told only if an election and a truncation in the events explain it; otherwise it is the
-verification's own, or none.
+Guarantee: a cause names an election and a truncation only if the events show both; otherwise it is the one that the
+verification recorded, or none.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kafka_chaos.harness.report.happenings import Election, Happenings, Truncation
-from kafka_chaos.harness.report.matrix import join, label
+from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.harness.report.ranges import FindingRange
 from kafka_chaos.harness.report.series import Series
-from kafka_chaos.harness.report.svg import Scale, element, even_ticks
-from kafka_chaos.reference_model.anomalies import Anomaly
+from kafka_chaos.harness.report.svg import Scale, axis, element, even_ticks
+from kafka_chaos.harness.report.timeline_events import Election, TimelineEvents, Truncation
+from kafka_chaos.harness.report.words import join, label
 
 WIDTH = 1000
 LEFT, RIGHT = 150, 992
@@ -52,28 +52,30 @@ class Panel:
     total: int
 
 
-def panels(series: Series, happenings: Happenings, *, lines: int, most: int) -> dict[str, list[Panel]]:
-    """Per lane the panels of its partitions with findings: at most `most` panels with `lines` ranges told each."""
+def panels(series: Series, timeline_events: TimelineEvents, *, lines: int, most: int) -> dict[str, list[Panel]]:
+    """Per lane the panels of its partitions with findings: at most `most` panels with `lines` ranges in words each."""
     groups: dict[tuple[str, int | None, int | None], list[FindingRange]] = {}
     for found in series.ranges:
         if found.anomaly not in set(Anomaly):
             continue
         partition = None if found.by_sequence else found.partition
         groups.setdefault((found.lane, partition, found.producer_id), []).append(found)
-    told: dict[str, list[Panel]] = {}
+    shown: dict[str, list[Panel]] = {}
     for number, ((lane, partition, producer), ranges) in enumerate(groups.items()):
         if number >= most:
             break
-        told.setdefault(lane, []).append(_panel(series, happenings, (lane, partition, producer), ranges, number, lines))
-    return told
+        shown.setdefault(lane, []).append(
+            _panel(series, timeline_events, (lane, partition, producer), ranges, number, lines)
+        )
+    return shown
 
 
 def cause(found: FindingRange, elections: Sequence[Election], truncations: Sequence[Truncation]) -> str:
-    """Why these offsets were dropped or used again, as far as the brokers' own logs tell."""
+    """Why these offsets were dropped or used again, as far as the brokers' own logs show it."""
     if found.by_sequence:
         cuts = join(f"broker {cut.broker} to offset {cut.offset:,}" for cut in truncations[:4])
-        known = f" In this lane's log, the truncations were: {cuts}." if truncations else ""
-        return (found.cause or "acks=0 reports no offsets: where these records stood is not known.") + known
+        known = f" This lane's log was truncated by {cuts}." if truncations else ""
+        return (found.cause or "acks=0 reports no offsets: the place of these records in the log is unknown.") + known
     drop = max((cut for cut in truncations if cut.offset <= found.first), key=lambda cut: cut.offset, default=None)
     begin = max(
         (won for won in elections if won.leader_epoch > 0 and won.start_offset <= found.first),
@@ -87,15 +89,15 @@ def cause(found: FindingRange, elections: Sequence[Election], truncations: Seque
         )
     if found.anomaly in _REUSED and begin is not None and drop is not None:
         return (
-            f"From offset {begin.start_offset:,} on, broker {begin.broker} gave the offsets again in leader epoch "
-            f"{begin.leader_epoch}; first case: {found.cause or 'not told'}."
+            f"From offset {begin.start_offset:,} on, broker {begin.broker} assigned the offsets again in leader epoch "
+            f"{begin.leader_epoch}; first case: {found.cause or 'no cause is recorded'}."
         )
-    return f"First case: {found.cause}." if found.cause else ""
+    return f"First case: {found.cause}." if found.cause else "No cause is recorded."
 
 
 def _panel(
     series: Series,
-    happenings: Happenings,
+    timeline_events: TimelineEvents,
     key: tuple[str, int | None, int | None],
     ranges: Sequence[FindingRange],
     number: int,
@@ -107,9 +109,9 @@ def _panel(
     else:
         title = f"partition {partition}, by offset" if partition is not None else "partition not known, by offset"
     place = (lane, partition if partition is not None else -1)
-    elections = sorted(happenings.elections.get(place, ()), key=lambda won: won.leader_epoch)
-    truncations = happenings.truncations.get(place, ())
-    told = truncations if producer is None else _all_truncations(happenings, lane)
+    elections = sorted(timeline_events.elections.get(place, ()), key=lambda won: won.leader_epoch)
+    truncations = timeline_events.truncations.get(place, ())
+    concerned = truncations if producer is None else _all_truncations(timeline_events, lane)
     largest = sorted(ranges, key=lambda found: -found.count)[:lines]
     order = [anomaly.value for anomaly in Anomaly]
     shown = sorted(largest, key=lambda found: (order.index(found.anomaly), found.first))
@@ -117,13 +119,13 @@ def _panel(
         lane=lane,
         title=title,
         picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get(place), number),
-        lines=[Line(label(found.anomaly), where(found), found.count, cause(found, elections, told)) for found in shown],
+        lines=[Line(label(one.anomaly), where(one), one.count, cause(one, elections, concerned)) for one in shown],
         total=len(ranges),
     )
 
 
-def _all_truncations(happenings: Happenings, lane: str) -> list[Truncation]:
-    return [cut for (name, _), cuts in happenings.truncations.items() if name == lane for cut in cuts]
+def _all_truncations(timeline_events: TimelineEvents, lane: str) -> list[Truncation]:
+    return [cut for (name, _), cuts in timeline_events.truncations.items() if name == lane for cut in cuts]
 
 
 def where(found: FindingRange) -> str:
@@ -161,10 +163,7 @@ def _draw(
         y += _ROW + 2
     for cut in truncations:
         body.append(element("path", d=f"M{x(cut.offset):.1f} {first - 4:.1f}V{y:.1f}", class_="cut"))
-    for tick in even_ticks(0, high):
-        body.append(element("path", d=f"M{x(tick):.1f} {y:.1f}v4", class_="axis"))
-        body.append(element("text", f"{tick:,}", x=x(tick), y=y + 16, class_="tick", text_anchor="middle"))
-    body.append(element("path", d=f"M{LEFT} {y:.1f}H{RIGHT}", class_="axis"))
+    body += axis([(x(tick), f"{tick:,}") for tick in even_ticks(0, high)], LEFT, RIGHT, WIDTH, y)
     title, description = f"offsets-{number}", f"offsets-{number}-description"
     return element(
         "svg",
@@ -204,8 +203,8 @@ def _epochs(elections: Sequence[Election], end: int | None, x: Scale, y: float) 
 
 
 def _describe(ranges: Sequence[FindingRange], elections: Sequence[Election], truncations: Sequence[Truncation]) -> str:
-    told = [f"{label(found.anomaly)}: {found.count:,} at {where(found)}" for found in ranges[:10]]
+    findings = [f"{label(found.anomaly)}: {found.count:,} at {where(found)}" for found in ranges[:10]]
     epochs = [f"epoch {won.leader_epoch} of broker {won.broker} from {won.start_offset:,}" for won in elections[:10]]
     cuts = [f"broker {cut.broker} truncated to {cut.offset:,}" for cut in truncations[:10]]
-    sentences = [*told, *([join(epochs)] if epochs else []), *([join(cuts)] if cuts else [])]
+    sentences = [*findings, *([join(epochs)] if epochs else []), *([join(cuts)] if cuts else [])]
     return "; ".join(sentences)

@@ -1,7 +1,7 @@
-"""The page: everything a report says, put into its template, within a size that any mail and browser takes.
+"""The page: everything that a report shows, put into its template.
 
-Guarantee: the page is one file below `LIMIT` that needs no other; where a run has more than fits, less detail is
-shown and the page says so; every text from the run is escaped.
+Guarantee: the page is one file below `LIMIT` that needs no other. Where a run has more than fits, the page shows less
+detail and says so. Every text from the run is escaped.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kafka_chaos.harness.report import matrix, offsets, timeline
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.harness.report import fault_styles, ledger, matrix, offsets, words
 from kafka_chaos.harness.report.charts import Detail, draw_charts, short
-from kafka_chaos.harness.report.evidence import Evidence
-from kafka_chaos.harness.report.happenings import Happenings, Phase
+from kafka_chaos.harness.report.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.pages import environment, static
 from kafka_chaos.harness.report.series import SLOT_NS, LaneSeries, Series
 from kafka_chaos.harness.report.svg import clock, duration
-from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.harness.report.timeline_events import Phase, TimelineEvents
 
 LIMIT = 2_000_000
 """Bytes that no report reaches."""
-
 
 LEVELS = (
     Detail(charts=40, partitions=3, panels=40, lines=8, events=60, rows=400, text=60_000),
@@ -36,7 +35,7 @@ LEVELS = (
 
 @dataclass(frozen=True)
 class Summary:
-    """A lane's line of the summary; what was not judged or not recorded is said in words."""
+    """A lane's line of the summary; words say what was not judged or not recorded."""
 
     row: matrix.Row
     phase: str
@@ -46,13 +45,14 @@ class Summary:
     lost_state: str
     duplicated: str
     duplicated_state: str
+    unexplained: str
     others: str
     longest_gap: str
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Why the model says what it says of an anomaly, and the lanes it says it of."""
+    """Why the model predicts a status for an anomaly, and the lanes that it predicts it for."""
 
     anomaly: str
     status: str
@@ -62,30 +62,31 @@ class Trace:
     steps: Sequence[str]
 
 
-def render(evidence: Evidence, happenings: Happenings, series: Series) -> str:
+def render(evidence: Evidence, timeline_events: TimelineEvents, series: Series) -> str:
     """The page at the most detail that stays below `LIMIT`."""
     page = ""
     for detail in LEVELS:
-        page = _render(evidence, happenings, series, detail)
+        page = _render(evidence, timeline_events, series, detail)
         if len(page.encode()) < LIMIT:
             return page
     raise AssertionError(f"a report without details takes {len(page):,} characters")
 
 
-def _render(evidence: Evidence, happenings: Happenings, series: Series, detail: Detail) -> str:
+def _render(evidence: Evidence, timeline_events: TimelineEvents, series: Series, detail: Detail) -> str:
     templates = environment()
     templates.filters["short"] = short
-    templates.filters["label"] = matrix.label
-    return templates.get_template("report.html.j2").render(_context(evidence, happenings, series, detail))
+    templates.filters["label"] = words.label
+    return templates.get_template("report.html.j2").render(_context(evidence, timeline_events, series, detail))
 
 
-def _context(evidence: Evidence, happenings: Happenings, series: Series, detail: Detail) -> dict[str, Any]:
+def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series, detail: Detail) -> dict[str, Any]:
     everything = matrix.rows(evidence)
     # What deviates is shown before what conforms, if not everything can be shown.
     kept = {row.lane for row in sorted(everything, key=_severity)[: detail.rows]}
     table = [row for row in everything if row.lane in kept]
     phases = [
-        (phase, [row for row in table if happenings.phase_of(row.lane) == phase.name]) for phase in happenings.phases
+        (phase, [row for row in table if timeline_events.phase_of(row.lane) == phase.name])
+        for phase in timeline_events.phases
     ]
     phases = [(phase, members) for phase, members in phases if members]
     placed = {row.lane for _, members in phases for row in members}
@@ -93,9 +94,9 @@ def _context(evidence: Evidence, happenings: Happenings, series: Series, detail:
     if strays:
         phases.append((Phase("other lanes", tuple(row.lane for row in strays)), strays))
     names = {row.lane: phase.name for phase, members in phases for row in members}
-    charts = draw_charts(table, happenings, series, detail, names)
+    charts = draw_charts(table, timeline_events, series, detail, names)
     return {
-        "style": Markup(static("report.css")),
+        "style": Markup(static("report.css")) + fault_styles.style_sheet(),
         "script": Markup(static("report.js")),
         "evidence": evidence,
         "verdict": evidence.verdict,
@@ -103,7 +104,7 @@ def _context(evidence: Evidence, happenings: Happenings, series: Series, detail:
         "confirmations": matrix.confirmations(everything),
         "kept_promises": matrix.kept_promises(everything),
         "reasons": [(row.lane, reason) for row in table for reason in row.reasons][:60],
-        "facts": _facts(evidence, happenings, everything),
+        "facts": _facts(evidence, timeline_events, everything),
         "missing": evidence.missing,
         "table": table,
         "left_out": len(everything) - len(table),
@@ -114,12 +115,14 @@ def _context(evidence: Evidence, happenings: Happenings, series: Series, detail:
         "notable": matrix.notable_anomalies(everything),
         "quiet_columns": matrix.quiet_columns(everything),
         "summaries": {row.lane: _summary(row, evidence, series, names[row.lane]) for row in table},
+        "ledger": ledger.ledger_of(evidence),
+        "ledger_columns": ledger.COLUMNS,
         "charts": charts,
         "charts_left_out": len(table) - len(charts),
-        "faults": [(fault, _fault_times(fault, happenings)) for fault in happenings.faults[: detail.events]],
-        "faults_left_out": max(0, len(happenings.faults) - detail.events),
-        "notices": happenings.notices,
-        "panels": offsets.panels(series, happenings, lines=detail.lines, most=detail.panels),
+        "faults": [(fault, _fault_times(fault, timeline_events)) for fault in timeline_events.faults[: detail.events]],
+        "faults_left_out": max(0, len(timeline_events.faults) - detail.events),
+        "notices": timeline_events.notices,
+        "panels": offsets.panels(series, timeline_events, lines=detail.lines, most=detail.panels),
         "panel_count": len({(found.lane, found.partition, found.producer_id) for found in series.ranges}),
         "panel_limit": detail.panels,
         "has_findings": bool(series.ranges),
@@ -127,13 +130,14 @@ def _context(evidence: Evidence, happenings: Happenings, series: Series, detail:
         "configurations": [
             (name, matrix.settings(lane), lane) for name, lane in evidence.lanes.items() if name in kept
         ],
-        "versions": _mapping(evidence.recorded.get("versions")),
-        "cluster": _mapping(evidence.experiment.get("cluster")),
+        "versions": as_dict(evidence.recorded.get("versions")),
+        "cluster": as_dict(evidence.experiment.get("cluster")),
         "workloads": _workloads(evidence),
         "experiment_text": evidence.experiment_text[: detail.text],
         "experiment_cut": len(evidence.experiment_text) > detail.text,
         "commands": _commands(evidence),
-        "kind_class": timeline.kind_class,
+        "kind_class": fault_styles.kind_class,
+        "fault_patterns": fault_styles.patterns(),
     }
 
 
@@ -141,18 +145,19 @@ def _severity(row: matrix.Row) -> int:
     return (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS).index(row.verdict)
 
 
-def _facts(evidence: Evidence, happenings: Happenings, table: Sequence[matrix.Row]) -> list[tuple[str, str]]:
-    proven = sum(fault.proven for fault in happenings.faults)
+def _facts(evidence: Evidence, timeline_events: TimelineEvents, table: Sequence[matrix.Row]) -> list[tuple[str, str]]:
+    proven = sum(fault.proven for fault in timeline_events.faults)
     produced = sum(int(entry.get("produced") or 0) for entry in evidence.judged.values())
+    faults = len(timeline_events.faults)
     facts = [("lanes", f"{len(table):,}"), ("records produced", f"{produced:,}")]
-    if happenings.faults:
-        facts.append(("faults", f"{len(happenings.faults)}, {proven} proven"))
-    if happenings.seconds is not None:
-        facts.append(("took", clock(happenings.seconds)))
-    kafka = _mapping(evidence.recorded.get("versions")).get("kafka")
+    if faults:
+        facts.append(("faults", f"{faults}, {'all' if proven == faults else proven} proven"))
+    if timeline_events.seconds is not None:
+        facts.append(("took", clock(timeline_events.seconds)))
+    kafka = as_dict(evidence.recorded.get("versions")).get("kafka")
     if kafka:
         facts.append(("Kafka", str(kafka)))
-    started = _mapping(evidence.recorded.get("started")).get("wall_clock")
+    started = as_dict(evidence.recorded.get("started")).get("wall_clock")
     if started:
         facts.append(("started", str(started)[:19].replace("T", " ") + " UTC"))
     if "seed" in evidence.experiment:
@@ -163,6 +168,7 @@ def _facts(evidence: Evidence, happenings: Happenings, table: Sequence[matrix.Ro
 def _summary(row: matrix.Row, evidence: Evidence, series: Series, phase: str) -> Summary:
     entry = evidence.judged[row.lane]
     over_time = series.lanes.get(row.lane)
+    unexplained = sum(found.unexplained for found in series.ranges if found.lane == row.lane)
     return Summary(
         row=row,
         phase=phase,
@@ -172,6 +178,7 @@ def _summary(row: matrix.Row, evidence: Evidence, series: Series, phase: str) ->
         lost_state=row.cell(Anomaly.LOST_WRITE).state,
         duplicated=_counted(row, Anomaly.DUPLICATE),
         duplicated_state=row.cell(Anomaly.DUPLICATE).state,
+        unexplained=f"{unexplained:,}" if evidence.tables.get("findings") else "not recorded",
         others=f"{over_time.total('fail'):,} / {over_time.total('info'):,}" if over_time else "not recorded",
         longest_gap=_longest_gap(over_time),
     )
@@ -188,9 +195,9 @@ def _longest_gap(series: LaneSeries | None) -> str:
     return duration(series.longest_gap_ns) if series.longest_gap_ns else f"below {duration(SLOT_NS)}"
 
 
-def _fault_times(fault: Any, happenings: Happenings) -> tuple[str, str]:
+def _fault_times(fault: Any, timeline_events: TimelineEvents) -> tuple[str, str]:
     """When a fault began, from the start of the phase around it, and how long it lasted."""
-    starts = [phase.start_ns for phase in happenings.phases if phase.start_ns is not None]
+    starts = [phase.start_ns for phase in timeline_events.phases if phase.start_ns is not None]
     before = [start for start in starts if start <= fault.requested_ns]
     begun = clock((fault.requested_ns - max(before)) / 1e9) if before else "not known"
     lasted = duration(fault.healed_ns - fault.requested_ns) if fault.healed_ns is not None else "not healed"
@@ -201,16 +208,16 @@ def _traces(table: Sequence[matrix.Row], evidence: Evidence) -> list[Trace]:
     """The model's reasons for everything that was found or missed; lanes with the same reasons share them."""
     groups: dict[tuple[str, str, bool, tuple[str, ...]], list[matrix.Row]] = {}
     for row in table:
-        told = _mapping(_mapping(evidence.predicted.get(row.lane)).get("anomalies"))
+        predicted = as_dict(as_dict(evidence.predicted.get(row.lane)).get("anomalies"))
         for cell in row.cells:
-            why = _mapping(told.get(cell.anomaly)).get("why")
+            why = as_dict(predicted.get(cell.anomaly)).get("why")
             if cell.state in {"confirmed", "violation", "missing", "doubtful"} and isinstance(why, list):
                 deviates = cell.state != "confirmed"
                 key = (cell.anomaly.value, cell.predicted, deviates, tuple(str(step) for step in why[:60]))
                 groups.setdefault(key, []).append(row)
     traces = [
         Trace(
-            anomaly=matrix.label(anomaly),
+            anomaly=words.label(anomaly),
             status=status,
             lanes=[row.lane for row in members],
             found=sum(row.cell(Anomaly(anomaly)).count or 0 for row in members),
@@ -227,7 +234,7 @@ def _workloads(evidence: Evidence) -> list[tuple[str, Mapping[str, Any], Mapping
     if not isinstance(phases, list):
         phases = [evidence.experiment] if "workload" in evidence.experiment else []
     return [
-        (str(phase.get("phase", "run")), _mapping(phase.get("workload")), _mapping(phase.get("course")))
+        (str(phase.get("phase", "run")), as_dict(phase.get("workload")), as_dict(phase.get("lockstep")))
         for phase in phases
         if isinstance(phase, dict)
     ]
@@ -238,15 +245,11 @@ def _commands(evidence: Evidence) -> dict[str, str]:
     resolved = evidence.path.resolve()
     place = shlex.quote(f"{resolved.parent.name}/{resolved.name}")
     seed = evidence.experiment.get("seed")
-    told = evidence.recorded.get("replay")
+    recorded = evidence.recorded.get("replay")
     replay = (
-        str(told)
-        if told
+        str(recorded)
+        if recorded
         else f"kafka-chaos run {place}/experiment.yaml" + (f" --seed {seed}" if isinstance(seed, int) else "")
     )
     commands = {"verify": f"kafka-chaos verify {place}", "report": f"kafka-chaos report {place}"}
     return {"replay": replay, **commands} if evidence.experiment else commands
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""The pages' templates: every text that is put into one is escaped, every name that a page lacks is an error."""
+"""The pages' templates: every text in them is escaped, and a name that a template lacks is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings joined into ranges: where in a partition, or in a producer's sequence, an anomaly stands.
+"""Findings joined into ranges: where in a partition, or in a producer's sequence, an anomaly occurs.
 
 Guarantee: every finding that has an offset, or a producer and a sequence number, is counted in exactly one range;
 the number of ranges is bounded by the number of partitions with findings, never by that of findings.
@@ -23,8 +23,8 @@ MOST_ROWS = 20_000
 class FindingRange:
     """`count` findings of one anomaly between two offsets, or, where records have none, two sequence numbers.
 
-    `partition` None: unknown. `producer_id` is set where `first` and `last` are sequence numbers. `cause`: what the
-    verification says of the first one.
+    `partition` None: unknown. `producer_id` is set where `first` and `last` are sequence numbers. `cause` is that of
+    the first finding, as the verification recorded it; `unexplained` counts the findings without one.
     """
 
     lane: str
@@ -35,6 +35,7 @@ class FindingRange:
     last: int
     count: int
     cause: str | None = None
+    unexplained: int = 0
 
     @property
     def by_sequence(self) -> bool:
@@ -82,6 +83,7 @@ def _pieces(placed: DataFrame) -> list[tuple[FindingRange, int]]:
             F.min("at").alias("first"),
             F.max("at").alias("last"),
             F.count("*").alias("count"),
+            F.count_if(F.col("cause").isNull()).alias("unexplained"),
             # Of several findings at the first place, one that has a cause.
             F.min_by("cause", F.when(F.col("cause").isNotNull(), F.col("at"))).alias("cause"),
             F.min(F.when(F.col("cause").isNotNull(), F.col("at"))).alias("caused"),
@@ -99,6 +101,7 @@ def _pieces(placed: DataFrame) -> list[tuple[FindingRange, int]]:
                 last=row.last,
                 count=row["count"],
                 cause=row.cause if row.caused == row.first else None,
+                unexplained=row.unexplained,
             ),
             row.reach,
         )
@@ -116,7 +119,9 @@ def _joined(pieces: Sequence[tuple[FindingRange, int]]) -> list[FindingRange]:
     ranges: list[FindingRange] = []
     for piece, reach in pieces:
         if ranges and _key(ranges[-1]) == _key(piece) and piece.first - ranges[-1].last <= reach:
-            ranges[-1] = replace(ranges[-1], last=piece.last, count=ranges[-1].count + piece.count)
+            last = ranges[-1]
+            unexplained = last.unexplained + piece.unexplained
+            ranges[-1] = replace(last, last=piece.last, count=last.count + piece.count, unexplained=unexplained)
         else:
             ranges.append(piece)
     return ranges

@@ -1,4 +1,4 @@
-"""A run's tables condensed by Spark into what a page can show.
+"""A run's tables, condensed by Spark into what a page can show.
 
 Guarantee: what leaves Spark is bounded by the number of lanes and of partitions with findings, never by the number
 of records; counts, maxima and gaps are exact, p50 and p99 are within `LATENCY_STEP` of the true value.
@@ -66,7 +66,7 @@ class ErrorCount:
 @dataclass(frozen=True)
 class LaneSeries:
     """One lane over time. `start_ns` and `width_ns` place the buckets; `longest_gap_ns` None: fewer than two
-    acknowledgements, or none of their gaps as long as `SLOT_NS` (then `acknowledged` tells which).
+    acknowledgements, or none of their gaps as long as `SLOT_NS`.
     """
 
     start_ns: int
@@ -83,7 +83,7 @@ class LaneSeries:
 
 @dataclass(frozen=True)
 class Series:
-    """All that Spark tells the report. `ends` maps lane and partition to the last offset of the final log."""
+    """What the report gets from Spark. `ends` maps lane and partition to the last offset of the final log."""
 
     lanes: Mapping[str, LaneSeries] = field(default_factory=dict)
     ranges: Sequence[FindingRange] = ()
@@ -92,7 +92,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Span:
-    """The stretch of time that a lane's phase covers, as far as events tell it."""
+    """The time that a lane's phase covers, as far as events show it."""
 
     start_ns: int | None = None
     end_ns: int | None = None
@@ -105,9 +105,10 @@ def condense(
     """Aggregate `produced`, `findings` and `log`; `spans` names the lanes and their phases (`group`)."""
     from kafka_chaos.verification import schemas
     from kafka_chaos.verification.evidence import tuned
+    from kafka_chaos.verification.inputs.storage import exact
 
     frames: dict[str, DataFrame] = {
-        name: spark.read.schema(schema).parquet(*[str(file) for file in tables[name]])
+        name: spark.read.schema(schema).parquet(*[exact(file) for file in tables[name]])
         for name, schema in (("produced", schemas.PRODUCED), ("findings", schemas.FINDINGS), ("log", schemas.LOG))
         if tables.get(name)
     }
@@ -187,7 +188,7 @@ def _slots(produced: DataFrame) -> DataFrame:
 
 
 def _extents(slots: DataFrame) -> dict[str, Extent]:
-    """Each lane's extent, where the footers could not tell."""
+    """Each lane's extent, where the footers do not show it."""
     from pyspark.sql import functions as F
 
     seen = slots.groupBy("lane").agg(F.min("invoked").alias("first"), F.max("last").alias("last")).collect()
@@ -200,8 +201,8 @@ def _frames(extents: Mapping[str, Extent], spans: Mapping[str, Span], buckets: i
     for lane, extent in extents.items():
         span = spans.get(lane)
         if span is not None:
-            told = [edge for edge in (span.start_ns, span.end_ns) if edge is not None]
-            groups.setdefault(span.group, []).extend([*told, extent.first_ns, extent.last_ns])
+            known = [edge for edge in (span.start_ns, span.end_ns) if edge is not None]
+            groups.setdefault(span.group, []).extend([*known, extent.first_ns, extent.last_ns])
     placed = {}
     for name, edges in groups.items():
         start = min(edges) // SLOT_NS * SLOT_NS

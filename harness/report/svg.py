@@ -1,15 +1,18 @@
-"""Small pieces of SVG, each escaped when it is made, coloured by the page's style sheet alone.
+"""SVG as text, for the report's charts and for the pictures of scenarios.
 
-Guarantee: text and attributes of any origin come out escaped; coordinates are cut to a tenth of a unit.
+Guarantee: text and attributes of any origin come out escaped and without characters that XML lacks; coordinates are
+rounded to a tenth of a unit; equal input gives equal text.
 """
 
 from __future__ import annotations
 
+import html
 import math
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 Number = float | int
 _TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400)
@@ -18,12 +21,12 @@ _TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800
 def element(name: str, *children: Markup | str, **attributes: Number | str | None) -> Markup:
     """An element; `class_` stands for class, other underscores for hyphens; None leaves an attribute out."""
     parts = [
-        f' {key.rstrip("_").replace("_", "-")}="{escape(trim(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(clean(trim(value)))}"'
         for key, value in attributes.items()
         if value is not None
     ]
-    inside = Markup("").join(escape(child) for child in children)
-    return Markup(f"<{name}{''.join(parts)}>{inside}</{name}>")
+    inside = "".join(one if isinstance(one, Markup) else html.escape(clean(one), quote=False) for one in children)
+    return Markup(f"<{name}{''.join(parts)}>{inside}</{name}>" if inside else f"<{name}{''.join(parts)} />")
 
 
 def trim(value: Number | str) -> str:
@@ -31,9 +34,16 @@ def trim(value: Number | str) -> str:
     return value if isinstance(value, str) else f"{round(value, 1):g}" if abs(value) < 1e5 else f"{value:.0f}"
 
 
+def clean(words: str) -> str:
+    """Words without the characters that XML lacks."""
+    if words.isprintable():
+        return words
+    return "".join("�" if unicodedata.category(one) in ("Cc", "Cs", "Cn") and one != "\n" else one for one in words)
+
+
 @dataclass(frozen=True)
 class Scale:
-    """Values from `low` to `high` on pixels from `start` to `end`, linear or logarithmic; held within the ends."""
+    """Values from `low` to `high` on pixels from `start` to `end`, linear or logarithmic, clamped to the ends."""
 
     low: float
     high: float
@@ -72,10 +82,22 @@ def even_ticks(low: int, high: int, most: int = 8) -> list[int]:
     return list(range(first, high + 1, step))
 
 
+def axis(marks: Sequence[tuple[float, str]], left: float, right: float, width: float, y: float) -> list[Markup]:
+    """A line at `y` with a tick and a label at each mark; no label exceeds the picture's `width`."""
+    drawn = []
+    for place, words in marks:
+        fits = place + 3.3 * len(words) <= width
+        at, anchor = (place, "middle") if fits else (width, "end")
+        drawn.append(element("path", d=f"M{place:.1f} {y:.1f}v4", class_="axis"))
+        drawn.append(element("text", words, x=at, y=y + 16, class_="tick", text_anchor=anchor))
+    drawn.append(element("path", d=f"M{trim(left)} {y:.1f}H{trim(right)}", class_="axis"))
+    return drawn
+
+
 def clock(seconds: float) -> str:
     """A moment of a run: `12.5 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 120:
-        return f"{seconds:.3g} s" if seconds < 10 else f"{seconds:.1f}".removesuffix(".0") + " s"
+        return f"{round(seconds, 2 if seconds < 10 else 1):g} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 120:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"

@@ -1,7 +1,7 @@
-"""`kafka-chaos scenario list|run|document`: the seed documents' behaviours, played and told.
+"""`kafka-chaos scenario list|run|document`: the documented behaviours, run and documented.
 
-Guarantee: bad arguments exit 64 before anything starts; a run writes its results whole or not at all, after every
-scenario, so that one that is interrupted leaves what it has; what was started is removed on every way out.
+Guarantee: bad arguments exit with 64 before anything starts. A run writes its results whole or not at all after every
+scenario, so that an interrupted run keeps what it has. Whatever was started is removed on every way out.
 """
 
 from __future__ import annotations
@@ -9,59 +9,70 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_chaos.harness.errors import UsageFailure
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.errors import UsageFailure
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.scenario.record import ScenarioRecord
     from kafka_chaos.harness.scenario.registry import Outline, Scenario
 
-_EXIT_CODES = {"conforms": 0, "violation": 1, "unknown": 2}
-
 
 @click.group("scenario")
 def scenario_command() -> None:
-    """Play the seed documents' behaviours in lock step on the model and on real brokers."""
+    """Run the documented behaviours of Kafka in lock step on the model and on real brokers."""
 
 
 @scenario_command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(as_json: bool) -> None:
-    """List the scenarios: id, the document that tells of it, and what is shown."""
+    """List the scenarios: id, what it shows, and the document that describes it."""
     from kafka_chaos.harness.scenario.registry import outlines
 
     found = list(outlines().values())
     if as_json:
-        shown = [{"id": one.id, "document": one.document, "title": one.title, "source": one.source} for one in found]
+        shown = [
+            {
+                "id": one.id,
+                "document": one.source.document.title,
+                "section": one.source.section,
+                "title": one.title,
+                "source": one.file,
+            }
+            for one in found
+        ]
         click.echo(json.dumps({"format_version": 1, "scenarios": shown}, indent=2))
         return
-    width = max((len(one.id) for one in found), default=0)
+    widths = [max(map(len, column)) for column in zip(*((one.id, one.title) for one in found), strict=True)]
     for one in found:
-        click.echo(f"{one.id:{width}}  {one.document}  {one.title}")
+        click.echo(f"{one.id:{widths[0]}}  {one.title:{widths[1]}}  {one.source.document.title}")
 
 
 @scenario_command.command("run")
 @click.argument("ids", metavar="ID…", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Run every scenario, in the order of the list.")
+@click.option("--all", "everything", is_flag=True, help="Run all scenarios, in the order of the list.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end instead of the story.")
-@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Runs of each scenario.")
-@click.option("--quiet", is_flag=True, help="Print no story; with --json, the document still comes.")
+@click.option(
+    "--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Number of runs of each scenario."
+)
+@click.option("--quiet", is_flag=True, help="Do not print the story; --json still prints the document.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Write the JSON document here too, anew after every scenario.")  # fmt: skip
+              help="Also write the JSON document to this file, after every scenario.")  # fmt: skip
 def run_command(
     ids: tuple[str, ...], everything: bool, as_json: bool, repeat: int, quiet: bool, out: Path | None
 ) -> None:
-    """Run scenarios, and tell the story as it goes.
+    """Run scenarios and print the story as it happens.
 
-    Exit code: the gravest of 0 conforms, 2 unknown, 1 violation; 3 the environment failed, 64 an id that is none.
+    Exit code: the gravest of 0 conforms, 2 unknown, 1 violation; 3 the environment failed, 64 an unknown id.
     """
     chosen = _choose(ids, everything)
+    from kafka_chaos.harness.scenario.page.console import ConsoleReporter, console, summary
     from kafka_chaos.harness.scenario.results import results_json, write_whole
     from kafka_chaos.harness.scenario.runner import run_scenarios
 
@@ -72,42 +83,47 @@ def run_command(
     def document() -> dict[str, Any]:
         return results_json(done, seconds=time.monotonic() - start, not_run=planned[len(done) :])
 
-    def keep(kind: str, what: Any) -> None:
-        if kind == "verdict":
-            done.append(what)
-            if out is not None:
-                write_whole(out, _text(document()))
-
-    with ExitStack() as stack:
-        listeners = [keep]
-        if not (quiet or as_json):
-            listeners.append(stack.enter_context(_story(repeat)))
+    def save() -> None:
         if out is not None:
-            # A place that can't be written to is told of now, not after half an hour.
             write_whole(out, _text(document()))
-        run_scenarios(chosen, repeat=repeat, tell=_all_of(listeners))
+
+    # If the file can't be written, fail now and not after half an hour.
+    save()
+    with nullcontext() if quiet or as_json else ConsoleReporter(console(), repeat=repeat) as reporter:
+
+        def notify(kind: str, what: Any) -> None:
+            if kind == "verdict":
+                done.append(what)
+                save()
+            if reporter is not None:
+                reporter(kind, what)
+
+        run_scenarios(chosen, repeat=repeat, notify=notify)
     finished = document()
     if as_json:
         click.echo(_text(finished), nl=False)
     elif not quiet and len(planned) > 1:
-        _print_summary(done)
-    sys.exit(_EXIT_CODES[finished["verdict"]])
+        console().print(summary(done))
+    sys.exit(Verdict(finished["verdict"]).exit_code)
 
 
 @scenario_command.command("document")
 @click.argument("results", metavar="RESULTS.json…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", required=True,
-              help="The page, as docs/scenarios.md; its pictures and its results go beside it.")  # fmt: skip
+              help="The index, such as docs/scenarios.md; pages, pictures and results go beside it.")  # fmt: skip
 def document_command(results: tuple[Path, ...], out: Path) -> None:
-    """Write the page of all scenarios from results of real runs; runs in several files are counted together."""
-    from kafka_chaos.harness.scenario.document import write_document
+    """Write an index and a page per scenario from the results of real runs.
+
+    Runs in several files add up. Pages of scenarios that no longer exist are removed.
+    """
+    from kafka_chaos.harness.scenario.page.document import write_document
 
     for path in write_document(results, out):
         click.echo(path)
 
 
 def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
-    """The scenarios asked for, each once. Raises `UsageFailure` with every id that is none, before importing any."""
+    """The requested scenarios, each once. Raises `UsageFailure` with every unknown id before it imports any."""
     from kafka_chaos.harness.scenario.registry import all_scenarios, outlines
 
     if everything == bool(ids):
@@ -119,26 +135,6 @@ def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
         raise UsageFailure(f"{', '.join(map(repr, unknown))} {are}: expected some of {', '.join(known)}")
     scenarios = all_scenarios()
     return [scenarios[name] for name in (known if everything else dict.fromkeys(ids))]
-
-
-def _story(repeat: int) -> Any:
-    from kafka_chaos.harness.scenario.telling import Teller, console
-
-    return Teller(console(), repeat=repeat)
-
-
-def _print_summary(records: Sequence[ScenarioRecord]) -> None:
-    from kafka_chaos.harness.scenario.telling import console, summary
-
-    console().print(summary(records))
-
-
-def _all_of(listeners: Sequence[Callable[[str, Any], None]]) -> Callable[[str, Any], None]:
-    def tell(kind: str, what: Any) -> None:
-        for listener in listeners:
-            listener(kind, what)
-
-    return tell
 
 
 def _text(document: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Producers and consumers of a scenario: one record at a time, every answer kept in the order in which it came."""
+"""Producers and consumers of a scenario: one record at a time, every answer kept in the order of arrival."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client
 
 NAME = "record"
-"""The header that carries a tombstone's name."""
+"""The header with a tombstone's name."""
 _POLL = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a producer was told of a record: an offset (None with acks=0), or the name of Kafka's error."""
+    """What a producer learned about a record: an offset (None with acks=0), or the name of Kafka's error."""
 
     record: str
     producer: str
     offset: int | None
     error: str | None
     at: float
-    """When it came, by this process's monotonic clock, in seconds."""
+    """When it arrived, by this process's monotonic clock, in seconds."""
 
 
 @dataclass
@@ -70,9 +70,9 @@ class Clients:
         tombstone: bool = False,
         configs: Mapping[str, object] | None = None,
     ) -> None:
-        """Hand a record to a producer, which is made at its first record; answers come to `answers`.
+        """Hand a record to a producer, which is created for its first record; `answers` has the answers.
 
-        A tombstone has no value to carry the record's name: a header does.
+        A tombstone has no value, so a header carries the record's name.
         """
         client = self._producers.get(producer)
         if client is None:
@@ -90,16 +90,16 @@ class Clients:
         client.produce(self.topic, value=value, key=key, headers=headers, partition=0, on_delivery=answered)
 
     def answers(self) -> tuple[Answer, ...]:
-        """All answers so far, in the order in which they came."""
+        """All answers so far, in the order of arrival."""
         with self._lock:
             return tuple(self._answers)
 
     def acknowledged(self) -> tuple[tuple[str, int | None], ...]:
-        """(record, offset) of every acknowledgement, in the order in which they came."""
+        """(record, offset) of every acknowledgement, in the order of arrival."""
         return tuple((answer.record, answer.offset) for answer in self.answers() if answer.error is None)
 
     def errors(self) -> tuple[str, ...]:
-        """Names of the errors that producers reported besides their answers (connections that broke)."""
+        """Names of the errors that producers reported besides their answers, such as broken connections."""
         with self._lock:
             return tuple(self._errors)
 
@@ -120,7 +120,7 @@ class Clients:
             "reconnect.backoff.max.ms": 250,
             "topic.metadata.refresh.fast.interval.ms": 100,
             "message.timeout.ms": 300_000,
-            # Brokers are broken on purpose; what counts is answered per record.
+            # Brokers are broken on purpose; the answer per record is what counts.
             "log_level": 0,
             "error_cb": reported,
             **configs,
@@ -135,7 +135,7 @@ class Clients:
 
 
 def read_to_end(bootstrap_servers: str, topic: str, *, timeout: float = 20.0) -> list[tuple[int, str]]:
-    """(offset, record) of all that a consumer sees from the first offset to the end it is told of."""
+    """(offset, record) of everything that a consumer reads from the first offset to the end of the partition."""
     consumer = new_client(
         Consumer,
         {
@@ -160,6 +160,6 @@ def read_to_end(bootstrap_servers: str, topic: str, *, timeout: float = 20.0) ->
             elif error.code() == KafkaError._PARTITION_EOF:
                 return found
             elif error.fatal() or not error.retriable():
-                raise ClusterFailure(f"a consumer of {topic} was told {error.name()}") from KafkaException(error)
+                raise ClusterFailure(f"a consumer of {topic} got {error.name()}") from KafkaException(error)
     finally:
         consumer.close()

@@ -1,8 +1,8 @@
-"""One scenario, two interpreters: each step is taken on real brokers and on the model, and then they must agree.
+"""One scenario, two interpreters: each step is executed on real brokers and on the model, and then they must agree.
 
-After a step every replica is looked at until two equal looks in a row are a state that the model may settle
-in; that is the condition a step waits for, never time. If it does not come true, the differing replica and field are
-named. What is seen narrows the model's states, so that later steps are as exact as the looks allow.
+After a step every replica is observed until two equal observations in a row are a state in which the model may settle.
+A step waits for that condition, never for time. If it does not come true, the step names the replica and the field that
+differ. Observations narrow the model's states, so that later steps are as exact as the observations allow.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.harness.broker_client import BrokerClient
-from kafka_chaos.harness.errors import ClusterFailure, KafkaChaosError, WaitTimeout
-from kafka_chaos.harness.node import Node
+from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.harness.cluster.broker_client import BrokerClient
+from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.scenario.clients import Clients, read_to_end
-from kafka_chaos.harness.scenario.house import Tenancy
-from kafka_chaos.harness.scenario.looking import Eyes
+from kafka_chaos.harness.scenario.clusters import ClusterLease
+from kafka_chaos.harness.scenario.observe import ReplicaObserver
 from kafka_chaos.harness.scenario.record import ActRecord, Expectation, StepRecord
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.reference_model.cluster_model import ClusterModel, Step
-from kafka_chaos.reference_model.cluster_observation import Comparison, Observation, ReplicaObservation, observe_state
-from kafka_chaos.reference_model.cluster_state import ClusterState
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step
+from kafka_chaos.reference_model.lockstep.observation import Comparison, Observation, ReplicaObservation, observe_state
+from kafka_chaos.reference_model.lockstep.state import ClusterState
 
 SETTLE_TIMEOUT = 45.0
-"""Seconds until brokers that do not agree with the model are said to disagree."""
+"""Seconds that the brokers have to agree with the model; after that, they disagree."""
 
 Listener = Callable[[str, Any], None]
 
@@ -37,39 +38,39 @@ class ScenarioViolation(Exception):
 
 @dataclass
 class LockStep:
-    """A running act on a cluster and on the model: taking steps, looking, expecting. Brokers are named by id."""
+    """An act that runs on a cluster and on the model: steps, observations, expectations. Brokers are named by id."""
 
-    tenancy: Tenancy
+    lease: ClusterLease
     topic: str
     model: ClusterModel
     act: ActRecord
     clients: Clients
-    eyes: Eyes
-    tell: Listener
+    observer: ReplicaObserver
+    notify: Listener
     began: float = field(default_factory=time.time)
 
     def take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
-        """Any other step: `act` does on Kafka what `actions` do in the model."""
+        """Execute any other step: `act` does on Kafka what `actions` do in the model."""
         self._take(sentence, act, *actions)
 
     def await_seen(self, sentence: str, condition: Callable[[Observation], bool], *, timeout: float = 40) -> None:
-        """A step that waits for something to be seen that nobody has to do anything for.
+        """A step that waits for something that happens by itself.
 
-        Where it is not seen in time, though the cluster could be looked at, it is Kafka that does not do it.
+        If the cluster can be observed and it does not happen in time, Kafka violates the scenario.
         """
         last: Observation | None = None
 
         def seen() -> bool:
             nonlocal last
             try:
-                last = self.eyes.look()
+                last = self.observer.observe()
             except KafkaChaosError:
                 return False
             return condition(last)
 
         def wait() -> None:
             try:
-                wait_until(seen, f"this to be seen: {sentence}", timeout=timeout, interval=0.1)
+                wait_until(seen, f"this observation: {sentence}", timeout=timeout, interval=0.1)
             except WaitTimeout as error:
                 if last is None:
                     raise
@@ -79,20 +80,26 @@ class LockStep:
 
         self._take(sentence, wait)
 
+    def await_committed(self, record: str, high_watermark: int) -> None:
+        """A step that waits until every replica knows that everything up to a record is committed."""
+        self.await_seen(
+            f"Every broker knows that {record} is committed.",
+            lambda seen: set(self.high_watermarks(seen)) == {high_watermark},
+        )
+
     def settle(self, sentence: str) -> None:
         """A step that does nothing but wait until Kafka and the model agree."""
         self._take(sentence, lambda: None)
 
-    # --- Looks -----------------------------------------------------------------------------------------------------
+    # --- Observations ----------------------------------------------------------------------------------------------
 
     def node(self, broker: int) -> Node:
         """A broker's container."""
-        return self.tenancy.cluster.brokers[broker]
+        return self.lease.cluster.brokers[broker]
 
     def name(self, broker: int) -> str:
         """What the story calls a broker."""
-        given = self.act.names.get(broker)
-        return f"{given} (broker {broker})" if given else f"Broker {broker}"
+        return self.act.broker_name(broker)
 
     def high_watermarks(self, seen: Observation | None = None) -> list[int | None]:
         """The high watermarks of all replicas in memory, in assignment order."""
@@ -100,27 +107,36 @@ class LockStep:
 
     def ask(self, broker: int) -> BrokerClient:
         """A connection to a broker's client port."""
-        return BrokerClient(self.tenancy.cluster.client_address(broker))
+        return BrokerClient(self.lease.cluster.client_address(broker))
 
     @property
     def seen(self) -> Observation:
-        """The look after the last step."""
+        """What was observed after the last step."""
         return self.act.steps[-1].observation
 
     def replica(self, broker: int) -> ReplicaObservation:
-        """A replica as it was seen after the last step."""
+        """A replica as it was observed after the last step."""
         return self.seen.replicas[broker]
 
     def log(self, broker: int) -> list[str]:
         """The names of the records that a broker held after the last step, in offset order."""
         return [record for _, record, _ in self.replica(broker).log or ()]
 
+    def logs(self) -> list[list[str]]:
+        """As `log`, of all brokers in the order of the act."""
+        return [self.log(broker) for broker in self.act.replicas]
+
+    @property
+    def acknowledged(self) -> dict[str, int | None]:
+        """The offset of each record that was acknowledged until the last step."""
+        return dict(self.seen.acknowledged or ())
+
     def read(self) -> list[str]:
-        """What a consumer sees from the beginning to the end it is told of."""
-        return [record for _, record in read_to_end(self.tenancy.cluster.bootstrap_servers, self.topic)]
+        """What a consumer reads from the beginning to the end of the partition."""
+        return [record for _, record in read_to_end(self.lease.cluster.bootstrap_servers, self.topic)]
 
     def answered(self, record: str) -> float:
-        """When a record's producer was answered, by the monotonic clock, in seconds; `KeyError` if it was not."""
+        """When a record's producer got its answer, by the monotonic clock, in seconds; `KeyError` if it got none."""
         return {answer.record: answer.at for answer in self.clients.answers()}[record]
 
     def await_line(self, broker: int, *parts: str, timeout: float = 30.0) -> str:
@@ -135,22 +151,22 @@ class LockStep:
     # --- Expectations ----------------------------------------------------------------------------------------------
 
     def expect(self, text: str, *, seen: Any, expected: Any = True) -> None:
-        """Something that must hold exactly as it was seen; raises `ScenarioViolation` where it does not."""
+        """Something that must hold exactly; raises `ScenarioViolation` if it does not."""
         expectation = Expectation(text, expected, seen, seen == expected)
         self.act.expectations.append(expectation)
-        self.tell("expectation", expectation)
+        self.notify("expectation", expectation)
         if not expectation.holds:
-            raise ScenarioViolation(f"{text}: expected {expected!r}, seen {seen!r}")
+            raise ScenarioViolation(f"{text}: expected {expected!r}, observed {seen!r}")
 
     def expect_eventually(
-        self, text: str, look: Callable[[], Any], *, expected: Any = True, timeout: float = 30
+        self, text: str, observe: Callable[[], Any], *, expected: Any = True, timeout: float = 30
     ) -> None:
-        """As `expect`, of something that is looked at until it holds."""
+        """As `expect`, but `observe` is repeated until it holds."""
         seen = None
 
         def holds() -> bool:
             nonlocal seen
-            seen = look()
+            seen = observe()
             return bool(seen == expected)
 
         with suppress(WaitTimeout):
@@ -158,14 +174,14 @@ class LockStep:
         self.expect(text, seen=seen, expected=expected)
 
     def fact(self, name: str, value: Any) -> None:
-        """Note something measured or quoted, for the record."""
+        """Record something that was measured or quoted."""
         self.act.facts[name] = value
-        self.tell("fact", (name, value))
+        self.notify("fact", (name, value))
 
-    # --- The heart -------------------------------------------------------------------------------------------------
+    # --- Comparison ------------------------------------------------------------------------------------------------
 
     def _take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
-        # Time has passed since the last look: whatever may happen of itself may have happened.
+        # Time has passed since the last observation: whatever may happen by itself may have happened.
         self.model.states = self.model.settle(self.model.states)
         start = time.monotonic()
         act()
@@ -194,11 +210,11 @@ class LockStep:
             differences=comparison.differences,
         )
         self.act.steps.append(record)
-        self.tell("step", (self.act, record))
+        self.notify("step", (self.act, record))
         return record
 
     def _agree(self) -> tuple[Observation, Comparison]:
-        """The first two equal looks in a row that the model allows, or the last look and how it differs."""
+        """The first two equal observations in a row that the model allows, or the last one and how it differs."""
         last: Observation | None = None
         before: Observation | None = None
         comparison: Comparison | None = None
@@ -207,9 +223,9 @@ class LockStep:
         def agreed() -> bool:
             nonlocal last, before, comparison, trouble
             try:
-                seen = self.eyes.look()
+                seen = self.observer.observe()
             except KafkaChaosError as error:
-                # A file that was being written, a container between two states: looked at again, twice.
+                # A file was being written, or a container was between two states: observe again, twice.
                 trouble, before = error, None
                 return False
             if comparison is None or seen != last:
@@ -223,15 +239,15 @@ class LockStep:
             if trouble is not None and last is None:
                 raise trouble from None
             if last is None or comparison is None:
-                raise ClusterFailure("nothing could be seen of the cluster") from trouble
+                raise ClusterFailure("the cluster could not be observed") from trouble
             if comparison.conforms:
-                seen = f"; the last trouble: {trouble}" if trouble else ""
-                raise ClusterFailure(f"looks at the cluster did not come to rest{seen}") from trouble
+                seen = f"; the last error: {trouble}" if trouble else ""
+                raise ClusterFailure(f"observations of the cluster never became stable{seen}") from trouble
         assert last is not None
         assert comparison is not None
         return last, comparison
 
 
 def _allowed(states: frozenset[ClusterState], most: int = 8) -> tuple[Observation, ...]:
-    """A few of the states as looks, for showing."""
+    """A few of the states as observations, to be shown."""
     return tuple(observe_state(state) for state in sorted(states, key=repr)[:most])

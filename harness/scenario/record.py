@@ -1,37 +1,73 @@
-"""What a scenario leaves behind: each step with what was seen of Kafka and what the model allows, as JSON.
+"""What a scenario leaves behind: each step with what was observed of Kafka and what the model allows, as JSON.
 
-`verdict` is `conforms` where every look after every step was a state that the model allows and every expectation
-held; `violation` where one did not; `unknown` where the machine failed before it came to that.
+The verdict is `conforms` if the model allows what was observed after every step and every expectation held,
+`violation` if not, and `unknown` if the environment failed before that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from kafka_chaos.reference_model.cluster_observation import Difference, Observation, ReplicaObservation
+from pydantic import BeforeValidator, Field
 
-CONFORMS, VIOLATION, UNKNOWN = "conforms", "violation", "unknown"
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.reference_model.lockstep.observation import Difference, Observation, ReplicaObservation
+
 FORMAT_VERSION = 1
+
+
+def condense(steps: Sequence[dict[str, Any]]) -> None:
+    """Of the steps of an act as JSON values, leave out each replica that has not changed since the previous step."""
+    before: dict[str, Any] = {}
+    for step in steps:
+        replicas = step["observed"]["replicas"]
+        same = [broker for broker, replica in replicas.items() if before.get(broker) == replica]
+        before = replicas
+        if same:
+            step["observed"]["as_before"] = [int(broker) for broker in same]
+            step["observed"]["replicas"] = {b: replica for b, replica in replicas.items() if b not in same}
+
+
+def _expanded(steps: Any) -> Any:
+    """The inverse of `condense`; whatever is malformed is left to the validation that follows."""
+    before: dict[str, Any] = {}
+    try:
+        for step in steps:
+            observed = step["observed"]
+            same = {str(broker): before[str(broker)] for broker in observed.get("as_before", ())}
+            known = {**same, **observed["replicas"]}
+            before = {broker: known[broker] for broker in (*before, *known) if broker in known}
+            observed["replicas"] = before
+    except (KeyError, TypeError, AttributeError):
+        pass
+    return steps
+
+
+def _flat(observed: Any) -> Any:
+    """An observation as `observation_json` writes it, with the fields of the partition among the others."""
+    if not isinstance(observed, dict) or "replicas" not in observed or not isinstance(observed.get("partition"), dict):
+        raise ValueError("expected an object with a partition and replicas")
+    return {**observed["partition"], **observed}
 
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One step: what was done in a sentence, the look after it, and what the model allowed.
+    """One step: what was done in a sentence, the observation after it, and what the model allowed.
 
-    `allowed` has a look per allowed way the step may have ended, at most a few; `states` counts them all before, and
-    `matching` after the look. `seconds` is from the action to the second equal look.
+    `allowed` has a few of the states in which the step may end. `states` counts all of them, `matching` those that
+    agree with the observation. `seconds` is from the action to the second equal observation.
     """
 
-    number: int
+    number: Annotated[int, Field(alias="step")]
     sentence: str
     seconds: float
-    observation: Observation
-    allowed: tuple[Observation, ...]
-    states: int
-    matching: int
-    differences: tuple[Difference, ...] = ()
+    observation: Annotated[Observation, BeforeValidator(_flat), Field(alias="observed")]
+    states: Annotated[int, Field(alias="allowed_states")]
+    matching: Annotated[int, Field(alias="matching_states")]
+    differences: tuple[Difference, ...]
+    allowed: tuple[Observation, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -42,67 +78,60 @@ class StepRecord:
             "observed": observation_json(self.observation),
             "allowed_states": self.states,
             "matching_states": self.matching,
-            "differences": [
-                {
-                    "broker": difference.broker,
-                    "field": difference.field,
-                    "observed": plain(difference.observed),
-                    "allowed": [plain(value) for value in difference.allowed],
-                }
-                for difference in self.differences
-            ],
+            "differences": plain(self.differences),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Something that the scenario says must hold exactly, and what was found."""
+    """Something that must hold exactly according to the scenario, and what was found."""
 
     text: str
     expected: Any
     seen: Any
     holds: bool
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {"text": self.text, "expected": plain(self.expected), "seen": plain(self.seen), "holds": self.holds}
-
 
 @dataclass
 class ActRecord:
-    """One act: a cluster's kind, its steps, expectations, and facts that were measured or quoted on the way."""
+    """One act: the profile of its cluster, its steps, expectations, and facts that were measured or quoted."""
 
     name: str
-    house: str
+    profile: Annotated[str, Field(alias="cluster")]
     protocol: str
     replicas: tuple[int, ...]
     names: dict[int, str]
-    steps: list[StepRecord] = field(default_factory=list)
+    steps: Annotated[list[StepRecord], BeforeValidator(_expanded)] = field(default_factory=list)
     expectations: list[Expectation] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+
+    def broker_name(self, broker: int) -> str:
+        """What the story calls a broker: `X (broker 1)`, or `broker 1` if the document gives it no name."""
+        given = self.names.get(broker)
+        return f"{given} (broker {broker})" if given else f"broker {broker}"
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         return {
             "name": self.name,
-            "cluster": self.house,
+            "cluster": self.profile,
             "protocol": self.protocol,
             "replicas": list(self.replicas),
-            "names": {str(broker): name for broker, name in self.names.items()},
+            "names": plain(self.names),
             "steps": [step.to_json() for step in self.steps],
-            "expectations": [expectation.to_json() for expectation in self.expectations],
+            "expectations": plain(self.expectations),
             "facts": plain(self.facts),
         }
 
 
 @dataclass
 class ScenarioRecord:
-    """One run of a scenario."""
+    """One run of a scenario; `document` is the title of the document that describes the behaviour."""
 
     scenario: str
     document: str
     title: str
-    verdict: str = UNKNOWN
+    verdict: Verdict = Verdict.UNKNOWN
     reason: str | None = None
     seconds: float = 0.0
     acts: list[ActRecord] = field(default_factory=list)
@@ -141,7 +170,7 @@ def _replica_json(replica: ReplicaObservation) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: tuples as lists, sets sorted, keys as text, and whatever JSON lacks as text."""
+    """A value as JSON has it: tuples as lists, dataclasses as objects, sets sorted, keys and other types as text."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, frozenset | set):

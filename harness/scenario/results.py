@@ -1,7 +1,7 @@
-"""Results of scenarios as one JSON document: written whole or not at all, read back checked, runs counted.
+"""Results of scenarios as one JSON document: written whole or not at all, validated when read, runs counted.
 
-A stored document may be condensed: a scenario then stands there once, with the counts of all its runs (`runs`), and a
-step's replica that is as in the step before is only named (`as_before`). Both forms are read, and add up.
+A document may be condensed. It then has one run of each scenario with the counts of all its runs (`runs`), and of a
+replica that has not changed since the previous step only the name (`as_before`). Both forms can be read and added up.
 """
 
 from __future__ import annotations
@@ -16,21 +16,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from kafka_chaos.harness.errors import UsageFailure
-from kafka_chaos.harness.scenario.record import (
-    FORMAT_VERSION,
-    ActRecord,
-    Expectation,
-    ScenarioRecord,
-    StepRecord,
-)
-from kafka_chaos.reference_model.anomalies import Verdict
-from kafka_chaos.reference_model.cluster_observation import Difference, Observation, ReplicaObservation
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.scenario.record import FORMAT_VERSION, ScenarioRecord, condense
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """All runs of a scenario: how many came to which verdict, and how many seconds each took."""
+    """All runs of a scenario: how many had which verdict, and how many seconds each took."""
 
     conforms: int
     violation: int
@@ -39,7 +32,7 @@ class Tally:
 
     @property
     def runs(self) -> int:
-        """How many runs there were."""
+        """The number of runs."""
         return self.conforms + self.violation + self.unknown
 
     @property
@@ -105,7 +98,7 @@ def collect(results: Iterable[ScenarioResult]) -> dict[str, ScenarioResult]:
 
 
 def results_json(records: Sequence[ScenarioRecord], *, seconds: float, not_run: Sequence[str] = ()) -> dict[str, Any]:
-    """All runs as JSON values. `not_run`: ids of runs that were to be and were not; each counts as `unknown`."""
+    """All runs as JSON values. `not_run`: ids of runs that were planned but not made; each counts as `unknown`."""
     verdict = merged([*(record.verdict for record in records), *(Verdict.UNKNOWN for _ in not_run)])
     found = collect(map(result_of, records))
     return {
@@ -119,26 +112,15 @@ def results_json(records: Sequence[ScenarioRecord], *, seconds: float, not_run: 
 
 
 def condensed_json(results: Iterable[ScenarioResult]) -> dict[str, Any]:
-    """Results as JSON values, each scenario once, without what a step has as the one before."""
+    """Results as JSON values, each scenario once, without what has not changed since the previous step."""
     entries = []
     for result in results:
         entry = result.record.to_json()
         for act in entry["acts"]:
-            _condense(act["steps"])
+            condense(act["steps"])
         runs = {verdict.value: getattr(result.tally, verdict.value) for verdict in Verdict}
         entries.append({**entry, "runs": {**runs, "seconds": list(result.tally.seconds)}})
     return {"format_version": FORMAT_VERSION, "scenarios": entries}
-
-
-def _condense(steps: list[dict[str, Any]]) -> None:
-    before: dict[str, Any] = {}
-    for step in steps:
-        replicas = step["observed"]["replicas"]
-        same = [broker for broker, replica in replicas.items() if before.get(broker) == replica]
-        before = replicas
-        if same:
-            step["observed"]["as_before"] = [int(broker) for broker in same]
-            step["observed"]["replicas"] = {b: replica for b, replica in replicas.items() if b not in same}
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -161,7 +143,7 @@ def dump(document: Mapping[str, Any]) -> str:
 
 
 def read_results(path: Path) -> list[ScenarioResult]:
-    """The results in a file. Raises `UsageFailure` with the file, the place in it and what was expected there."""
+    """The results in a file. Raises `UsageFailure` with the file, the place in it and what was expected."""
     try:
         found = _Results.model_validate_json(path.read_bytes())
     except OSError as error:
@@ -169,7 +151,7 @@ def read_results(path: Path) -> list[ScenarioResult]:
     except ValidationError as error:
         lines = [f"{path}: {_place(entry['loc'])}{entry['msg']}" for entry in error.errors()[:5]]
         raise UsageFailure("\n".join(lines)) from error
-    return [_result(entry) for entry in found.scenarios]
+    return [ScenarioResult(one, one.runs) if one.runs else result_of(one) for one in found.scenarios]
 
 
 def _place(location: tuple[int | str, ...]) -> str:
@@ -177,108 +159,13 @@ def _place(location: tuple[int | str, ...]) -> str:
     return f"{path.lstrip('.')}: " if path else ""
 
 
-class _Partition(BaseModel):
-    leader: int | None = None
-    leader_epoch: int | None = None
-    isr: tuple[int, ...] | None = None
-    controller_epoch: int | None = None
+@dataclass
+class _Entry(ScenarioRecord):
+    """A run as it is read; `runs` counts all runs of the scenario if the document is condensed."""
 
-
-class _Observed(BaseModel):
-    partition: _Partition
-    replicas: dict[int, ReplicaObservation]
-    acknowledged: tuple[tuple[str, int | None], ...] | None = None
-    as_before: tuple[int, ...] = ()
-
-
-class _Step(BaseModel):
-    step: int
-    sentence: str
-    seconds: float
-    observed: _Observed
-    allowed_states: int
-    matching_states: int
-    differences: tuple[Difference, ...]
-
-
-class _Act(BaseModel):
-    name: str
-    cluster: str
-    protocol: str
-    replicas: tuple[int, ...]
-    names: dict[int, str]
-    steps: list[_Step]
-    expectations: list[Expectation]
-    facts: dict[str, Any]
-
-
-class _Runs(BaseModel):
-    conforms: int
-    violation: int
-    unknown: int
-    seconds: tuple[float, ...]
-
-
-class _Scenario(BaseModel):
-    scenario: str
-    document: str
-    title: str
-    verdict: Verdict
-    reason: str | None
-    seconds: float
-    acts: list[_Act]
-    runs: _Runs | None = None
+    runs: Tally | None = None
 
 
 class _Results(BaseModel):
     format_version: Literal[1]
-    scenarios: list[_Scenario]
-
-
-def _result(entry: _Scenario) -> ScenarioResult:
-    record = ScenarioRecord(
-        entry.scenario,
-        entry.document,
-        entry.title,
-        entry.verdict.value,
-        entry.reason,
-        entry.seconds,
-        [_act(act) for act in entry.acts],
-    )
-    if entry.runs is None:
-        return result_of(record)
-    return ScenarioResult(record, Tally(**entry.runs.model_dump()))
-
-
-def _act(act: _Act) -> ActRecord:
-    steps: list[StepRecord] = []
-    for step in act.steps:
-        before = steps[-1].observation.replicas if steps else {}
-        observation = _observation(step.observed, before, act.replicas)
-        steps.append(
-            StepRecord(
-                step.step,
-                step.sentence,
-                step.seconds,
-                observation,
-                (),
-                step.allowed_states,
-                step.matching_states,
-                step.differences,
-            )
-        )
-    return ActRecord(act.name, act.cluster, act.protocol, act.replicas, act.names, steps, act.expectations, act.facts)
-
-
-def _observation(observed: _Observed, before: Mapping[int, ReplicaObservation], order: Sequence[int]) -> Observation:
-    replicas = {**{broker: before[broker] for broker in observed.as_before if broker in before}, **observed.replicas}
-    in_order = [broker for broker in order if broker in replicas] + [b for b in replicas if b not in order]
-    partition = observed.partition
-    return Observation(
-        replicas={broker: replicas[broker] for broker in in_order},
-        leader=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        isr=partition.isr,
-        controller_epoch=partition.controller_epoch,
-        acknowledged=observed.acknowledged,
-    )
+    scenarios: list[_Entry]

@@ -1,67 +1,65 @@
-"""Runs scenarios one after the other on shared clusters, and says of each whether Kafka and the model agreed.
+"""Runs scenarios one after the other on shared clusters, and decides for each whether Kafka and the model agreed.
 
-A scenario that crashed is `unknown`, like one whose machine failed, and those after it still run. Only a machine that
-lacks something (no Docker engine, no memory) ends them all: `EnvironmentFailure` is raised.
+A scenario that crashes is `unknown`, like one whose cluster fails, and the next ones still run. Only if the environment
+lacks something (no Docker engine, no memory) do all of them end, with `EnvironmentFailure`.
 """
 
 from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from kafka_chaos.harness.errors import EnvironmentFailure, KafkaChaosError
-from kafka_chaos.harness.scenario.house import Houses
-from kafka_chaos.harness.scenario.lockstep import ScenarioViolation
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.errors import EnvironmentFailure, KafkaChaosError
+from kafka_chaos.harness.scenario.clusters import ClusterPool
+from kafka_chaos.harness.scenario.lockstep import Listener, ScenarioViolation
 from kafka_chaos.harness.scenario.play import ModelOf, Play, model_of_kafka
-from kafka_chaos.harness.scenario.record import CONFORMS, UNKNOWN, VIOLATION, ScenarioRecord
+from kafka_chaos.harness.scenario.record import ScenarioRecord
 from kafka_chaos.harness.scenario.registry import Scenario
-
-Listener = Callable[[str, Any], None]
 
 
 def run_scenario(
     scenario: Scenario,
-    houses: Houses,
+    pool: ClusterPool,
     *,
-    tell: Listener = lambda kind, what: None,
+    notify: Listener = lambda kind, what: None,
     model_of: ModelOf = model_of_kafka,
 ) -> ScenarioRecord:
-    """Run one scenario. A disagreement or a broken expectation is a violation, a failure of the machine unknown."""
-    record = ScenarioRecord(scenario.id, scenario.document, scenario.title)
+    """Run one scenario. A disagreement or a broken expectation is a violation, a failure of the cluster is unknown."""
+    record = ScenarioRecord(scenario.id, scenario.source.document.title, scenario.title)
     start = time.monotonic()
-    tell("scenario", scenario)
+    notify("scenario", scenario)
     try:
-        scenario.play(Play(houses, record, tell, model_of))
+        scenario.play(Play(pool, record, notify, model_of))
         if record.acts and all(act.steps and act.expectations for act in record.acts):
-            record.verdict = CONFORMS
+            record.verdict = Verdict.CONFORMS
         else:
             record.reason = "an act without a step or without an expectation shows nothing"
     except ScenarioViolation as violation:
-        record.verdict, record.reason = VIOLATION, str(violation)
+        record.verdict, record.reason = Verdict.VIOLATION, str(violation)
     except EnvironmentFailure:
         raise
     except KafkaChaosError as error:
-        record.verdict, record.reason = UNKNOWN, str(error)
-    except Exception as error:  # noqa: BLE001 -- what a crashed check says is unknown, and the others can still run
-        record.verdict, record.reason = UNKNOWN, _crash(error)
+        record.verdict, record.reason = Verdict.UNKNOWN, str(error)
+    except Exception as error:  # noqa: BLE001 -- a crashed check is unknown, and the others can still run
+        record.verdict, record.reason = Verdict.UNKNOWN, _crash(error)
     record.seconds = time.monotonic() - start
-    tell("verdict", record)
+    notify("verdict", record)
     return record
 
 
 def run_scenarios(
-    scenarios: Iterable[Scenario], *, repeat: int = 1, tell: Listener = lambda kind, what: None
+    scenarios: Iterable[Scenario], *, repeat: int = 1, notify: Listener = lambda kind, what: None
 ) -> list[ScenarioRecord]:
     """Run scenarios, each `repeat` times; clusters are shared and removed at the end."""
-    with Houses() as houses:
-        return [run_scenario(scenario, houses, tell=tell) for scenario in scenarios for _ in range(repeat)]
+    with ClusterPool() as pool:
+        return [run_scenario(scenario, pool, notify=notify) for scenario in scenarios for _ in range(repeat)]
 
 
 def _crash(error: Exception) -> str:
-    """What went wrong, and where in the project's own code."""
+    """What crashed, and where in the project's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "site-packages" not in frame.filename] or frames
     where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(own[-4:]))

@@ -84,8 +84,10 @@ class FakeFault:
     bites_at: int = 1
     fails: str | None = None
     kind = "fake"
-    model_kinds = ("kill",)
     colour = "#000000"
+
+    def model_faults(self, brokers: int) -> tuple[str, ...]:
+        return ("kill",)
 
     def inject(self, cluster: Any, nodes: Nodes) -> None:
         self._note("inject")
@@ -105,7 +107,7 @@ class FakeFault:
 
 
 class Notes:
-    """An observer that writes down what it is told."""
+    """An observer that records its calls."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

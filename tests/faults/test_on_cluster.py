@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kafka_chaos.faults.fault import Fault, Proof
+from kafka_chaos.faults.kill import Kill
 from kafka_chaos.faults.partition import Partition
-from kafka_chaos.faults.process import Kill, Pause, Stop
+from kafka_chaos.faults.pause import Pause
+from kafka_chaos.faults.stop import Stop
 from kafka_chaos.faults.target import Target
-from kafka_chaos.harness.admin import ClusterAdmin
-from kafka_chaos.harness.cluster import Cluster
-from kafka_chaos.harness.cluster_view import ClusterView
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -33,7 +35,7 @@ def proof_of(fault: Fault, view: ClusterView) -> Proof:
 
 
 def _if_bit(proof: Proof) -> Proof | None:
-    return proof if proof.bit else None
+    return proof if proof.took_effect else None
 
 
 @pytest.mark.parametrize("kind", [Kill, Stop])
@@ -42,32 +44,32 @@ def test_a_broker_that_is_killed_or_stopped(
 ) -> None:
     fault = kind(target=Target.parse("broker:1"))
     nodes = fault.target.resolve(view, 0)
-    assert not fault.proof(view, nodes).bit
+    assert not fault.proof(view, nodes).took_effect
     fault.inject(view, nodes)
     fault.inject(view, nodes)
     proof = fault.proof(view, nodes)
-    assert proof.bit, proof.reason
+    assert proof.took_effect, proof.reason
     assert proof.evidence["broker-1"]["ExitCode"] == {"kill": 137, "stop": 143}[fault.kind]
     assert admin.await_leader(topic, 0, other_than=1) in (2, 3)
     fault.heal(view, nodes)
     fault.heal(view, nodes)
-    assert not fault.proof(view, nodes).bit
+    assert not fault.proof(view, nodes).took_effect
     wait_until(lambda: 1 in cluster.registered_brokers(), "broker 1 to register again", timeout=15)
 
 
 def test_a_broker_that_is_frozen_answers_nobody_until_it_thaws(topic: str, view: ClusterView, cluster: Cluster) -> None:
     fault = Pause(target=Target.parse(f"leader({topic})"))
     nodes = fault.target.resolve(view, 0)
-    assert not fault.proof(view, nodes).bit
+    assert not fault.proof(view, nodes).took_effect
     fault.inject(view, nodes)
     fault.inject(view, nodes)
     proof = fault.proof(view, nodes)
-    assert proof.bit
+    assert proof.took_effect
     assert proof.evidence[nodes[0].name].get("freezer", "FROZEN") in ("FROZEN", "frozen 1")
     assert not _answers_api_versions(cluster, nodes[0].number)
     fault.heal(view, nodes)
     fault.heal(view, nodes)
-    assert not fault.proof(view, nodes).bit
+    assert not fault.proof(view, nodes).took_effect
     wait_until(lambda: _answers_api_versions(cluster, nodes[0].number), "the broker to answer", timeout=15)
 
 
@@ -130,6 +132,6 @@ def test_zookeeper_can_be_killed_and_comes_back(view: ClusterView, cluster: Clus
     fault = Kill(target=Target.parse("zookeeper"))
     nodes = fault.target.resolve(view, 0)
     fault.inject(view, nodes)
-    assert fault.proof(view, nodes).bit
+    assert fault.proof(view, nodes).took_effect
     fault.heal(view, nodes)
     wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to hold their sessions", timeout=30)

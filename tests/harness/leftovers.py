@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_chaos.harness.engine import docker_client
-from kafka_chaos.harness.labels import RUN
+from kafka_chaos.harness.cluster.containers.engine import docker_client
+from kafka_chaos.harness.cluster.containers.labels import RUN
 
 
 def left_of(run_id: str) -> list[str]:

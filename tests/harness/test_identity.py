@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_chaos.harness.identity import SIZE, UNDECODABLE, IdentityCodec
+from kafka_chaos.contract.identity import IDENTITY_BYTES, UNDECODABLE
+from kafka_chaos.harness.identity import IdentityCodec
 
 producer_ids = st.integers(0, 2**31 - 1)
 seqs = st.integers(0, 2**62)
 
 
-@given(lane=st.text(min_size=1), producer_id=producer_ids, seq=seqs, size=st.integers(SIZE, 300))
+@given(lane=st.text(min_size=1), producer_id=producer_ids, seq=seqs, size=st.integers(IDENTITY_BYTES, 300))
 def test_a_value_decodes_to_what_was_encoded(lane: str, producer_id: int, seq: int, size: int) -> None:
     codec = IdentityCodec(lane, size)
     value = codec.encode(producer_id, seq)
@@ -20,7 +21,12 @@ def test_a_value_decodes_to_what_was_encoded(lane: str, producer_id: int, seq: i
     assert codec.decode(value) == (producer_id, seq)
 
 
-@given(producer_id=producer_ids, first=st.integers(0, 2**62), count=st.integers(1, 600), size=st.integers(SIZE, 64))
+@given(
+    producer_id=producer_ids,
+    first=st.integers(0, 2**62),
+    count=st.integers(1, 600),
+    size=st.integers(IDENTITY_BYTES, 64),
+)
 def test_many_are_encoded_like_one_by_one(producer_id: int, first: int, count: int, size: int) -> None:
     codec = IdentityCodec("lane", size)
     expected = [codec.encode(producer_id, first + index) for index in range(count)]

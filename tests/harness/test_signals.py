@@ -1,4 +1,4 @@
-"""Signals that ask a run to end: held back where they would be lost or misread, never lost, told from real errors."""
+"""Signals that ask a run to end: held back where they would be misread, never lost, distinguished from errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from kafka_chaos.harness import admin
+from kafka_chaos.harness.cluster import admin
 from kafka_chaos.harness.signals import ENDING, new_client, signals_held_back
 from tests.harness.signals import NOT_IGNORING
 
@@ -74,7 +74,7 @@ def test_another_thread_changes_no_handler() -> None:
 
 
 def test_the_client_library_takes_an_interrupt_for_a_wrong_config() -> None:
-    """Why `new_client` is needed; if this fails, a new confluent-kafka has mended it."""
+    """Why `new_client` is needed; if this fails, a newer confluent-kafka has fixed it."""
     with pytest.raises(TypeError, match="configuration property name"):
         Producer({KeyWithSignal("client.id"): "a", "log_level": 0})
 
@@ -100,13 +100,15 @@ def ended(body: str) -> subprocess.CompletedProcess[str]:
     """What a process does whose command is `body`, between `main`'s handlers and its answers."""
     program = """
         import os, signal, time
-        from kafka_chaos.harness import cli
+        from kafka_chaos.harness.cli import main as cli
+        from kafka_chaos.harness.cluster.containers import labels
         from kafka_chaos.harness.errors import ClusterFailure
 
         def run(**arguments):
         {body}
 
-        cli.cli.main = run
+        labels.STARTED.add("a run of this process")
+        cli.invoke = lambda *arguments: run()
         cli.main()
     """
     text = textwrap.dedent(program).replace("{body}", textwrap.indent(textwrap.dedent(body), "    "))
@@ -137,7 +139,7 @@ def test_an_interrupt_in_a_finalizer_is_not_lost() -> None:
     assert process.stderr == "kafka-chaos: interrupted; everything that was started is removed\n"
 
 
-def test_other_errors_in_finalizers_are_told_as_ever() -> None:
+def test_other_errors_in_finalizers_are_reported_as_usual() -> None:
     process = ended(
         """
         class Wrong:
@@ -151,7 +153,7 @@ def test_other_errors_in_finalizers_are_told_as_ever() -> None:
     assert "ValueError: in a finalizer" in process.stderr
 
 
-def test_an_interrupt_that_a_library_turned_into_its_own_error_is_told_as_one() -> None:
+def test_an_interrupt_that_a_library_turned_into_its_own_error_is_reported_as_one() -> None:
     process = ended(
         """
         try:
@@ -173,13 +175,13 @@ def test_an_error_of_the_engine_is_one_line_and_says_what_to_do() -> None:
     assert process.stderr.endswith('("no space left"); `kafka-chaos doctor` says what this machine lacks\n')
 
 
-def test_without_an_interrupt_an_error_is_an_error() -> None:
+def test_without_an_interrupt_an_error_is_a_bug_of_ours() -> None:
     process = ended("raise TypeError('a bug')")
-    assert process.returncode == 1
-    assert "Traceback" in process.stderr
+    assert process.returncode == 70
+    assert process.stderr.startswith("kafka-chaos: internal error: TypeError: a bug; the traceback is in ")
 
 
-def test_what_the_process_was_told_to_ignore_stays_ignored() -> None:
+def test_a_signal_that_the_process_ignores_stays_ignored() -> None:
     process = subprocess.run(
         [*NOT_IGNORING, "nohup", sys.executable, "-c", IGNORING],
         capture_output=True,
@@ -193,12 +195,14 @@ def test_what_the_process_was_told_to_ignore_stays_ignored() -> None:
 
 IGNORING = """
 import os, signal
-from kafka_chaos.harness import cli
+from kafka_chaos.harness.cli import main as cli
+from kafka_chaos.harness.cluster.containers import labels
 
 def run(**arguments):
     os.kill(os.getpid(), signal.SIGHUP)
     print("went on")
 
-cli.cli.main = run
+labels.STARTED.add("a run of this process")
+cli.invoke = lambda *arguments: run()
 cli.main()
 """

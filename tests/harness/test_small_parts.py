@@ -13,26 +13,28 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.harness.configs import check_keys
-from kafka_chaos.harness.engine import check_memory
-from kafka_chaos.harness.errors import EnvironmentFailure, UsageFailure, WaitTimeout
-from kafka_chaos.harness.events import EventBus, EventFile, FaultProven, Step
-from kafka_chaos.harness.labels import KEEP, OWNER, RUN, current_owner, owner_is_alive, run_labels
-from kafka_chaos.harness.ports import free_ports
-from kafka_chaos.harness.run_directory import LATEST, RunDirectory, new_run_id
-from kafka_chaos.harness.server_properties import broker_properties, zookeeper_properties
+from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.events import FaultProven, Step
+from kafka_chaos.harness.cluster.configs import check_keys
+from kafka_chaos.harness.cluster.containers.engine import check_memory
+from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, current_owner, owner_is_alive, run_labels
+from kafka_chaos.harness.cluster.containers.ports import free_ports
+from kafka_chaos.harness.cluster.server_properties import broker_properties, zookeeper_properties
+from kafka_chaos.harness.errors import WaitTimeout
+from kafka_chaos.harness.event_bus import EventBus, EventFile
+from kafka_chaos.harness.run.directory import LATEST, RunDirectoryWriter, new_run_id
 from kafka_chaos.harness.waiting import wait_until
 
 
 def test_the_owner_of_a_living_process_is_alive_and_of_an_ended_one_is_not() -> None:
     assert owner_is_alive(run_labels("a", keep=False))
-    program = "from kafka_chaos.harness.labels import current_owner; print(current_owner())"
+    program = "from kafka_chaos.harness.cluster.containers.labels import current_owner; print(current_owner())"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
     assert not owner_is_alive({OWNER: ended})
 
 
 def test_a_process_that_ended_and_was_not_asked_how_is_not_alive() -> None:
-    program = "from kafka_chaos.harness.labels import current_owner; print(current_owner())"
+    program = "from kafka_chaos.harness.cluster.containers.labels import current_owner; print(current_owner())"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         owner = process.stdout.readline().strip()
@@ -96,12 +98,12 @@ def test_cancelling_ends_a_wait_at_once() -> None:
 
 
 def test_too_little_free_memory_is_refused_with_the_one_thing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.harness.engine.available_memory", lambda: 2 * 2**30)
+    monkeypatch.setattr("kafka_chaos.harness.cluster.containers.engine.available_memory", lambda: 2 * 2**30)
     with pytest.raises(
         EnvironmentFailure, match=r"3 brokers need about 2\.6 GiB of memory, 2\.0 GiB are free: end other"
     ):
         check_memory(3)
-    monkeypatch.setattr("kafka_chaos.harness.engine.available_memory", lambda: 3 * 2**30)
+    monkeypatch.setattr("kafka_chaos.harness.cluster.containers.engine.available_memory", lambda: 3 * 2**30)
     check_memory(3)
 
 
@@ -131,7 +133,7 @@ def test_an_ensemble_names_its_servers_and_a_single_one_does_not() -> None:
 
 
 def test_run_directories_are_apart_and_the_latest_is_pointed_to(tmp_path: Path) -> None:
-    first, second = (RunDirectory(tmp_path, new_run_id("My_Experiment.v2")) for _ in range(2))
+    first, second = (RunDirectoryWriter(tmp_path, new_run_id("My_Experiment.v2")) for _ in range(2))
     assert first.path != second.path
     assert "my-experiment-v2" in first.run_id
     assert (tmp_path / LATEST).resolve() == second.path.resolve()

@@ -5,23 +5,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_chaos.harness import application_consumer, application_producer
-from kafka_chaos.harness.application import ApplicationThread, ConsumerHandle, ProducerHandle
-from kafka_chaos.harness.application_consumer import ConsumerRecorder
-from kafka_chaos.harness.application_producer import ProducerRecorder
-from kafka_chaos.harness.errors import ClusterFailure, UsageFailure
-from kafka_chaos.harness.experiment import LaneModel
-from kafka_chaos.harness.history import HistoryWriter, Reservations
-from kafka_chaos.harness.identity import HEADER, IdentityCodec
-from kafka_chaos.harness.load import producer_configs
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.workload import application_consumer, application_producer
+from kafka_chaos.harness.workload.application import ApplicationThread, ConsumerHandle, ProducerHandle
+from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.application_producer import ProducerRecorder
+from kafka_chaos.harness.workload.history import HistoryWriter, Reservations
+from kafka_chaos.harness.workload.load import producer_configs
 
-LANE = LaneModel(lane="orders", topic="orders-1", partitions=2, acks="all")
+LANE = LaneSpec(lane="orders", topic="orders-1", partitions=2, acks="all")
 NEVER = threading.Event()
 
 
@@ -96,11 +98,17 @@ class FakeConsumer:
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(application_producer, "Producer", FakeProducer)
     monkeypatch.setattr(application_consumer, "Consumer", FakeConsumer)
-    return tmp_path
+    yield tmp_path
+    for producing in Producing.made:
+        producing.reservations.close()
+    Producing.made.clear()
 
 
 class Producing:
-    def __init__(self, folder: Path, lane: LaneModel = LANE) -> None:
+    made: ClassVar[list[Producing]] = []
+
+    def __init__(self, folder: Path, lane: LaneSpec = LANE) -> None:
+        self.made.append(self)
         self.writer, self.reservations = HistoryWriter(folder / "produced"), Reservations(folder)
         self.folder = folder
         configs = producer_configs(lane, "127.0.0.1:1")
@@ -141,7 +149,7 @@ def test_a_record_keeps_what_is_the_application_s_and_gets_an_identity(recorded:
     assert (topic, value, key) == ("orders-1", b"value", b"key")
     (own, identity) = options["headers"]
     assert own == ("a", "b")
-    assert identity[0] == HEADER
+    assert identity[0] == IDENTITY_HEADER
     assert IdentityCodec("orders").decode(identity[1]) == (0, 0)
     fake.deliver(0, partition=1, offset=17)
     assert told == [17], "the application's own callback is called"
@@ -207,7 +215,7 @@ def test_what_has_no_outcome_at_the_end_is_info(recorded: Path) -> None:
 
 
 def test_with_acks_0_nobody_answers_so_there_is_no_offset(recorded: Path) -> None:
-    producing = Producing(recorded, LaneModel(lane="orders", topic="orders-1", acks="0"))
+    producing = Producing(recorded, LaneSpec(lane="orders", topic="orders-1", acks="0"))
     client = producing.handle.producer()
     client.produce("orders-1", b"x")
     client._client.deliver(0, offset=3)
@@ -245,7 +253,6 @@ class Consuming:
         self.handle = ConsumerHandle(LANE, "127.0.0.1:1", self.recorder)
 
     def rows(self) -> list[dict[str, Any]]:
-        self.recorder.close()
         self.writer.close()
         return [row for file in (self.folder / "consumed").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
 
@@ -253,7 +260,7 @@ class Consuming:
 def read(seq: int, *, partition: int = 0, offset: int | None = None, **more: Any) -> Message:
     identity = IdentityCodec("orders").encode(0, seq)
     where = seq if offset is None else offset
-    told = {"headers": [("trace", b"x"), (HEADER, identity)], "value": b"mine", **more}
+    told = {"headers": [("trace", b"x"), (IDENTITY_HEADER, identity)], "value": b"mine", **more}
     return Message("orders-1", partition, where, **told)
 
 

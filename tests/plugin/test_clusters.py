@@ -1,4 +1,4 @@
-"""When a test's cluster is left standing, and what a test's topics are, with a cluster that starts nothing."""
+"""When a test's cluster stays, and what a test's topics are, with a cluster that starts nothing."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.harness.cluster import ClusterSpec
+from kafka_chaos.harness.cluster.cluster import ClusterLayout
 from kafka_chaos.harness.pytest_plugin import clusters
-from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic, mend
+from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic, restore
 
 
 class FakeCluster:
     """As `Cluster`: kept when its block ends with an error and it was asked to keep."""
 
     bootstrap_servers = "127.0.0.1:1"
+    client_config_file = None
 
-    def __init__(self, spec: ClusterSpec, *, run_id: str, keep: bool) -> None:
+    def __init__(self, spec: ClusterLayout, *, run_id: str, keep: bool) -> None:
         self.spec, self.run_id, self.keep = spec, run_id, keep
         self.kept = self.ended = False
         self.nodes = [SimpleNamespace(container_name=f"kafka-chaos-{run_id}-broker-1", exists=lambda: True)]
@@ -63,10 +64,10 @@ class Node:
         return self.running
 
 
-def test_whatever_a_test_did_by_hand_is_mended_before_the_next_run() -> None:
+def test_whatever_a_test_did_by_hand_is_undone_before_the_next_run() -> None:
     nodes = [Node(True), Node(False)]
     started: list[Any] = []
-    mend(SimpleNamespace(nodes=nodes, start_again=started.extend))  # type: ignore[arg-type]
+    restore(SimpleNamespace(nodes=nodes, start_again=started.extend))  # type: ignore[arg-type]
     assert all(node.thawed for node in nodes)
     assert started == [nodes[1]]
 
@@ -80,7 +81,7 @@ def test_whatever_a_test_did_by_hand_is_mended_before_the_next_run() -> None:
     ],
 )
 def test_a_topic_that_can_not_be_is_refused(arguments: dict[str, Any], expected: str) -> None:
-    make = MakeTopic(SimpleNamespace(spec=ClusterSpec(), bootstrap_servers="127.0.0.1:1"))  # type: ignore[arg-type]
+    make = MakeTopic(SimpleNamespace(spec=ClusterLayout(), admin=lambda: None))  # type: ignore[arg-type]
     with pytest.raises(ValueError) as refusal:
         make(**arguments)
     assert expected in str(refusal.value)

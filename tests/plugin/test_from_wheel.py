@@ -6,16 +6,13 @@ environment; the slow one installs everything as pip resolves it.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.plugin.installed import ROOT, empty_venv, must, run, venv_with
+
 MORE_TESTS = """
 import experiments
 import harness
@@ -43,24 +40,6 @@ def guide_as_a_file() -> str:
     return "\n\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)) + MORE_TESTS
 
 
-def run(*command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, env=environment)
-
-
-def must(*command: str, cwd: Path | None = None) -> str:
-    done = run(*command, cwd=cwd)
-    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    must(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
-    return next(folder.glob("kafka_chaos-*.whl"))
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
@@ -73,20 +52,10 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def empty_venv(folder: Path, *options: str) -> str:
-    must(sys.executable, "-m", "venv", *options, str(folder))
-    return str(folder / "bin" / "python")
-
-
 @pytest.mark.cluster
 @pytest.mark.spark
 def test_the_wheel_s_plugin_tests_a_user_s_service(wheel: Path, project: Path, tmp_path: Path) -> None:
-    python = empty_venv(tmp_path / "venv", "--without-pip")
-    site = Path(must(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    # Third-party packages come from this environment, whose own .pth files are not followed from there.
-    (site / "third_party.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    install = ("-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--force-reinstall", str(wheel))
-    must(sys.executable, *install)
+    python, site = venv_with(tmp_path / "venv", wheel)
     check(python, project, site)
 
 
@@ -103,7 +72,9 @@ def check(python: str, project: Path, site: Path) -> None:
     """Run the project's tests: all pass but the one that has to fail, and that one tells all there is to tell."""
     where = must(python, "-c", "import kafka_chaos; print(kafka_chaos.__file__)", cwd=project).strip()
     assert Path(where).is_relative_to(site)
-    done = run(python, "-m", "pytest", "-p", "no:cacheprovider", "--kafka-chaos-seed=7", cwd=project)
+    # A project that turns warnings into errors gets none of ours.
+    command = ("-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "--kafka-chaos-seed=7")
+    done = run(python, *command, cwd=project)
     text = done.stdout
     assert "1 failed, 4 passed" in text, f"{text}\n{done.stderr}"
     assert done.returncode == 1

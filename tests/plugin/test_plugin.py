@@ -131,10 +131,19 @@ def test_a_spec_that_no_cluster_can_have_is_an_error_of_the_test_in_one_line(pyt
 
 def test_without_an_engine_the_test_says_what_to_do(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    pytester.makepyfile("def test_it(kafka_chaos_run): pass")
-    result = pytester.runpytest_subprocess()
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["kafka-chaos: no Docker engine answers at DOCKER_HOST=unix:///nowhere/docker.sock*"])
+    pytester.makepyfile("""
+        def test_one(kafka_chaos_run): pass
+        def test_two(kafka_chaos_run): pass
+    """)
+    result = pytester.runpytest_subprocess("--tb=short", "-rN")
+    result.assert_outcomes(errors=2)
+    lines = result.stdout.lines
+    (said,) = [number for number, line in enumerate(lines) if "no Docker engine" in line]
+    assert "ERROR at setup of test_one" in lines[said - 1]
+    engine = "DOCKER_HOST=unix:///nowhere/docker.sock"
+    assert lines[said] == f"kafka-chaos: no Docker engine answers at {engine}: start it or unset DOCKER_HOST"
+    assert "ERROR at setup of test_two" in lines[said + 1]
+    assert lines[said + 2] == "kafka-chaos: no cluster, for the reason above"
 
 
 def test_nothing_heavy_is_imported_until_a_fixture_is_used(pytester: pytest.Pytester) -> None:

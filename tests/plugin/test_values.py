@@ -10,7 +10,7 @@ import pytest
 
 import kafka_chaos
 from kafka_chaos import kill, lane, load, partition, pause, stop
-from kafka_chaos.faults.registry import FAULTS
+from kafka_chaos.faults.registry import fault_kinds
 
 
 def test_a_fault_reads_as_a_sentence_and_becomes_an_entry_of_a_schedule() -> None:
@@ -32,7 +32,7 @@ def test_a_partition_passes_on_what_it_was_given() -> None:
 
 
 def test_there_is_a_function_for_every_fault_kind() -> None:
-    for kind in FAULTS:
+    for kind in fault_kinds():
         assert getattr(kafka_chaos, kind)("controller").kind == kind
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
-from kafka_chaos.reference_model.cluster_state import ClusterConfig
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig
 
 
 def produce(record: str, acks: str = "all", producer: str = "p", *, idempotent: bool = False) -> Step:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.reference_model.cluster_brokers import checkpoint_high_watermark
-from kafka_chaos.reference_model.cluster_environment import ACTIONS
-from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
-from kafka_chaos.reference_model.cluster_processes import ActionError
-from kafka_chaos.reference_model.cluster_state import CLIENT, ClusterConfig, ClusterState, Partition
+from kafka_chaos.reference_model.lockstep.brokers import checkpoint_high_watermark
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
+from kafka_chaos.reference_model.lockstep.environment import ACTIONS
+from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.state import CLIENT, ClusterConfig, ClusterState, Partition
 from tests.reference_model.cluster_steps import cut, heal, produce, run
 
 

@@ -1,4 +1,4 @@
-"""The seed documents' behaviours on the full model, with the outcomes that real brokers showed."""
+"""The documented behaviours on the full model, with the outcomes that real brokers showed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.reference_model.cluster_controller import handle
-from kafka_chaos.reference_model.cluster_environment import ACTIONS, forged_request
-from kafka_chaos.reference_model.cluster_model import ClusterModel, step
-from kafka_chaos.reference_model.cluster_observation import (
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
+from kafka_chaos.reference_model.lockstep.controller import handle
+from kafka_chaos.reference_model.lockstep.environment import ACTIONS, forged_request
+from kafka_chaos.reference_model.lockstep.observation import (
     Observation,
     ReplicaObservation,
     observe_state,
 )
-from kafka_chaos.reference_model.cluster_processes import ActionError
-from kafka_chaos.reference_model.cluster_state import ClusterConfig, Replica
-from kafka_chaos.reference_model.protocols import PROTOCOLS
+from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Replica
+from kafka_chaos.reference_model.protocol import PROTOCOLS
 from tests.reference_model.cluster_steps import cut, heal, produce, run
 
 
@@ -97,7 +97,7 @@ def test_with_epochs_the_old_leader_truncates_and_agrees() -> None:
 
 
 def recovery(acks: str, *, idempotent: bool = False) -> ClusterModel:
-    """X=1, Y=2, Z=3 of seed document 002."""
+    """X=1, Y=2, Z=3 of the document on replica recovery."""
     return run(
         ClusterConfig(controller=2),
         *(produce(record, acks, idempotent=idempotent) for record in ("M1", "M2")),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kafka_chaos.reference_model.cluster_model import ClusterModel, step
-from kafka_chaos.reference_model.cluster_observation import Observation, ReplicaObservation
-from kafka_chaos.reference_model.cluster_producers import ProducerState, after_append, after_truncation, cached_offset
-from kafka_chaos.reference_model.cluster_state import ClusterConfig, Entry, Partition
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
+from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.producers import ProducerState, after_append, after_truncation, cached_offset
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Entry, Partition
 from tests.reference_model.cluster_steps import cut, heal, produce, run
 
 

@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.reference_model import Anomaly, Lane, Status, cluster_clients, cluster_model, predict
-from kafka_chaos.reference_model import cluster_search as module
-from kafka_chaos.reference_model.cluster_brokers import end_parked_fetch
-from kafka_chaos.reference_model.cluster_model import Step, step
-from kafka_chaos.reference_model.cluster_search import ClusterSearch, search_cluster
-from kafka_chaos.reference_model.cluster_state import ClusterConfig
-from kafka_chaos.reference_model.protocols import PROTOCOLS
+from kafka_chaos.reference_model import Anomaly, Lane, Status, predict
+from kafka_chaos.reference_model.lockstep import clients as cluster_clients
+from kafka_chaos.reference_model.lockstep import cluster_model
+from kafka_chaos.reference_model.lockstep import search as module
+from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
+from kafka_chaos.reference_model.lockstep.cluster_model import Step, step
+from kafka_chaos.reference_model.lockstep.search import ClusterSearch, search_cluster
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.protocol import PROTOCOLS
 from tests.reference_model.cluster_steps import produce
 
 KILL = (step("kill", broker=1), step("start", broker=1))

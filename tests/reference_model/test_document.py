@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.reference_model import document
-from kafka_chaos.reference_model.explore import explore
-from kafka_chaos.reference_model.protocols import PROTOCOLS
+from kafka_chaos.reference_model.explore.exploration import explore
+from kafka_chaos.reference_model.protocol import PROTOCOLS
 
 WRITTEN = Path(__file__).parents[2] / "docs" / "model.md"
 
@@ -18,7 +18,7 @@ def written() -> str:
 
 
 @pytest.mark.parametrize(
-    "section", [document.introduction, document.course, document.omissions], ids=lambda section: section.__name__
+    "section", [document.introduction, document.lockstep, document.omissions], ids=lambda section: section.__name__
 )
 def test_a_section_is_up_to_date(section: object) -> None:
     assert "\n".join(section()) in written()  # type: ignore[operator]

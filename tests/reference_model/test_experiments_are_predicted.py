@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from kafka_chaos.reference_model import Anomaly, Lane, parse_course, predict
-from kafka_chaos.reference_model.lane import FAULT_KINDS
+from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.reference_model import Anomaly, Lane, parse_lockstep, predict
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-COURSE_NOT_KEPT = ("partition", "kill")
-"""What a run predicts for instead, once a step of its course did not come about."""
+LOCKSTEP_NOT_KEPT = ("partition", "kill")
+"""What a run predicts for instead, once a step of its lock-step phase did not come about."""
 KEYS = {field.name for field in fields(Lane)}
 
 
@@ -43,14 +43,14 @@ def fault_mixes(schedule: Any) -> Iterator[tuple[str, ...]]:
 def questions() -> Iterator[Any]:
     for name, phase in phases():
         mixes = list(fault_mixes(phase.get("schedule", ())))
-        course = parse_course(phase["course"]["steps"]) if "course" in phase else None
+        lockstep = parse_lockstep(phase["lockstep"]["steps"]) if "lockstep" in phase else None
         for entry in phase["lanes"]:
             settings = {key: value for key, value in entry.items() if key in KEYS}
             settings["acks"] = str(settings.get("acks", "all"))
-            if course:
+            if lockstep:
                 lane = Lane.from_json(settings)
-                yield pytest.param(lane, course, id=f"{name}-{lane.lane}-in-lock-step")
-            for faults in [COURSE_NOT_KEPT] if course else mixes:
+                yield pytest.param(lane, lockstep, id=f"{name}-{lane.lane}-in-lock-step")
+            for faults in [LOCKSTEP_NOT_KEPT] if lockstep else mixes:
                 lane = Lane.from_json({**settings, "faults": faults})
                 yield pytest.param(lane, None, id=f"{name}-{lane.lane}-{'+'.join(faults)}")
 
@@ -66,8 +66,8 @@ def test_the_benchmark_measures_every_mix() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("lane", "course"), list(questions()))
-def test_every_lane_has_its_predictions(lane: Lane, course: Any) -> None:
-    prediction = predict(lane, course=course)
+@pytest.mark.parametrize(("lane", "lockstep"), list(questions()))
+def test_every_lane_has_its_predictions(lane: Lane, lockstep: Any) -> None:
+    prediction = predict(lane, lockstep=lockstep)
     assert prediction.complete
     assert set(prediction.anomalies) == set(Anomaly)

@@ -11,18 +11,19 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.reference_model import cli
+from kafka_chaos.reference_model import search
 from kafka_chaos.reference_model.cli import explore_command
-from kafka_chaos.reference_model.core import CoreScope
-from kafka_chaos.reference_model.core_invariants import INVARIANTS, STEP_INVARIANTS
-from kafka_chaos.reference_model.explore import explore
-from kafka_chaos.reference_model.protocols import PROTOCOLS
-from kafka_chaos.reference_model.protocols.rules import (
+from kafka_chaos.reference_model.explore.core import CoreScope
+from kafka_chaos.reference_model.explore.exploration import explore
+from kafka_chaos.reference_model.explore.invariants import INVARIANTS, STEP_INVARIANTS
+from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.protocol.rules import (
     EPOCH_SHIFT,
     to_end_of_last_epoch,
     to_high_watermark,
     to_last_common_epoch,
 )
+from kafka_chaos.reference_model.search import Budget
 
 SMALL = CoreScope(brokers=2, records=2, leader_epochs=3)
 FULL = CoreScope(brokers=3, records=2, leader_epochs=3)
@@ -70,7 +71,7 @@ def test_two_brokers_suffice_for_kip101_to_diverge_and_the_high_watermark_varian
 
 
 def test_a_search_that_was_cut_short_claims_nothing() -> None:
-    exploration = explore(PROTOCOLS["kip320"], FULL, max_states=1000)
+    exploration = explore(PROTOCOLS["kip320"], FULL, budget=Budget(1000))
     assert not exploration.complete
     assert {holds for holds, _ in exploration.invariants.values()} == {None}
 
@@ -134,11 +135,12 @@ def test_the_command_tells_each_breach_as_a_story_and_whether_the_scope_was_exha
     assert cut_short.stdout.rstrip().endswith("scope NOT exhausted")
 
 
-def test_the_command_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_reports_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     moments = count()
-    monkeypatch.setattr(cli, "time", SimpleNamespace(monotonic=lambda: float(next(moments))))
-    result = CliRunner().invoke(explore_command, ["--brokers", "2", "--records", "1", "--leader-epochs", "1"])
-    assert re.search(r"^\d+ states, \d+ states/s$", result.stderr, re.MULTILINE)
+    monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=lambda: float(next(moments)), process_time=lambda: 0))
+    result = CliRunner().invoke(explore_command, ["--brokers", "2", "--records", "2", "--leader-epochs", "2"])
+    line = r"^\d+ states, \d+ s, \d+ states/s; ends within (\d+ s|\d+ min|some hours)$"
+    assert re.search(line, result.stderr, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

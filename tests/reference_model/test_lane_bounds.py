@@ -9,30 +9,32 @@ from operator import ge
 
 import pytest
 
-from kafka_chaos.reference_model.anomalies import Anomaly
-from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.reference_model.lane_anomalies import CHECKS, ending, shown
-from kafka_chaos.reference_model.lane_environments import Environments, renumbered
-from kafka_chaos.reference_model.lane_free import FreeBound, FreeState, kept
-from kafka_chaos.reference_model.lane_guide import Guide
-from kafka_chaos.reference_model.lane_logs import initial_logs, log_steps, logs_diverge
-from kafka_chaos.reference_model.lane_state import (
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.predict import state as lane_state
+from kafka_chaos.reference_model.predict.anomalies import CHECKS, ending, shown
+from kafka_chaos.reference_model.predict.bounds.abstraction import FreeBound, FreeState, kept
+from kafka_chaos.reference_model.predict.bounds.environments import Environments, renumbered
+from kafka_chaos.reference_model.predict.bounds.heuristic import Guide
+from kafka_chaos.reference_model.predict.bounds.logs import initial_logs, log_steps, logs_diverge
+from kafka_chaos.reference_model.predict.prediction import _witnesses, predict
+from kafka_chaos.reference_model.predict.state import (
     DOWN,
     FROZEN_LEADER,
     LEADER,
     SHORT,
     ZOMBIE,
+    LaneReplica,
     LaneState,
-    Replica,
     canonical,
     entry,
     initial_state,
     replace_at,
-    replace_record,
+    with_record,
 )
-from kafka_chaos.reference_model.lane_steps import steps
-from kafka_chaos.reference_model.predict import _log_bounds, _witnesses, predict
-from kafka_chaos.reference_model.search import ScopeNotExhausted, Search, breadth_first
+from kafka_chaos.reference_model.predict.steps import steps
+from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.search import Budget, Search, breadth_first
 
 TWO_FAULTS = [
     ("kill", "kill"),
@@ -56,7 +58,7 @@ def search_in_full(lane: Lane, look: Callable[[LaneState, list[LaneState]], None
         return reached
 
     first = canonical(initial_state(lane), lane)
-    search = breadth_first(first, successors, lambda _: False, max_states=500_000)
+    search = breadth_first(first, successors, lambda _: False, Budget(500_000))
     assert search.complete
     return search
 
@@ -87,7 +89,7 @@ def with_fewer_means(state: LaneState) -> Iterator[LaneState]:
     for index, record in enumerate(state.records):
         if record.attempts:
             less = record._replace(attempts=record.attempts - 1)
-            yield state._replace(records=replace_record(state.records, index, less))
+            yield with_record(state, index, less)
     for broker, replica in enumerate(state.replicas):
         for emptied in (replica._replace(socket=0), replica._replace(socket=0, abandoned=0)):
             if emptied != replica and replica.role != FROZEN_LEADER:
@@ -114,7 +116,7 @@ def test_the_bound_keeps_ahead_of_every_step_and_its_distances_cut_off_no_way(
 ) -> None:
     lane = replace(lane, faults=faults)
     bound = FreeBound(Environments(lane), kept(lane, set(CHECKS)))
-    guide = Guide(lane, CHECKS, bound, max_states=500_000)
+    guide = Guide(lane, CHECKS, bound, Budget(500_000))
     checked: set[tuple[FreeState, FreeState]] = set()
     showing: dict[Anomaly, set[LaneState]] = {}
     before: dict[LaneState, list[LaneState]] = {}
@@ -134,11 +136,9 @@ def test_the_bound_keeps_ahead_of_every_step_and_its_distances_cut_off_no_way(
 
     search = search_in_full(lane, look)
     assert set(showing) <= guide.open_questions
-    left, _ = _log_bounds(lane, set(CHECKS))
-    assert set(showing) <= left
     permitted = {anomaly for anomaly, answer in predict(lane).anomalies.items() if answer.status != "forbidden"}
     assert permitted == set(showing)
-    first, guided = _witnesses(lane, guide)
+    first, guided = _witnesses(lane, guide, Budget(500_000))
     assert set(first) == set(showing)
     for anomaly, states in showing.items():
         assert len(guided.path(first[anomaly])) == min(len(search.path(state)) for state in states), anomaly
@@ -161,7 +161,7 @@ def test_a_state_of_the_bound_can_do_what_it_can_with_fewer_means(lane: Lane, fa
     lane = replace(lane, faults=faults)
     bound = FreeBound(Environments(lane), kept(lane, set(CHECKS)))
     initial = bound.image(canonical(initial_state(lane), lane))
-    search = breadth_first(initial, lambda s: bound.steps(s) + bound.settled(s), lambda _: False, max_states=500_000)
+    search = breadth_first(initial, lambda s: bound.steps(s) + bound.settled(s), lambda _: False, Budget(500_000))
     assert search.complete
     for state in search.parents:
         for fewer in {packed(bound, fewer) for fewer in with_fewer_means(bound.unpack(state))} - {state}:
@@ -187,23 +187,21 @@ def bound_of(lane: Lane) -> FreeBound:
 
 def test_a_guide_leads_nowhere_where_nothing_can_be_shown() -> None:
     lane = Lane(lane="safe", replication_factor=2, faults=("kill", "kill"))
-    guide = Guide(lane, [Anomaly.LOST_WRITE], bound_of(lane), max_states=500_000)
+    guide = Guide(lane, [Anomaly.LOST_WRITE], bound_of(lane), Budget(500_000))
     assert guide.open_questions == set()
     assert guide.steps_to(canonical(initial_state(lane), lane), {Anomaly.LOST_WRITE}) is None
 
 
 def test_a_bound_that_is_not_exhausted_guides_nobody() -> None:
     lane = Lane(lane="large", faults=("kill",))
-    with pytest.raises(ScopeNotExhausted, match="outer bound"):
-        Guide(lane, [Anomaly.LOST_WRITE], bound_of(lane), max_states=10)
+    assert not Guide(lane, [Anomaly.LOST_WRITE], bound_of(lane), Budget(10)).complete
 
 
 def test_the_bound_of_logs_sees_a_follower_that_does_not_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafka_chaos.reference_model import lane_logs
-
-    monkeypatch.setattr(lane_logs, "truncated", lambda log, _: log)
+    careless = replace(PROTOCOLS["kip320"], truncation=lambda log, watermark, leader_log: len(log))
+    monkeypatch.setattr(lane_state, "PROTOCOL", careless)
     lane = Lane(lane="careless", acks="1", replication_factor=2, faults=("kill",))
-    search = breadth_first(initial_logs(lane), log_steps, lambda _: False, max_states=500_000)
+    search = breadth_first(initial_logs(lane), log_steps, lambda _: False, Budget(500_000))
     assert any(map(logs_diverge, search.parents))
 
 
@@ -211,8 +209,8 @@ def test_renumbering_keeps_the_order_of_the_leader_epochs() -> None:
     def log(*epochs: int) -> tuple[int, ...]:
         return tuple(entry(number, epoch, 0) for number, epoch in enumerate(epochs))
 
-    leader = Replica(LEADER, True, log(1, 4), (-1, -1), 0, 0, 6, SHORT)
-    old = Replica(DOWN, False, log(1, 2), (-1, -1), 0, 0, 0, SHORT)
+    leader = LaneReplica(LEADER, True, log(1, 4), (-1, -1), 0, 0, 6, SHORT)
+    old = LaneReplica(DOWN, False, log(1, 2), (-1, -1), 0, 0, 0, SHORT)
     replicas, epoch, known = renumbered((leader, old), 6, 6)
     assert (epoch, known) == (3, 0)
     assert {replica.log for replica in replicas} == {log(0, 2), log(0, 1)}
@@ -220,9 +218,9 @@ def test_renumbering_keeps_the_order_of_the_leader_epochs() -> None:
 
 
 def test_renumbering_keeps_which_zombies_the_producer_addresses_no_more() -> None:
-    def deposed(leader_epoch: int) -> Replica:
-        return Replica(ZOMBIE, False, (), (-1, -1), 0, 0, leader_epoch, SHORT)
+    def deposed(leader_epoch: int) -> LaneReplica:
+        return LaneReplica(ZOMBIE, False, (), (-1, -1), 0, 0, leader_epoch, SHORT)
 
-    replicas = deposed(2), deposed(4), Replica(LEADER, True, (), (-1, -1), 0, 0, 7, SHORT)
+    replicas = deposed(2), deposed(4), LaneReplica(LEADER, True, (), (-1, -1), 0, 0, 7, SHORT)
     known_epochs = {known: renumbered(replicas, 7, known)[2] for known in range(8)}
     assert known_epochs == {0: 0, 1: 0, 2: 0, 3: 1, 4: 1, 5: 2, 6: 2, 7: 2}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.reference_model import Lane
-from kafka_chaos.reference_model.lane_protocol import send
-from kafka_chaos.reference_model.lane_state import (
+from kafka_chaos.reference_model.predict.exchanges import send
+from kafka_chaos.reference_model.predict.state import (
     ENOUGH,
     FOLLOWER,
     LEADER,
@@ -15,20 +15,20 @@ from kafka_chaos.reference_model.lane_state import (
     NOWHERE,
     SHORT,
     ZOMBIE,
+    LaneReplica,
     LaneState,
     Record,
-    Replica,
 )
 
 LANE = Lane(lane="m", acks="1", faults=("partition",))
-FOLLOWS = Replica(FOLLOWER, False, (), NO_PENDING, 0, 0, 0, SHORT)
-CUT_OFF = Replica(ZOMBIE, False, (), NO_PENDING, 0, 0, 0, ENOUGH)
-LEADS = Replica(LEADER, True, (), NO_PENDING, 0, 0, 1, SHORT)
+FOLLOWS = LaneReplica(FOLLOWER, False, (), NO_PENDING, 0, 0, 0, SHORT)
+CUT_OFF = LaneReplica(ZOMBIE, False, (), NO_PENDING, 0, 0, 0, ENOUGH)
+LEADS = LaneReplica(LEADER, True, (), NO_PENDING, 0, 0, 1, SHORT)
 RECORDS = (Record(NEW, 2, NOWHERE), Record(NEW, 1, NOWHERE))
 
 
 @pytest.mark.parametrize("replicas", [(FOLLOWS, CUT_OFF, LEADS), (LEADS, CUT_OFF, FOLLOWS)])
-def test_a_producer_that_knows_of_neither_may_address_both(replicas: tuple[Replica, ...]) -> None:
+def test_a_producer_that_knows_of_neither_may_address_both(replicas: tuple[LaneReplica, ...]) -> None:
     """Its metadata may be as old as the zombie: nobody has to have told it of the successor."""
     state = LaneState(replicas, 1, RECORDS, 0, (), 0, 0, 0)
     reached = {action.broker: after.known_epoch for action, after in send(state, LANE)}
@@ -36,6 +36,6 @@ def test_a_producer_that_knows_of_neither_may_address_both(replicas: tuple[Repli
 
 
 @pytest.mark.parametrize("replicas", [(FOLLOWS, CUT_OFF, LEADS), (LEADS, CUT_OFF, FOLLOWS)])
-def test_a_producer_that_knows_of_the_successor_addresses_no_zombie(replicas: tuple[Replica, ...]) -> None:
+def test_a_producer_that_knows_of_the_successor_addresses_no_zombie(replicas: tuple[LaneReplica, ...]) -> None:
     state = LaneState(replicas, 1, RECORDS, 0, (), 0, 1, 0)
     assert [action.broker for action, _ in send(state, LANE)] == [replicas.index(LEADS)]

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from kafka_chaos.reference_model.anomalies import Anomaly
+from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.reference_model.cli import predict_command
+from kafka_chaos.reference_model.search import ScopeNotExhausted
 
 
 @pytest.fixture(autouse=True)
@@ -21,11 +27,11 @@ def run_predict(*arguments: str) -> Result:
 
 def test_predict_answers_in_json() -> None:
     result = run_predict(
-        *("--acks", "1", "--idempotence", "false", "--replication-factor", "3", "--min-insync-replicas", "1"),
-        *("--unclean-leader-election", "false", "--max-in-flight", "5", "--faults", "kill", "--json"),
+        *("--acks", "1", "--no-idempotence", "--replication-factor", "3", "--min-insync-replicas", "1"),
+        *("--no-unclean-leader-election", "--max-in-flight", "5", "--faults", "kill", "--json"),
     )
     assert result.exit_code == 0, result.output
-    answer = json.loads(result.output)
+    answer = json.loads(result.stdout)
     assert set(answer["anomalies"]) == {str(anomaly) for anomaly in Anomaly}
     assert answer["anomalies"]["lost_write"]["status"] == "permitted"
     assert answer["scope"]["complete"] is True
@@ -35,13 +41,13 @@ def test_faults_repeat_or_stand_in_a_list() -> None:
     repeated = run_predict("--acks", "0", "--faults", "kill", "--faults", "kill", "--json")
     listed = run_predict("--acks", "0", "--faults", "kill,kill", "--json")
     assert repeated.exit_code == 0
-    assert json.loads(repeated.output)["scope"]["faults"] == ["kill", "kill"]
-    assert repeated.output == listed.output
+    assert json.loads(repeated.stdout)["scope"]["faults"] == ["kill", "kill"]
+    assert repeated.stdout == listed.stdout
 
 
-def test_predict_of_a_course_requires_the_loss() -> None:
-    course = "cut-replication,append,kill-leader,elect,restart"
-    result = run_predict("--acks", "1", "--course", course)
+def test_predict_of_a_lock_step_phase_requires_the_loss() -> None:
+    lockstep = "cut-replication,append,kill-leader,elect,restart"
+    result = run_predict("--acks", "1", "--lockstep", lockstep)
     assert result.exit_code == 0
     assert "lost_write: required" in result.output
 
@@ -50,14 +56,14 @@ def test_predict_of_a_course_requires_the_loss() -> None:
     ("arguments", "option", "expected"),
     [
         (("--acks", "2"), "--acks", "'all'"),
-        (("--acks", "1", "--idempotence", "true"), "--idempotence", "acks=all"),
+        (("--acks", "1", "--idempotence"), "--idempotence", "acks=all"),
         (("--min-insync-replicas", "4"), "--min-insync-replicas", "replication factor"),
         (("--max-in-flight", "0"), "--max-in-flight", "at least 1"),
         (("--max-in-flight", "many"), "--max-in-flight", "integer"),
-        (("--idempotence", "true", "--max-in-flight", "6"), "--max-in-flight", "at most 5"),
+        (("--idempotence", "--max-in-flight", "6"), "--max-in-flight", "at most 5"),
         (("--faults", "meteor"), "--faults", "kill"),
-        (("--course", "dance"), "--course", "cut-replication"),
-        (("--course", "elect", "--faults", "kill"), "--faults", "no free faults"),
+        (("--lockstep", "dance"), "--lockstep", "cut-replication"),
+        (("--lockstep", "elect", "--faults", "kill"), "--faults", "no free faults"),
     ],
 )
 def test_a_refused_lane_names_option_and_expectation(arguments: tuple[str, ...], option: str, expected: str) -> None:
@@ -65,3 +71,85 @@ def test_a_refused_lane_names_option_and_expectation(arguments: tuple[str, ...],
     assert result.exit_code == 64
     assert option in result.output
     assert expected in result.output
+
+
+EVERY_KIND = ("--idempotence", "--faults", "kill,stop,pause,partition,power-loss,session-expiry")
+
+
+@pytest.mark.parametrize(
+    ("bound", "reason"),
+    [(("--max-states", "30000"), "more than 30,000 states"), (("--timeout", "8"), "not done after")],
+)
+def test_a_search_that_ends_early_says_what_it_has_found_and_that_the_rest_is_open(
+    bound: tuple[str, ...], reason: str
+) -> None:
+    result = run_predict(*EVERY_KIND, *bound, "--json")
+    assert result.exit_code == 2
+    answer = json.loads(result.stdout)
+    statuses = {name: entry["status"] for name, entry in answer["anomalies"].items()}
+    assert statuses["lost_write"] == "permitted"
+    assert answer["anomalies"]["lost_write"]["why"]
+    assert statuses["duplicate"] == "not exhausted"
+    assert set(statuses.values()) == {"permitted", "not exhausted"}
+    assert answer["scope"]["complete"] is False
+    assert reason in answer["scope"]["reason"]
+    assert f"not exhausted: {reason}" in result.stderr
+
+
+def test_what_was_not_exhausted_is_not_kept(tmp_path: Path) -> None:
+    assert run_predict("--faults", "kill", "--max-states", "10").exit_code == 2
+    assert not list(tmp_path.rglob("*.json"))
+    complete = run_predict("--faults", "kill")
+    assert complete.exit_code == 0
+    assert "not exhausted" not in complete.output
+    assert list(tmp_path.rglob("*.json"))
+
+
+def test_a_long_search_reports_its_progress_and_ctrl_c_ends_it_with_what_was_found(tmp_path: Path) -> None:
+    program = "import sys; from kafka_chaos.harness.cli.main import main; sys.argv[0] = 'kafka-chaos'; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "predict", *EVERY_KIND],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+    )
+    assert process.stderr is not None
+    progress = [process.stderr.readline() for _ in range(3)]
+    process.send_signal(signal.SIGINT)
+    answer, errors = process.communicate(timeout=60)
+    for line in progress:
+        assert re.fullmatch(r".+ \(set \d+ of 64\): \d+ states, \d+ s, \d+ states/s; ends within .+\n", line), line
+    assert process.returncode == 2
+    assert "lost_write: permitted" in answer
+    assert "duplicate: not exhausted" in answer
+    assert "not exhausted: interrupted" in errors
+    assert "removed" not in errors
+    assert "Traceback" not in errors
+
+
+def test_a_lock_step_phase_that_no_run_gets_through_is_one_line() -> None:
+    result = run_predict("--acks", "1", "--lockstep", "elect")
+    assert isinstance(result.exception, ScopeNotExhausted)
+    assert result.exception.exit_code == 2
+
+
+def test_an_axiom_says_why_and_where_it_does_not_hold() -> None:
+    answer = json.loads(run_predict("--acks", "1", "--json").stdout)
+    why = answer["anomalies"]["nonmonotonic_poll"]["why"]
+    assert why[0].startswith("An axiom of the model")
+    assert "KIP-320" in why[1]
+
+
+def test_a_known_defect_stands_beside_the_status_that_it_contradicts() -> None:
+    idempotent = json.loads(run_predict("--idempotence", "--faults", "kill", "--json").stdout)["anomalies"]
+    (defect,) = idempotent["duplicate"]["known_defects"]
+    assert idempotent["duplicate"]["status"] == "forbidden"
+    assert defect["id"] == "librdkafka-4953"
+    assert {"ticket", "component", "versions", "rule", "precondition"} <= defect.keys()
+    assert any("renews its producer epoch" in sentence for sentence in defect["why"])
+    assert "record 1, record 1" in defect["why"][-1]
+    assert all(not entry["known_defects"] for name, entry in idempotent.items() if name != "duplicate")
+    plain = json.loads(run_predict("--faults", "kill", "--json").stdout)["anomalies"]
+    assert all(not entry["known_defects"] for entry in plain.values())
+    assert "Known defect librdkafka-4953" in run_predict("--idempotence").output

@@ -7,20 +7,38 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.reference_model import (
-    Anomaly,
-    Lane,
-    Status,
-    lane_free_steps,
-    lane_logs,
-    lane_protocol,
-    lane_state,
-    predict,
+from kafka_chaos.reference_model import Anomaly, Lane, Status, predict
+from kafka_chaos.reference_model.explore import pairs
+from kafka_chaos.reference_model.explore.core import Core, CoreScope, CoreStep
+from kafka_chaos.reference_model.explore.exploration import Exploration, explore
+from kafka_chaos.reference_model.explore.pairs import examine
+from kafka_chaos.reference_model.explore.state import CoreState, Local, make_entry
+from kafka_chaos.reference_model.lockstep.clients import send
+from kafka_chaos.reference_model.lockstep.controller import expand_isr as expand_cluster_isr
+from kafka_chaos.reference_model.lockstep.environment import ACTIONS
+from kafka_chaos.reference_model.lockstep.producers import ProducerState
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Entry, Produce
+from kafka_chaos.reference_model.predict import exchanges as lane_protocol
+from kafka_chaos.reference_model.predict import state as lane_state
+from kafka_chaos.reference_model.predict.bounds import abstraction_steps as lane_free_steps
+from kafka_chaos.reference_model.predict.effects import drop_connections
+from kafka_chaos.reference_model.predict.exchanges import request_timeout
+from kafka_chaos.reference_model.predict.faults import strike
+from kafka_chaos.reference_model.predict.idempotence import check_sequence
+from kafka_chaos.reference_model.predict.replication import expand_isr
+from kafka_chaos.reference_model.predict.state import (
+    FOLLOWER,
+    FROZEN_LEADER,
+    LEADER,
+    NO_PENDING,
+    NOWHERE,
+    SHORT,
+    LaneReplica,
+    LaneState,
+    entry,
+    initial_state,
 )
-from kafka_chaos.reference_model.core import Core, CoreScope, CoreStep
-from kafka_chaos.reference_model.core_state import CoreState
-from kafka_chaos.reference_model.explore import Exploration, explore
-from kafka_chaos.reference_model.protocols import PROTOCOLS
+from kafka_chaos.reference_model.protocol import PROTOCOLS
 
 SCOPE = CoreScope(brokers=2, records=2, leader_epochs=3)
 KIP320 = PROTOCOLS["kip320"]
@@ -88,6 +106,151 @@ def test_a_broker_without_the_sequence_check_is_caught(monkeypatch: pytest.Monke
 def test_a_lane_whose_followers_never_truncate_diverges(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = Lane(lane="mutated", acks="1", faults=("kill",), replication_factor=2)
     assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.FORBIDDEN
-    for module in (lane_state, lane_logs):
-        monkeypatch.setattr(module, "truncated", lambda log, _: log)
+    careless = replace(KIP320, truncation=lambda log, watermark, leader_log: len(log))
+    monkeypatch.setattr(lane_state, "PROTOCOL", careless)
     assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.PERMITTED
+
+
+def test_truncation_to_the_high_watermark_loses_a_committed_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before KIP-101: a follower forgets what it has acknowledged, and leads next."""
+    lane = Lane(lane="mutated", min_insync_replicas=2, faults=("kill", "kill"))
+    assert predict(lane).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
+    monkeypatch.setattr(lane_state, "PROTOCOL", PROTOCOLS["truncate-to-high-watermark"])
+    assert predict(lane).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+
+
+def test_truncation_to_the_end_of_the_last_epoch_lets_replicas_diverge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """KIP-101 without KIP-279: after unclean elections the leader may not know the epoch that it is asked for."""
+    lane = Lane(lane="mutated", acks="1", replication_factor=2, unclean_leader_election=True, faults=("kill", "kill"))
+    assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.FORBIDDEN
+    monkeypatch.setattr(lane_state, "PROTOCOL", PROTOCOLS["kip101"])
+    assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.PERMITTED
+
+
+def lane_replica(role: int, *epochs: int, in_isr: bool = True, leader_epoch: int = 0) -> LaneReplica:
+    log = tuple(entry(number, epoch, 0) for number, epoch in enumerate(epochs))
+    return LaneReplica(role, in_isr, log, NO_PENDING, 0, 0, leader_epoch, SHORT)
+
+
+def lane_of(lane: Lane, *replicas: LaneReplica, leader_epoch: int = 0) -> LaneState:
+    return initial_state(lane)._replace(replicas=replicas, leader_epoch=leader_epoch)
+
+
+def test_no_follower_of_a_lane_joins_the_isr_before_the_start_of_the_leader_epoch() -> None:
+    """Its predecessor may have committed what the new leader's own high watermark does not show yet."""
+    lane = Lane(lane="joins")
+    leader = lane_replica(LEADER, 0, leader_epoch=1)
+    behind = lane_replica(FOLLOWER)
+    reached = {
+        len(outside.log): [
+            action.name for action, _ in expand_isr(lane_of(lane, leader, behind, outside, leader_epoch=1), lane)
+        ]
+        for outside in (lane_replica(FOLLOWER, in_isr=False), lane_replica(FOLLOWER, 0, in_isr=False))
+    }
+    assert reached == {0: [], 1: ["expand_isr"]}
+
+
+def test_no_broker_joins_the_isr_of_the_full_model_before_the_start_of_the_leader_epoch() -> None:
+    config = ClusterConfig()
+    state = config.initial()
+    entries = tuple(Entry(offset, f"m{offset}", 0) for offset in range(2))
+    leader = state.replica(1)._replace(
+        leader_epoch=1, isr=(1, 2), log=entries, log_end=2, epochs=((0, 0), (1, 2)), high_watermark=0
+    )
+    partition = state.partition._replace(leader_epoch=1, isr=(1, 2))
+    follower = state.replica(3)._replace(leader_epoch=1)
+
+    def joins(end: int) -> bool:
+        leading = leader._replace(fetched=((2, 0), (3, end)))
+        after = state._replace(partition=partition).with_replica(leading).with_replica(follower)
+        return any(after.partition.isr == (1, 2, 3) for _, after in expand_cluster_isr(after, config))
+
+    assert [joins(end) for end in (0, 1, 2)] == [False, False, True]
+
+
+def test_no_broker_joins_the_isr_of_the_core_while_the_high_watermark_is_below_the_leader_epoch() -> None:
+    leader = Local((make_entry(0, 0), make_entry(1, 1)), 0, 1, 0, 0b011)
+    follower = Local((), 0, 1, 0, 0b011)
+    assert not examine(KIP320, 0, leader, follower).may_join_isr
+    assert examine(KIP320, 0, leader._replace(high_watermark=1), follower._replace(log=leader.log[:1])).may_join_isr
+
+
+def test_dropping_the_condition_on_the_epoch_start_breaks_strong_isr(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "reached_own_epoch", lambda leader: True)
+    scope = CoreScope(brokers=3, records=1, leader_epochs=3)
+    assert "strong_isr" in broken(explore(KIP320, scope, until=frozenset({"strong_isr"})))
+
+
+def test_a_controlled_shutdown_of_a_lane_moves_the_leader_first() -> None:
+    """No moment without a leader: the next one comes from the ISR, in the next epoch, and the old one has left it."""
+    lane = Lane(lane="stops", faults=("stop",))
+    initial = initial_state(lane)
+    stopped = [
+        (action, after) for action, after in strike(initial, lane) if initial.replicas[action.broker].role == LEADER
+    ]
+    assert {action.name for action, _ in stopped} == {"stop_and_move"}
+    for action, after in stopped:
+        assert [replica.role for replica in after.replicas].count(LEADER) == 1
+        assert after.replicas[action.broker].role == FOLLOWER
+        assert not after.replicas[action.broker].in_isr
+        assert after.leader_epoch == 1
+
+
+def test_a_controlled_shutdown_in_the_full_model_moves_the_leader_first() -> None:
+    """Also where it is the controller itself that stops: its successor finds a leader in place."""
+    config = ClusterConfig(controller=1)
+    stopped = ACTIONS["stop"](config.initial(), config, broker=1)
+    assert (stopped.partition.leader, stopped.partition.leader_epoch, stopped.partition.isr) == (2, 1, (2, 3))
+    killed = ACTIONS["kill"](config.initial(), config, broker=1)
+    assert (killed.partition.leader, killed.partition.leader_epoch) == (1, 0)
+
+
+def test_requests_in_the_socket_of_a_frozen_broker_are_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request in flight does not keep the order: what the producer gave up is read after the thaw."""
+    lane = Lane(lane="frozen", acks="1", max_in_flight=1, faults=("pause",))
+    assert predict(lane).status(Anomaly.REORDERED) is Status.PERMITTED
+
+    def lose(state: LaneState, broker: int, *, socket_survives: bool = False) -> LaneState:
+        return drop_connections(state, broker)
+
+    monkeypatch.setattr(lane_protocol, "drop_connections", lose)
+    assert predict(lane).status(Anomaly.REORDERED) is Status.FORBIDDEN
+
+
+def test_a_closed_connection_leaves_its_requests_in_the_frozen_socket() -> None:
+    lane = Lane(lane="frozen", acks="1", faults=("pause",))
+    frozen = lane_replica(FROZEN_LEADER)._replace(socket=0b11)
+    ((action, after),) = request_timeout(lane_of(lane, lane_replica(FOLLOWER), frozen), lane)
+    assert action.name == "close"
+    assert (after.replicas[1].socket, after.replicas[1].abandoned) == (0, 0b11)
+
+
+def test_a_broker_without_the_batch_before_refuses_the_next() -> None:
+    """Every replica held earlier batches of the lane's producer, so a missing one shows (KIP-98)."""
+    lane = Lane(lane="sequence", idempotence=True)
+    empty = lane_of(lane, lane_replica(FOLLOWER), lane_replica(LEADER))
+    assert check_sequence(empty, 1, 0) == (NOWHERE, empty)
+    assert check_sequence(empty, 1, 1)[0] is None
+    holds = lane_of(lane, lane_replica(FOLLOWER), lane_replica(LEADER, 0))
+    assert check_sequence(holds, 1, 1)[0] == NOWHERE
+    assert check_sequence(holds, 1, 0)[0] == 0
+
+
+@pytest.mark.parametrize(("batches", "taken"), [((), [0, 1, 5]), (((0, 0),), [1]), (((4, 0),), [5])])
+def test_a_broker_that_does_not_know_a_producer_takes_any_first_sequence(
+    batches: tuple[tuple[int, int], ...], taken: list[int]
+) -> None:
+    """KAFKA-15591, KAFKA-19880: 3.9 checks the sequence number only behind a batch that it remembers."""
+    config = ClusterConfig(brokers=(1,))
+    state = config.initial()
+    known = (ProducerState("p", batches),) if batches else ()
+    log = tuple(Entry(offset, f"m{sequence}", 0, "p", sequence) for sequence, offset in batches)
+    state = state.with_replica(state.replica(1)._replace(producers=known, log=log, log_end=len(log)))
+
+    def appends(sequence: int) -> bool:
+        produce = Produce("new", idempotent=True, sequence=sequence)
+        return any(
+            after.replica(1).log_end > len(log) for _, after in send(state._replace(outgoing=(produce,)), config)
+        )
+
+    assert [sequence for sequence in (0, 1, 5) if appends(sequence)] == taken

@@ -8,23 +8,24 @@ import pytest
 
 from kafka_chaos.reference_model import (
     Anomaly,
-    CourseStep,
     Lane,
     LaneError,
+    LockstepStep,
     Prediction,
     ScopeNotExhausted,
     Status,
     predict,
 )
 from kafka_chaos.reference_model import predict as predict_function
-from kafka_chaos.reference_model.lane_anomalies import CHECKS, NEVER
+from kafka_chaos.reference_model.predict.anomalies import CHECKS
+from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 
 CUT_THEN_KILL = (
-    CourseStep.CUT_REPLICATION,
-    CourseStep.APPEND,
-    CourseStep.KILL_LEADER,
-    CourseStep.ELECT,
-    CourseStep.RESTART,
+    LockstepStep.CUT_REPLICATION,
+    LockstepStep.APPEND,
+    LockstepStep.KILL_LEADER,
+    LockstepStep.ELECT,
+    LockstepStep.RESTART,
 )
 
 
@@ -120,7 +121,7 @@ def test_an_offset_is_used_again_where_its_acknowledged_record_can_be_lost() -> 
 
 @pytest.mark.parametrize("acks", ["0", "1"])
 def test_cut_then_kill_requires_the_loss_of_what_the_leader_alone_acknowledged(acks: str) -> None:
-    assert predict(lane(acks), course=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.REQUIRED
+    assert predict(lane(acks), lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.REQUIRED
 
 
 @pytest.mark.parametrize("minimum", [1, 2])
@@ -128,38 +129,38 @@ def test_cut_then_kill_requires_the_loss_of_what_the_leader_alone_acknowledged(a
 @pytest.mark.parametrize("unclean", [False, True])
 def test_cut_then_kill_loses_nothing_with_acks_all(minimum: int, idempotence: bool, unclean: bool) -> None:
     asked = lane("all", idempotence=idempotence, min_insync_replicas=minimum, unclean_leader_election=unclean)
-    assert predict(asked, course=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
+    assert predict(asked, lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
 
 
-def test_a_course_without_its_append_requires_nothing() -> None:
-    course = tuple(step for step in CUT_THEN_KILL if step is not CourseStep.APPEND)
-    assert predict(lane("1"), course=course).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+def test_a_lock_step_phase_without_its_append_requires_nothing() -> None:
+    lockstep = tuple(step for step in CUT_THEN_KILL if step is not LockstepStep.APPEND)
+    assert predict(lane("1"), lockstep=lockstep).status(Anomaly.LOST_WRITE) is Status.PERMITTED
 
 
 def test_a_healed_cut_requires_nothing() -> None:
-    course = (CUT_THEN_KILL[0], CUT_THEN_KILL[1], CourseStep.HEAL_REPLICATION, *CUT_THEN_KILL[2:])
-    assert predict(lane("1"), course=course).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+    lockstep = (CUT_THEN_KILL[0], CUT_THEN_KILL[1], LockstepStep.HEAL_REPLICATION, *CUT_THEN_KILL[2:])
+    assert predict(lane("1"), lockstep=lockstep).status(Anomaly.LOST_WRITE) is Status.PERMITTED
 
 
-def test_a_course_that_no_run_gets_through_is_no_answer() -> None:
+def test_a_lock_step_phase_that_no_run_gets_through_is_no_answer() -> None:
     with pytest.raises(ScopeNotExhausted, match="no run gets through"):
-        predict(lane("1"), course=(CourseStep.ELECT,))
+        predict(lane("1"), lockstep=(LockstepStep.ELECT,))
 
 
-def test_a_course_refuses_free_faults_beside_it() -> None:
+def test_a_lock_step_phase_refuses_free_faults_beside_it() -> None:
     with pytest.raises(LaneError, match="faults"):
-        predict(lane("1", "kill"), course=CUT_THEN_KILL)
+        predict(lane("1", "kill"), lockstep=CUT_THEN_KILL)
 
 
 def test_a_scope_that_was_not_exhausted_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     module = __import__("sys").modules[predict_function.__module__]
     monkeypatch.setattr(module, "MAX_STATES", 10)
-    with pytest.raises(ScopeNotExhausted):
+    with pytest.raises(ScopeNotExhausted, match="more than 10 states"):
         predict(lane("all", "kill"))
 
 
 def test_every_anomaly_is_judged_or_excluded_and_explained() -> None:
-    assert set(CHECKS) | set(NEVER) == set(Anomaly)
+    assert set(CHECKS) | set(AXIOMS) == set(Anomaly)
     prediction = predict(lane("1", "kill"))
     assert all(answer.why for answer in prediction.anomalies.values())
     assert prediction.complete

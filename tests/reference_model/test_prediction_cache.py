@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kafka_chaos.reference_model import CourseStep, Lane, Status, predict
-from kafka_chaos.reference_model import prediction_cache as cache_module
-from kafka_chaos.reference_model.anomalies import Anomaly
+import kafka_chaos
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.reference_model import Lane, LockstepStep, Status, predict
+from kafka_chaos.reference_model.predict import cache as cache_module
 
 LANE = Lane(lane="cached", acks="0", faults=("kill",), replication_factor=2)
 
@@ -57,21 +61,37 @@ def test_what_matters_is_in_the_key(other: Lane) -> None:
     assert cache_module.cache_key(other, None) != cache_module.cache_key(LANE, None)
 
 
-def test_the_course_is_in_the_key_and_the_order_of_faults_is_not() -> None:
-    assert cache_module.cache_key(LANE, (CourseStep.ELECT,)) != cache_module.cache_key(LANE, None)
+def test_the_lockstep_is_in_the_key_and_the_order_of_faults_is_not() -> None:
+    assert cache_module.cache_key(LANE, (LockstepStep.ELECT,)) != cache_module.cache_key(LANE, None)
     one, other = replace(LANE, faults=("kill", "pause")), replace(LANE, faults=("pause", "kill"))
     assert cache_module.cache_key(one, None) == cache_module.cache_key(other, None)
 
 
-def test_a_model_that_has_changed_never_meets_an_old_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = Path(cache_module.__file__).parent
-    copy = shutil.copytree(source, tmp_path / "model", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(cache_module, "__file__", str(copy / "prediction_cache.py"))
-    digest = cache_module._model_digest.__wrapped__
-    assert digest() == cache_module._model_digest()
-    rule = copy / "protocols" / "rules.py"
-    rule.write_text(rule.read_text().replace("asked", "wondered"))
-    assert digest() != cache_module._model_digest()
+def digest_of(root: Path) -> str:
+    """The model's digest as a process computes it that imports the package from `root`, a folder or a zip file."""
+    program = "from kafka_chaos.reference_model.predict.cache import model_digest; print(model_digest())"
+    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("zipped", [False, True], ids=["folder", "zip"])
+def test_a_model_that_has_changed_never_meets_an_old_answer(tmp_path: Path, zipped: bool) -> None:
+    root = tmp_path / "source"
+    package = Path(kafka_chaos.__file__).parent
+    for name in ("contract", "reference_model"):
+        shutil.copytree(package / name, root / "kafka_chaos" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(package / "__init__.py", root / "kafka_chaos")
+
+    def digest() -> str:
+        return digest_of(Path(shutil.make_archive(str(tmp_path / "wheel"), "zip", root)) if zipped else root)
+
+    assert digest() == cache_module.model_digest()
+    rule = root / "kafka_chaos" / "reference_model" / "protocol" / "rules.py"
+    rule.write_text(rule.read_text() + "\n# changed\n")
+    assert digest() != cache_module.model_digest()
 
 
 def test_a_directory_that_cannot_be_written_costs_the_cache_only(tmp_path: Path) -> None:

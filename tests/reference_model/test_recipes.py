@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.reference_model import cluster_clients, cluster_controller
-from kafka_chaos.reference_model.cluster_model import ClusterModel, Step, step
-from kafka_chaos.reference_model.cluster_observation import Observation, ReplicaObservation
-from kafka_chaos.reference_model.cluster_state import ClusterConfig, ClusterState
-from kafka_chaos.reference_model.protocols import PROTOCOLS, Protocol
+from kafka_chaos.reference_model.lockstep import clients as cluster_clients
+from kafka_chaos.reference_model.lockstep import controller as cluster_controller
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
+from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
+from kafka_chaos.reference_model.protocol import PROTOCOLS, Protocol
 from tests.reference_model.cluster_steps import cut, heal, produce
 
 BEFORE_EPOCHS = PROTOCOLS["truncate-to-high-watermark"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_chaos.reference_model.search import Search, breadth_first, nearest_first
+from kafka_chaos.reference_model.search import Budget, Search, breadth_first, nearest_first
 
 NODES = 12
 graphs = st.lists(st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1)), max_size=40)
@@ -20,7 +20,7 @@ def after(graph: list[tuple[int, int]], node: int) -> list[int]:
 def steps_to(graph: list[tuple[int, int]], target: int) -> dict[int, int]:
     """Each node's distance to the target; nodes that do not lead there are left out."""
     backwards = [(end, start) for start, end in graph]
-    search = breadth_first(target, lambda node: after(backwards, node), lambda _: False, max_states=100)
+    search = breadth_first(target, lambda node: after(backwards, node), lambda _: False, Budget(100))
     return {node: len(search.path(node)) - 1 for node in search.parents}
 
 
@@ -40,7 +40,7 @@ def find(graph: list[tuple[int, int]], wanted: set[int], divisors: list[int]) ->
         known = [distances[target][node] // divisors[node] for target in missing if node in distances[target]]
         return min(known, default=None)
 
-    search = nearest_first(0, lambda node: after(graph, node), visit, remaining, max_states=100)
+    search = nearest_first(0, lambda node: after(graph, node), visit, remaining, Budget(100))
     return {node: len(search.path(node)) - 1 for node in found}, search
 
 
@@ -49,7 +49,7 @@ def find(graph: list[tuple[int, int]], wanted: set[int], divisors: list[int]) ->
 def test_every_target_is_found_by_a_shortest_way(
     graph: list[tuple[int, int]], wanted: set[int], divisors: list[int]
 ) -> None:
-    everything = breadth_first(0, lambda node: after(graph, node), lambda _: False, max_states=100)
+    everything = breadth_first(0, lambda node: after(graph, node), lambda _: False, Budget(100))
     expected = {node: len(everything.path(node)) - 1 for node in wanted if node in everything.parents}
     found, search = find(graph, wanted, divisors)
     assert found == expected
@@ -64,5 +64,5 @@ def test_a_good_estimate_leaves_the_rest_alone() -> None:
 
 
 def test_a_bound_that_is_hit_is_not_completeness() -> None:
-    search = nearest_first(0, lambda node: [node + 1], lambda *_: False, lambda _: 1, max_states=10)
+    search = nearest_first(0, lambda node: [node + 1], lambda *_: False, lambda _: 1, Budget(10))
     assert not search.complete

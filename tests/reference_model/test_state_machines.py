@@ -6,15 +6,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kafka_chaos.reference_model.cluster_model import ClusterModel, step
-from kafka_chaos.reference_model.cluster_observation import observe_state
-from kafka_chaos.reference_model.cluster_search import CLUSTER_INVARIANTS
-from kafka_chaos.reference_model.cluster_state import ClusterConfig, ClusterState
-from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.reference_model.lane_anomalies import ending, shown
-from kafka_chaos.reference_model.lane_state import canonical, initial_state, leader_index
-from kafka_chaos.reference_model.lane_steps import steps
-from kafka_chaos.reference_model.predict import predict
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
+from kafka_chaos.reference_model.lockstep.observation import observe_state
+from kafka_chaos.reference_model.lockstep.search import CLUSTER_INVARIANTS
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
+from kafka_chaos.reference_model.predict.anomalies import ending, shown
+from kafka_chaos.reference_model.predict.prediction import predict
+from kafka_chaos.reference_model.predict.state import canonical, initial_state, leader_index
+from kafka_chaos.reference_model.predict.steps import steps
 
 BROKERS = (1, 2, 3)
 brokers = st.sampled_from(BROKERS)
@@ -85,8 +85,9 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(order=st.permutations(BROKERS))
     def move_leader(self, order: list[int]) -> None:
-        if self.state.partition.target:
-            return  # A reassignment waits for a broker that is down: the next one is refused.
+        if self.state.partition.target or not self.state.controller:
+            # A reassignment that waits for a broker that is down blocks the next; without a controller there is none.
+            return
         self.take("reassign", replicas=tuple(order))
         self.take("elect_preferred")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from kafka_chaos.verification.plain import LaneHistory, Produced, Read, Replicated, Stored
+from kafka_chaos.verification.oracle import LaneHistory, Produced, Read, Replicated, Stored
 
 
 def random_history(random: Random, *, final_log: bool, records: int = 150) -> LaneHistory:
-    """One lane: mostly a plausible course with random damage, sometimes pure noise."""
+    """One lane: mostly a plausible history with random damage, sometimes pure noise."""
     history = _noise(random) if random.random() < 0.3 else _damaged(random, records)
     if not final_log:
         history.log = None

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.reference_model.anomalies import Anomaly
-from kafka_chaos.verification.contract import TABLES
-from kafka_chaos.verification.plain import Case, LaneHistory, case_order
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.verification.oracle import Case, LaneHistory, case_order
 
 ARROW = {"string": pa.string(), "int32": pa.int32(), "int64": pa.int64()}
 

@@ -1,4 +1,4 @@
-"""Generated histories, large enough to be screened: what their shape asks for is found, and nothing else."""
+"""Generated histories, large enough to be prefiltered: what their shape asks for is found, and nothing else."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.verification.identity import IDENTITY_BYTES, IDENTITY_HEADER, encode_identity
+from kafka_chaos.contract.identity import IDENTITY_BYTES, IDENTITY_HEADER, encode_identity
 
 BIGGEST = 2**63 - 1
 Header = list[tuple[str, bytes]] | None
@@ -52,7 +52,7 @@ CARRIED: list[tuple[bytes | None, Header, tuple[int, int]]] = [
 def test_spark_decodes_what_was_encoded(spark: Any) -> None:
     from pyspark.sql import functions as F
 
-    from kafka_chaos.verification.kafka_log import decoded_log
+    from kafka_chaos.verification.inputs.kafka_log import decoded_log
 
     cases = [(encode_identity("käfka", *identity), None, identity) for identity in IDENTITIES] + CARRIED
     rows = [("käfka", 0, offset, None, value, headers) for offset, (value, headers, _) in enumerate(cases)]
@@ -67,7 +67,7 @@ def test_spark_decodes_what_was_encoded(spark: Any) -> None:
 
 @pytest.mark.spark
 def test_keys_are_text_or_null(spark: Any) -> None:
-    from kafka_chaos.verification.kafka_log import decoded_log
+    from kafka_chaos.verification.inputs.kafka_log import decoded_log
 
     rows = [("a", 0, offset, key, b"", None) for offset, key in enumerate([None, b"k1", b"\xff\xfe"])]
     schema = (

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, TopicPartition
 
-from kafka_chaos.harness.cluster import Cluster
-from kafka_chaos.harness.server_properties import REPLICATION_PORT
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.server_properties import REPLICATION_PORT
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.importers.cli import import_command
-from kafka_chaos.verification.run_directory import open_run
+from kafka_chaos.verification.inputs.run_directory import open_run
 
 
 def lines(path: Path, *events: dict[str, Any] | str) -> Path:
@@ -60,7 +60,7 @@ def test_what_the_verifiable_tools_tell(tmp_path: Path) -> None:
     count = {"timestamp": 3000, "name": "records_consumed", "count": 2, "partitions": []}
     consumer = lines(tmp_path / "c", START, assigned, given("0", 0), given("0", 1), count, assigned, given("?", 2))
     out = tmp_path / "run"
-    result = run("verifiable", producer, "--consumer", consumer, "--out", out, "--acks", "1", "--fault", "kill")
+    result = run("verifiable", producer, "--consumer", consumer, "--out", out, "--acks", "1", "--faults", "kill")
     assert (result.exit_code, result.output) == (0, f"{out}: lane t, 3 partitions\n")
     lane = open_run(out).lane("t")
     assert (lane.acks, lane.faults, lane.partitions) == ("1", ("kill",), 3)
@@ -188,7 +188,7 @@ def test_an_operation_log(tmp_path: Path, form: str) -> None:
         ("process-1/1", 1, 1, -1, -1),
         ("process-1/1", 0, 0, 0, 1),
     ]
-    assert open_run(tmp_path / "run").rows["produced"] == 5
+    assert open_run(tmp_path / "run").tables["produced"].rows == 5
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kafka_chaos.reference_model.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.verification.judge import LaneFacts, PartitionFacts, judge
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.verification.facts import LaneFacts, PartitionFacts, ReplicaFacts
+from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkpoints
+from kafka_chaos.verification.inputs.events import Events, FaultRecord, Report
+from kafka_chaos.verification.inputs.predictions import LanePrediction
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.inputs.tables import Table
+from kafka_chaos.verification.judge import judge
 from kafka_chaos.verification.result import LaneVerdict, Observation
-from kafka_chaos.verification.run_directory import Fault, RunDirectory
 
 LANE = Lane(lane="a")
 FULL = PartitionFacts(
@@ -24,13 +31,23 @@ FULL = PartitionFacts(
     read_end=9,
     log_end=9,
 )
-KILL = Fault(fault_id="kill-1", kind="kill", requested_ns=200, lanes=None, proven=True, reason=None)
+KILL = FaultRecord("kill-1", "kill", requested=[200], proven=[300], healed=[400])
+REPLICAS = {broker: ReplicaFacts(10, 0, 9) for broker in (1, 2, 3)}
+MARKS = dict.fromkeys(REPLICAS, 10)
 
 
-def run(*, log: bool = True, faults: tuple[Fault, ...] | None = None, replicas: bool = False) -> RunDirectory:
-    files = {table: (Path("x"),) for table in ("produced", "consumed")}
-    files |= {"log": (Path("x"),) if log else (), "replicas": (Path("x"),) if replicas else ()}
-    return RunDirectory(Path("run"), (LANE,), files, dict.fromkeys(files, 10), faults, {})
+def run(
+    *,
+    log: bool = True,
+    faults: tuple[FaultRecord, ...] | None = None,
+    replicas: bool = False,
+    marks: dict[int, int | None] | None = None,
+    reports: tuple[Report, ...] = (),
+) -> RunDirectory:
+    given = {"produced": True, "consumed": True, "log": log, "replicas": replicas}
+    checkpoints = Checkpoints() if marks is None else Checkpoints({}, {("a", 0): marks}, True)
+    tables = {name: Table(given=there) for name, there in given.items()}
+    return RunDirectory(Path("run"), (LANE,), tables, Events(faults, reports), checkpoints=checkpoints)
 
 
 def verdict_of(
@@ -40,10 +57,15 @@ def verdict_of(
     lane: Lane = LANE,
     statuses: dict[Anomaly, Status] | None = None,
     counts: dict[Anomaly, int] | None = None,
+    steps: tuple[str, ...] = (),
+    unjudged: int = 0,
+    replicas: dict[int, ReplicaFacts] | None = None,
+    unread: tuple[str, ...] = (),
 ) -> LaneVerdict:
-    predicted = dict.fromkeys(Anomaly, Status.FORBIDDEN) | (statuses or {})
+    predicted = LanePrediction(dict.fromkeys(Anomaly, Status.FORBIDDEN) | (statuses or {}), "model", steps, "digest")
     observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
-    return judge(directory, lane, LaneFacts({0: facts} if facts else {}), predicted, observed)
+    of_lane = LaneFacts({0: facts} if facts else {}, unjudged, {0: replicas} if replicas else {})
+    return judge(directory, lane, of_lane, predicted, observed, unread=unread)
 
 
 def test_a_clean_lane_conforms() -> None:
@@ -72,11 +94,11 @@ def test_a_required_anomaly_must_be_there() -> None:
     assert missing.to_json()["anomalies"] == {"lost_write": {"count": 0, "status": "required", "examples": []}}
 
 
-def test_what_is_required_of_a_fault_that_did_not_bite_is_unknown() -> None:
-    unproven = replace(KILL, proven=False, reason="process still there")
+def test_what_is_required_of_a_fault_without_effect_is_unknown() -> None:
+    unproven = replace(KILL, proven=[], denied="process still there")
     lane = verdict_of(run(faults=(unproven,)), statuses={Anomaly.LOST_WRITE: Status.REQUIRED})
     assert lane.verdict == Verdict.UNKNOWN
-    assert "no proof that fault kill-1 bit: process still there" in lane.reasons
+    assert "fault kill-1: not proven: process still there" in lane.reasons
 
 
 def test_required_but_not_judged_is_unknown() -> None:
@@ -92,14 +114,14 @@ def test_an_empty_history_is_unknown() -> None:
 @pytest.mark.parametrize("first_acknowledged_ns", [None, 200, 300])
 def test_no_acknowledgement_before_the_first_fault(first_acknowledged_ns: int | None) -> None:
     facts = replace(FULL, first_acknowledged_ns=first_acknowledged_ns)
-    later = replace(KILL, fault_id="kill-2", requested_ns=900)
+    later = replace(KILL, fault_id="kill-2", requested=[900], proven=[901], healed=[902])
     lane = verdict_of(run(faults=(later, KILL)), facts)
     assert lane.verdict == Verdict.UNKNOWN
     assert lane.reasons == ("no acknowledgement before the first fault, kill-1",)
 
 
 def test_a_fault_of_other_lanes_does_not_matter() -> None:
-    other = replace(KILL, proven=False, lanes=("b",), requested_ns=1)
+    other = replace(KILL, proven=[], lanes=("b",), requested=[1])
     assert verdict_of(run(faults=(other,))).verdict == Verdict.CONFORMS
 
 
@@ -112,7 +134,8 @@ def test_without_events_no_proof_is_asked_for() -> None:
 def test_an_end_that_no_consumer_reached_is_unknown(read_end: int | None, log: bool) -> None:
     lane = verdict_of(run(log=log), replace(FULL, read_end=read_end))
     assert lane.verdict == Verdict.UNKNOWN
-    assert lane.reasons == ("no consumer reached the end of partition 0, offset 9",)
+    far = "nothing of it was read" if read_end is None else "the last offset read is 8"
+    assert lane.reasons == (f"no consumer reached the end of partition 0, offset 9: {far}",)
 
 
 def test_a_violation_outweighs_a_doubt() -> None:
@@ -127,7 +150,9 @@ def test_unseen_without_a_log_is_unknown_and_no_violation() -> None:
 
 
 def test_what_is_not_judged_is_named() -> None:
-    assert set(verdict_of(run(replicas=True)).not_judged) == {Anomaly.HIGH_WATERMARK_REGRESSION}
+    whole = verdict_of(run(replicas=True), replicas=REPLICAS)
+    assert set(whole.not_judged) == {Anomaly.HIGH_WATERMARK_REGRESSION}
+    assert whole.verdict == Verdict.CONFORMS
     assert set(verdict_of(run(log=False)).not_judged) == {
         Anomaly.OFFSET_MISMATCH,
         Anomaly.TRUNCATED_READ,
@@ -137,9 +162,122 @@ def test_what_is_not_judged_is_named() -> None:
     }
 
 
-def test_losses_of_acks_0_are_not_judged_without_a_log() -> None:
-    lane = verdict_of(run(log=False), replace(FULL, unplaced_acknowledgements=10), lane=replace(LANE, acks="0"))
-    assert "acks=0" in lane.not_judged[Anomaly.LOST_WRITE]
+@pytest.mark.parametrize("acks", ["0", "all"])
+def test_records_that_nothing_shows_are_not_judged_without_a_log(acks: str) -> None:
+    lane = verdict_of(run(log=False), unjudged=4, lane=replace(LANE, acks=acks))
+    assert lane.verdict == Verdict.UNKNOWN
+    assert lane.not_judged[Anomaly.LOST_WRITE].startswith("4 of 10 acknowledged records")
+    assert lane.ledger is not None
+    assert (lane.ledger.acknowledged.records, lane.ledger.acknowledged.judged) == (10, 6)
+    assert not lane.ledger.complete
+
+
+def test_a_loss_that_was_found_counts_although_others_could_not_be_judged() -> None:
+    lane = verdict_of(run(log=False), unjudged=4, counts={Anomaly.LOST_WRITE: 1})
+    assert lane.verdict == Verdict.VIOLATION
+    assert lane.count(Anomaly.LOST_WRITE) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"requested": [200, 210]}, "requested 2 times under one id"),
+        ({"requested": []}, "never requested"),
+        ({"proven": []}, "not proven: no event says so"),
+        ({"proven": [], "denied": "gone"}, "not proven: gone"),
+        ({"denied": "gone"}, "reported as proven and as not proven: gone"),
+        ({"proven": [199]}, "proven before it was requested"),
+        ({"healed": []}, "not healed: no event says so"),
+        ({"healed": [250]}, "healed before it was proven"),
+    ],
+)
+def test_a_fault_must_be_requested_proven_and_healed_in_this_order(change: dict[str, Any], problem: str) -> None:
+    lane = verdict_of(run(faults=(replace(KILL, **change),)))
+    assert lane.verdict == Verdict.UNKNOWN
+    assert lane.reasons == (f"fault kill-1: {problem}",)
+    assert lane.ledger is not None
+    assert lane.ledger.faults.events is not None
+    assert lane.ledger.faults.events[0].problem == problem
+
+
+def test_a_lockstep_phase_is_healed_by_its_faults() -> None:
+    phase = FaultRecord("cut/lockstep", "lockstep", steps=("append",), requested=[200], proven=[300])
+    assert verdict_of(run(faults=(phase,)), steps=("append",)).verdict == Verdict.CONFORMS
+    other = verdict_of(run(faults=(phase,)), steps=("append", "elect"))
+    assert other.reasons == ("prediction.json is for a lock-step phase that events.jsonl does not report",)
+
+
+@pytest.mark.parametrize(("faults", "missing"), [((), "kill, kill"), ((KILL,), "kill")])
+def test_a_declared_fault_must_be_reported(faults: tuple[FaultRecord, ...], missing: str) -> None:
+    lane = replace(LANE, faults=("kill", "kill"))
+    assert verdict_of(run(faults=None), lane=lane).verdict == Verdict.CONFORMS
+    unknown = verdict_of(run(faults=faults), lane=lane)
+    assert unknown.reasons == (f"lanes.json declares faults that events.jsonl does not report: {missing}",)
+
+
+def test_a_fault_from_outside_needs_no_report() -> None:
+    directory = replace(run(), events=Events((), (), {"a": ("kill",)}))
+    assert verdict_of(directory, lane=replace(LANE, faults=("kill",))).verdict == Verdict.CONFORMS
+
+
+def test_a_history_without_an_acknowledgement_is_unknown() -> None:
+    assert verdict_of(run(), replace(FULL, acknowledged=0)).verdict == Verdict.UNKNOWN
+
+
+def test_log_rows_that_are_there_twice_are_unknown() -> None:
+    assert verdict_of(run(), replace(FULL, doubled=2)).reasons == ("log/ holds 2 rows twice",)
+
+
+def test_what_was_not_read_makes_even_a_violation_unknown() -> None:
+    lane = verdict_of(run(), counts={Anomaly.DUPLICATE: 3}, unread=("log/_x.parquet is hidden",))
+    assert lane.verdict == Verdict.UNKNOWN
+    assert lane.reasons == ("duplicate is forbidden and was found: 3", "log/_x.parquet is hidden")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "marks", "problem"),
+    [
+        ({1: REPLICAS[1]}, None, "replicas/ holds records of 1 of 3 replicas"),
+        (REPLICAS, {1: 10, 2: 10}, "checkpoints.json has no high watermark of broker 3"),
+        (REPLICAS, {1: 10, 2: 10, 3: None}, "checkpoints.json has no high watermark of broker 3"),
+        ({1: REPLICAS[1], 2: REPLICAS[2]}, MARKS, "no record of broker 3, whose high watermark is 10"),
+        (REPLICAS | {3: ReplicaFacts(6, 0, 5)}, MARKS, "ends at offset 5, below its high watermark 10"),
+        (REPLICAS | {3: ReplicaFacts(8, 0, 9)}, MARKS, "has 8 rows for 10 offsets"),
+        (REPLICAS | {3: ReplicaFacts(20, 0, 9)}, MARKS, "has 20 rows for 10 offsets"),
+        (REPLICAS | {3: ReplicaFacts(6, 4, 9)}, MARKS, "begins at offset 4, another one at 0"),
+    ],
+)
+def test_replicas_that_contradict_their_checkpoints(
+    replicas: dict[int, ReplicaFacts], marks: dict[int, int | None] | None, problem: str
+) -> None:
+    lane = verdict_of(run(replicas=True, marks=marks), replicas=replicas)
+    assert lane.verdict == Verdict.UNKNOWN
+    assert problem in lane.not_judged[Anomaly.REPLICA_DIVERGENCE]
+
+
+def test_replicas_that_were_compared_in_part_are_named() -> None:
+    lane = verdict_of(run(replicas=True, marks={1: 5, 2: 10, 3: 10}), replicas=REPLICAS)
+    assert lane.verdict == Verdict.CONFORMS
+    assert "below the lowest high watermark 5" in lane.not_judged[Anomaly.REPLICA_DIVERGENCE]
+    assert lane.ledger is not None
+    assert lane.ledger.replicas is not None
+    assert lane.ledger.replicas.partitions[0].judged_below == 5
+
+
+def test_reports_of_another_lane_are_no_evidence() -> None:
+    directory = replace(run(reports=(Report(1, "b", 0, 0, 5),)), lanes=(LANE, Lane(lane="b")))
+    assert Anomaly.HIGH_WATERMARK_REGRESSION in verdict_of(directory).not_judged
+    own = run(reports=(Report(1, "a", 0, 0, 5),))
+    assert Anomaly.HIGH_WATERMARK_REGRESSION not in verdict_of(own).not_judged
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact", "compact,delete"])
+def test_a_cleaned_lane_needs_a_log_or_reads_of_all_records(policy: str) -> None:
+    lane = replace(LANE, cleanup_policy=policy)
+    assert verdict_of(run(), lane=lane).verdict == Verdict.CONFORMS
+    assert verdict_of(run(), replace(FULL, stored=0, log_end=None), lane=lane).verdict == Verdict.UNKNOWN
+    unread = verdict_of(run(), lane=lane, unjudged=3)
+    assert (unread.verdict, len(unread.reasons)) == (Verdict.UNKNOWN, 1)
 
 
 def test_a_lane_that_is_cleaned_up_leaves_out_what_would_misfire() -> None:
@@ -148,3 +286,36 @@ def test_a_lane_that_is_cleaned_up_leaves_out_what_would_misfire() -> None:
     assert lane.count(Anomaly.LOST_WRITE) is None
     assert lane.not_judged[Anomaly.OFFSET_GAP] == "cleanup.policy=compact removes records"
     assert lane.count(Anomaly.PHANTOM) == 0
+
+
+CLEANED = {
+    Anomaly.LOST_WRITE,
+    Anomaly.REORDERED,
+    Anomaly.OFFSET_MISMATCH,
+    Anomaly.TRUNCATED_READ,
+    Anomaly.OFFSET_GAP,
+}
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact", "compact,delete"])
+def test_what_each_cleanup_policy_leaves_out(policy: str) -> None:
+    lane = replace(LANE, cleanup_policy=policy)
+    watermarks = {Anomaly.HIGH_WATERMARK_REGRESSION}
+    assert set(verdict_of(run(replicas=True), lane=lane, replicas=REPLICAS).not_judged) == CLEANED | watermarks
+    without_log = verdict_of(run(log=False, replicas=True), lane=lane, replicas=REPLICAS)
+    assert set(without_log.not_judged) == CLEANED | watermarks | {Anomaly.SKIPPED_POLL}
+
+
+def test_what_is_required_of_an_empty_history_is_unknown() -> None:
+    statuses = {Anomaly.LOST_WRITE: Status.REQUIRED}
+    assert verdict_of(run(faults=(KILL,)), None, statuses=statuses).verdict == Verdict.UNKNOWN
+
+
+def test_the_epochs_of_a_partition_are_those_of_the_replica_with_the_newest_one(tmp_path: Path) -> None:
+    chains = {"1": [[0, 0], [2, 7]], "2": [[0, 0], [3, 5]], "3": [[0, 0]]}
+    brokers = {
+        broker: {"a/0": {"high_watermark": 9, "log_end_offset": 9, "leader_epochs": chain}}
+        for broker, chain in chains.items()
+    }
+    (tmp_path / "checkpoints.json").write_text(json.dumps({"brokers": brokers}))
+    assert read_checkpoints(tmp_path / "checkpoints.json", [LANE]).epochs == {("a", 0): ((0, 0), (3, 5))}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from run_dirs import read_cases, write_histories
 
-from kafka_chaos.verification import verify
-from kafka_chaos.verification.plain import Case, LaneHistory, Produced, Read, Replicated, Stored
+from kafka_chaos.verification import evidence, verify
+from kafka_chaos.verification.oracle import Case, LaneHistory, Produced, Read, Replicated, Stored, case_order, check
 from kafka_chaos.verification.scope import Method
 
 pytestmark = pytest.mark.spark
@@ -174,9 +174,9 @@ def planted() -> tuple[dict[str, LaneHistory], dict[str, list[Case]]]:
 def test_planted_anomalies_are_found_and_nothing_else(
     tmp_path: Path, spark: Any, method: Method, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafka_chaos.verification import screen
+    from kafka_chaos.verification.blocks import prefilter as prefilter
 
-    monkeypatch.setattr(screen, "OFFSET_BITS", 6)
+    monkeypatch.setattr(prefilter, "OFFSET_BITS", 6)
     histories, expected = planted()
     verdict = verify(write_histories(tmp_path / "run", histories), spark=spark, method=method)
     found = read_cases(tmp_path / "run")
@@ -190,3 +190,54 @@ def test_planted_anomalies_are_found_and_nothing_else(
     assert {lane.lane: lane.verdict.value for lane in verdict.lanes if lane.lane != "clean"} == dict.fromkeys(
         [name for name in expected if name != "clean"], "violation"
     )
+
+
+def at_stride(history: LaneHistory, stride: int) -> LaneHistory:
+    """The history of a producer that sends only every `stride`-th record to this partition."""
+    return LaneHistory(
+        produced=[row._replace(seq=row.seq * stride) for row in history.produced],
+        consumed=[row._replace(seq=row.seq * stride, poll_ns=row.poll_ns * 10) for row in history.consumed],
+        log=[row._replace(seq=row.seq * stride) for row in history.log or ()],
+        replicas=[row._replace(seq=row.seq * stride) for row in history.replicas],
+        high_watermarks=history.high_watermarks,
+    )
+
+
+def two_at_one_offset(history: LaneHistory, at: int) -> None:
+    """Only the log itself shows that two records are at one offset."""
+    assert history.log is not None
+    history.produced.append(Produced(1, 0, None, None, "ok"))
+    history.log.append(Stored(0, at, 1, 0))
+    history.consumed.append(Read("other", 0, at, 1, 0, 5))
+
+
+def polls_that_interleave(history: LaneHistory, at: int) -> None:
+    """The second part is read in order, but begins before the first has ended."""
+    history.consumed = [
+        row._replace(poll_ns=row.poll_ns - 50 if row.offset >= 128 else row.poll_ns) for row in history.consumed
+    ]
+
+
+ALONE: list[Callable[[LaneHistory, int], object]] = [*PLANTS, two_at_one_offset, polls_that_interleave]
+
+
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("plant", ALONE, ids=lambda plant: plant.__name__)
+def test_an_anomaly_that_is_alone_in_its_run(
+    tmp_path: Path,
+    spark: Any,
+    plant: Callable[[LaneHistory, int], object],
+    stride: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No other lane keeps the prefilter's gates open, and the run is not small."""
+    monkeypatch.setattr(evidence, "SMALL", 100)
+    history = valid()
+    plant(history, 70)
+    history = at_stride(history, stride)
+    run_dir = write_histories(tmp_path / "run", {"a": history})
+    expected = check(history)
+    assert expected
+    for method in (Method.RUNS, Method.BLOCKS):
+        verify(run_dir, spark=spark, method=method)
+        assert sorted(read_cases(run_dir).get("a", []), key=case_order) == expected, method

@@ -13,7 +13,7 @@ import pytest
 from run_dirs import Rows
 
 from kafka_chaos.verification import RunDirectoryError, verify
-from kafka_chaos.verification.run_directory import open_run
+from kafka_chaos.verification.inputs.run_directory import open_run
 from kafka_chaos.verification.scope import Method
 
 
@@ -93,7 +93,7 @@ def test_a_truncated_file(run_dir: Path) -> None:
 
 def test_a_nullable_column_may_be_missing(run_dir: Path) -> None:
     rewrite(first(run_dir, "produced"), lambda table: table.drop_columns(["key", "error"]))
-    assert open_run(run_dir).rows["produced"] == 10
+    assert open_run(run_dir).tables["produced"].rows == 10
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from random_histories import random_history
 from run_dirs import read_cases, write_histories
 
 from kafka_chaos.verification import verify
-from kafka_chaos.verification.plain import LaneHistory, check
+from kafka_chaos.verification.oracle import LaneHistory, check
 from kafka_chaos.verification.scope import Method
 
 pytestmark = pytest.mark.spark
@@ -45,14 +45,14 @@ def test_agreement_on_many_lanes(tmp_path: Path, spark: Any, final_log: bool) ->
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 offsets, so that short histories have many of them."""
-    from kafka_chaos.verification import screen
+    from kafka_chaos.verification.blocks import prefilter as prefilter
 
-    monkeypatch.setattr(screen, "OFFSET_BITS", 6)
+    monkeypatch.setattr(prefilter, "OFFSET_BITS", 6)
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("method", [Method.BLOCKS, Method.STRETCHES])
-def test_agreement_behind_a_screen(tmp_path: Path, spark: Any, method: Method) -> None:
+@pytest.mark.parametrize("method", [Method.BLOCKS, Method.RUNS])
+def test_agreement_behind_a_prefilter(tmp_path: Path, spark: Any, method: Method) -> None:
     random = Random(21)
     lanes = {f"lane-{i}": random_history(random, final_log=True, records=600) for i in range(200)}
     assert assert_agreement(lanes, tmp_path / "run", spark, method=method) > 1000
@@ -80,7 +80,7 @@ def test_agreement_on_thousands_of_lanes(tmp_path: Path, spark: Any, final_log: 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("method", [Method.BLOCKS, Method.STRETCHES])
+@pytest.mark.parametrize("method", [Method.BLOCKS, Method.RUNS])
 def test_agreement_behind_a_screen_on_thousands_of_lanes(tmp_path: Path, spark: Any, method: Method, seed: int) -> None:
     random = Random(2000 + seed)
     lanes = {f"lane-{i}": random_history(random, final_log=True, records=700) for i in range(1000)}

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from run_dirs import Rows, prediction
 
+from kafka_chaos.verification import submit
 from kafka_chaos.verification.cli import verify_command
 
 
@@ -38,9 +39,26 @@ def test_bad_input_exits_64_and_names_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+def test_a_directory_whose_name_looks_like_a_pattern_is_verified_and_reported(tmp_path: Path, spark: Any) -> None:
+    from kafka_chaos.harness.report import write_report
+
+    rows = rows_of(20)
+    rows.consumed.pop()
+    run_dir = rows.write(tmp_path / "run [1] {a,b} *?")
+    rows_of(3).write(tmp_path / "run 1 a xx")
+    result = CliRunner().invoke(verify_command, ["--json", str(run_dir)])
+    assert result.exit_code == 2, result.output
+    (lane,) = json.loads(result.stdout)["lanes"]
+    assert (lane["produced"], lane["consumed"]) == (20, 19)
+    assert write_report(run_dir, spark=spark).is_file()
+
+
+@pytest.mark.spark
 def test_several_directories_and_the_worst_exit_code(tmp_path: Path, spark: Any) -> None:
     conforming = rows_of(20).write(tmp_path / "conforming")
     lossy = rows_of(20)
+    # The model permits a loss to such a lane; what prediction.json forbids besides counts.
+    lossy.lanes = [{"lane": "a", "acks": "1", "faults": ["pause", "kill"]}]
     lossy.send(20, 20).send(21, None, "info").store(20, 21).read(20, 21)
     violating = lossy.write(tmp_path / "violating")
     lossy.prediction = prediction(["a"], lost_write="permitted", inconsistent_offset="permitted")
@@ -78,6 +96,35 @@ def test_the_table_tells_what_was_found_and_why(tmp_path: Path, spark: Any) -> N
     assert result.exit_code == 1
     assert "lost_write 1 (forbidden)" in result.output
     assert "a: lost_write is forbidden and was found: 1" in result.output
+    assert "left out: no replicas/: replicas are not compared" in result.output
+
+
+@pytest.mark.spark
+def test_a_lane_without_all_its_evidence_has_a_line(tmp_path: Path, spark: Any) -> None:
+    rows = rows_of(20).replica(1, 0, 0)
+    result = CliRunner(env={"COLUMNS": "160"}).invoke(verify_command, [str(rows.write(tmp_path / "run"))])
+    assert result.exit_code == 2
+    assert "a: evidence incomplete; not judged: replica_divergence" in result.output
+    assert "partition 0: replicas/ holds records of 1 of 3 replicas" in result.output
+
+
+@pytest.mark.spark
+def test_what_is_submitted_ends_with_the_exit_codes_of_the_command(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exit_code(*arguments: str) -> Any:
+        monkeypatch.setattr(sys, "argv", ["submit.py", *arguments])
+        with pytest.raises(SystemExit) as end:
+            submit.main()
+        return end.value.code
+
+    run_dir = rows_of(20).write(tmp_path / "run")
+    assert exit_code("--quiet", str(run_dir)) == 0
+    assert exit_code("--no-such-option") == 64
+    assert exit_code(str(tmp_path / "nowhere")) == 64
+    monkeypatch.setattr("kafka_chaos.verification.evidence.read", lambda *_: 1 / 0)
+    assert exit_code("--quiet", str(run_dir)) == 70
+    assert not (run_dir / "verdict.json").exists()
 
 
 @pytest.mark.spark

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,18 +18,19 @@ from click.testing import CliRunner
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kafka_chaos.harness.cluster import Cluster
-from kafka_chaos.harness.history import HistoryWriter, Reservations
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.recorded_producer import RecordedProducer
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.reference_model.anomalies import Anomaly
-from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.harness.workload.history import HistoryWriter, Reservations
+from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
 from kafka_chaos.verification import collect_log, verify
 from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
-from kafka_chaos.verification.run_directory import open_run
-from kafka_chaos.verification.watch import LaneCounts, Watch
-from kafka_chaos.verification.watch_cli import watch_command
+from kafka_chaos.verification.inputs.run_directory import open_run
+from kafka_chaos.verification.watch.cli import watch_command
+from kafka_chaos.verification.watch.watch import LaneCounts, Watch
+from tests.harness.signals import NOT_IGNORING
 
 pytestmark = pytest.mark.spark
 
@@ -86,7 +92,7 @@ def test_a_copy_that_comes_long_after_its_word_was_closed(tmp_path: Path, spark:
     assert verify(run_dir, spark=spark).lane("a").count(Anomaly.DUPLICATE) == 5
 
 
-def test_the_command_tells_and_ends_with_what_is_forbidden(tmp_path: Path, spark: Any) -> None:
+def test_the_command_reports_and_its_exit_code_says_what_is_forbidden(tmp_path: Path, spark: Any) -> None:
     shape = LaneShape(lane="lossy", records=2000, lost_tail=40, acks="1", permitted=("lost_write",))
     run_dir = write_run(tmp_path / "run", [lane_tables(shape)])
     result = CliRunner().invoke(watch_command, [str(run_dir), "--once", "--json", "--lateness", "0"])
@@ -103,6 +109,92 @@ def test_the_command_tells_and_ends_with_what_is_forbidden(tmp_path: Path, spark
     (run_dir / "lanes.json").unlink()
     result = CliRunner().invoke(watch_command, [str(run_dir), "--once"])
     assert (result.exit_code, "lanes.json: missing" in result.output) == (64, True)
+
+
+def test_a_watch_that_read_nothing_does_not_conform(tmp_path: Path, spark: Any) -> None:
+    run_dir = write_run(tmp_path / "run", [lane_tables(LaneShape(lane="empty", records=10))])
+    for table in ("produced", "log"):
+        for file in (run_dir / table).iterdir():
+            file.unlink()
+    result = CliRunner().invoke(watch_command, [str(run_dir), "--once"])
+    assert (result.exit_code, "nothing was read" in result.output) == (2, True)
+
+
+@pytest.mark.parametrize(("status", "code"), [("permitted", 0), ("forbidden", 1)])
+def test_ctrl_c_ends_quietly_with_what_was_found(status: str, code: int, tmp_path: Path) -> None:
+    shape = LaneShape(lane="lossy", records=2000, lost_tail=40, acks="1", permitted=("lost_write",))
+    run_dir = write_run(tmp_path / "run", [lane_tables(shape)])
+    path = run_dir / "prediction.json"
+    path.write_text(path.read_text().replace("permitted", status))
+    output, errors, returned = interrupted_after_a_batch([str(run_dir), "--lateness", "0"])
+    assert (returned, errors) == (code, "")
+    assert "in the end" in output
+    assert ("lost_write is forbidden and was found" in output) == (code == 1)
+
+
+def interrupted_after_a_batch(arguments: list[str]) -> tuple[str, str, int]:
+    """Output, errors and exit code of a watch that is sent SIGINT, with all its children, after its first batch."""
+    with start_watch(arguments) as process:
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "acknowledged," in line and "in the log" in line:
+                break
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    return "".join(lines) + output, errors, process.returncode
+
+
+def start_watch(arguments: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*NOT_IGNORING, sys.executable, "-m", "kafka_chaos.harness.cli.main", "watch", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+RUN = """\
+name: watched
+workload: {rate: 300, duration: 40}
+lanes:
+  - {lane: orders, acks: all, min_insync_replicas: 2, idempotence: true}
+"""
+
+
+@pytest.mark.cluster
+def test_a_run_that_goes_on_is_found_and_watched_to_its_end(tmp_path: Path) -> None:
+    """Twice: the first watch is interrupted, the second ends with the run, having read everything."""
+    (tmp_path / "watched.yaml").write_text(RUN)
+    runs = tmp_path / "runs"
+    command = [sys.executable, "-m", "kafka_chaos.harness.cli.main", "run", str(tmp_path / "watched.yaml")]
+    with subprocess.Popen([*command, "--out", str(runs), "--json"], stdout=subprocess.PIPE, text=True) as run:
+        events = runs / "latest" / "events.jsonl"
+        wait_until(lambda: events.exists() and events.read_text(), "the run to start", timeout=60)
+        start = time.monotonic()
+        with start_watch([str(runs)]) as first:
+            assert first.stdout is not None
+            assert first.stdout.readline().startswith("the run counts 0 sent")
+            assert time.monotonic() - start < 5
+            for line in first.stdout:
+                if line.startswith("  orders: ") and not line.startswith("  orders: 0 "):
+                    break
+            os.killpg(first.pid, signal.SIGINT)
+            output, errors = first.communicate(timeout=60)
+        assert (first.returncode, errors) == (0, "")
+        assert "nothing was lost or duplicated that the prediction forbids" in output
+        with start_watch([str(runs / "latest"), "--json"]) as second:
+            output, errors = second.communicate(timeout=200)
+        assert (second.returncode, errors) == (0, "")
+        final = json.loads(output.splitlines()[-1])
+        printed, _ = run.communicate(timeout=100)
+    verdict = json.loads(printed.splitlines()[-1])
+    assert (run.returncode, final["final"]) == (0, True)
+    seen = final["lanes"]["orders"]
+    assert seen["acknowledged"] == seen["stored"] == verdict["lanes"][0]["acknowledged"] > 5_000
+    assert (seen["lost"], seen["duplicate"]) == (0, 0)
 
 
 @pytest.mark.cluster

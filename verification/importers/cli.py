@@ -12,10 +12,12 @@ from typing import Any
 
 import click
 
-from kafka_chaos.reference_model.lane import ACKS, CLEANUP_POLICIES, FAULT_KINDS, Lane, LaneError
+from kafka_chaos.contract.errors import ExitCode, counted, quoted
+from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lanes import ACKS, CLEANUP_POLICIES, Lane, LaneError
+from kafka_chaos.reference_model.cli import split_list
 from kafka_chaos.verification.importers.writing import HistoryError
 
-EXIT_USAGE = 64
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -24,20 +26,28 @@ def import_command() -> None:
     """Make a run directory from a history that another tool recorded, for `kafka-chaos verify`."""
 
 
+def _fault_kinds(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    kinds = split_list(values)
+    for kind in kinds:
+        if kind not in FAULT_KINDS:
+            raise click.BadParameter(f"{quoted(kind)}: expected fault kinds out of {', '.join(FAULT_KINDS)}")
+    return kinds
+
+
 def _lane_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say under which configuration the history was recorded: predictions depend on it."""
     policies = [policy for policy in CLEANUP_POLICIES if policy]
     options = [
         click.option("--out", required=True, type=click.Path(path_type=Path), help="The run directory to make."),
         click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True),
-        click.option("--idempotence", is_flag=True, help="enable.idempotence of the producers."),
+        click.option("--idempotence/--no-idempotence", default=False, show_default=True),
         click.option("--replication-factor", type=click.IntRange(min=1), default=3, show_default=True),
         click.option("--min-insync-replicas", type=click.IntRange(min=1), default=1, show_default=True),
-        click.option("--unclean-leader-election", is_flag=True),
+        click.option("--unclean-leader-election/--no-unclean-leader-election", default=False, show_default=True),
         click.option("--max-in-flight", type=click.IntRange(min=1), default=5, show_default=True),
         click.option("--cleanup-policy", type=click.Choice(policies)),
-        click.option("--fault", "faults", type=click.Choice(FAULT_KINDS), multiple=True,
-                     help="What the cluster lived through; again for each further occurrence."),
+        click.option("--faults", multiple=True, metavar="KIND[,KIND…]", callback=_fault_kinds,
+                     help=f"What the cluster lived through, once per occurrence: {', '.join(FAULT_KINDS)}."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -72,6 +82,6 @@ def _run(make: Callable[[], list[Lane]], out: Path) -> None:
         lanes = make()
     except (HistoryError, LaneError) as error:
         click.echo(f"kafka-chaos: {error}", err=True)
-        sys.exit(EXIT_USAGE)
+        sys.exit(ExitCode.USAGE)
     for lane in lanes:
-        click.echo(f"{out}: lane {lane.lane}, {lane.partitions} partitions")
+        click.echo(f"{out}: lane {lane.lane}, {counted(lane.partitions, 'partition')}")

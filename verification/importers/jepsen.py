@@ -11,13 +11,15 @@ which are unique, which one it was.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.importers.writing import Clock, HistoryError, RunWriter, new_run
 
 BATCH = 500
@@ -94,6 +96,8 @@ def operations(path: Path) -> Iterator[tuple[int, Operation]]:
     text = path.read_text("utf-8", errors="replace")
     first = text.lstrip()[:1]
     is_json = path.suffix in {".json", ".jsonl"}
+    if not is_json and importlib.util.find_spec("edn_format") is None:
+        raise EnvironmentFailure("histories in EDN need a package: pip install 'kafka-chaos[importers]'")
     read_all = _json_values if is_json else _edn_values
     if first in {"[", "("}:
         whole = _located(path, 1, text, read_all)

@@ -4,7 +4,7 @@ Guarantee: every acknowledgement and every read of the files becomes a row; a re
 line about it (the tool was killed) becomes `info`, never a phantom. A line that is not understood is an error.
 
 A value is `N` or `P.N`: the N-th record of a producer, started with `--value-prefix P`. So (P, N) is a record's
-identity; without a prefix, P is 0. Reads are told one by one only by a consumer started with `--verbose`.
+identity; without a prefix, P is 0. Only a consumer started with `--verbose` reports its reads one by one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.reference_model.lane import Lane
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.importers.writing import Clock, HistoryError, RunWriter, new_run
 
 MILLISECOND = 1_000_000

@@ -17,15 +17,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.reference_model.lane import Lane
-from kafka_chaos.verification.contract import TABLES
+from kafka_chaos.contract.columns import TABLES, arrow_type
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import FORMAT_VERSION, LANES_FILE
 
 ROWS_PER_FILE = 200_000
 
-_ARROW = {"string": pa.string(), "int32": pa.int32(), "int64": pa.int64()}
 
-
-class HistoryError(ValueError):
+class HistoryError(UsageFailure, ValueError):
     """A line that an importer can't take: the message names the file, the line and what was expected."""
 
     def __init__(self, path: Path, line: int | None, problem: str) -> None:
@@ -71,8 +71,8 @@ class RunWriter:
         """Write what is left, and lanes.json."""
         for table in self._rows:
             self._flush(table)
-        document = {"format_version": 1, "lanes": [lane.to_json() for lane in lanes]}
-        (self._folder / "lanes.json").write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+        document = {"format_version": FORMAT_VERSION, "lanes": [lane.to_json() for lane in lanes]}
+        (self._folder / LANES_FILE).write_text(json.dumps(document, indent=2) + "\n", "utf-8")
 
     def _add(self, table: str, row: Sequence[Any]) -> None:
         rows = self._rows[table]
@@ -86,7 +86,7 @@ class RunWriter:
             return
         columns = TABLES[table]
         arrays = [
-            pa.array(values, _ARROW[column.type])
+            pa.array(values, arrow_type(column))
             for column, values in zip(columns, zip(*rows, strict=True), strict=True)
         ]
         whole = pa.Table.from_arrays(arrays, names=[column.name for column in columns])

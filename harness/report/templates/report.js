@@ -35,6 +35,20 @@
   for (const control of [phase, verdict, lane]) control.addEventListener("input", apply);
   form.addEventListener("submit", (event) => event.preventDefault());
   columns.addEventListener("change", showColumns);
+
+  const scrollers = [...document.querySelectorAll(".scroll")];
+  function hint(scroller) {
+    const rest = scroller.scrollWidth - scroller.clientWidth - scroller.scrollLeft;
+    scroller.classList.toggle("wide", scroller.scrollWidth > scroller.clientWidth + 1);
+    scroller.classList.toggle("more", rest > 1);
+  }
+  const resized = new ResizeObserver((entries) => entries.forEach((entry) => hint(entry.target.closest(".scroll"))));
+  for (const scroller of scrollers) {
+    scroller.addEventListener("scroll", () => hint(scroller), { passive: true });
+    resized.observe(scroller);
+    for (const content of scroller.children) resized.observe(content);
+  }
+
   showColumns();
   apply();
 })();

@@ -10,31 +10,13 @@ import pytest
 from test_page import full_run, series_of
 
 from kafka_chaos.harness.report.evidence import read_evidence
-from kafka_chaos.harness.report.happenings import tell
 from kafka_chaos.harness.report.page import render
+from kafka_chaos.harness.report.timeline_events import timeline_events_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"{CHROMIUM} is missing: apt-get install chromium")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield running
-        running.close()
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +29,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     verdict.write_text(text[:place] + text[place:].replace('"conforms"', '"violation"', 1))
     evidence = read_evidence(run)
     file = run / "report.html"
-    file.write_text(render(evidence, tell(evidence), series_of("orders")))
+    file.write_text(render(evidence, timeline_events_of(evidence), series_of("orders")))
     return file
 
 
@@ -142,6 +124,45 @@ def test_fits_a_narrow_screen(browser: Browser, report: Path) -> None:
     for page in opened(browser, report, viewport={"width": 360, "height": 800}):
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_what_scrolls_sideways_says_so(browser: Browser, report: Path, width: int) -> None:
+    for page in opened(browser, report, viewport={"width": width, "height": 800}):
+        page.wait_for_timeout(100)
+        regions = page.evaluate(_SCROLLERS)
+        assert len(regions) > 4
+        assert all(hinted == scrolls for scrolls, hinted in regions)
+        assert any(scrolls for scrolls, _ in regions) == (width < 720)
+
+
+def test_the_hint_of_more_goes_at_the_end(browser: Browser, report: Path) -> None:
+    for page in opened(browser, report, viewport={"width": 360, "height": 800}):
+        page.wait_for_timeout(100)
+        matrix = page.locator("#matrix .scroll")
+        assert "more" in (matrix.get_attribute("class") or "")
+        matrix.evaluate("element => element.scrollTo(element.scrollWidth, 0)")
+        page.wait_for_timeout(100)
+        assert "more" not in (matrix.get_attribute("class") or "")
+
+
+def test_no_label_exceeds_its_picture(page: Page) -> None:
+    labels = page.evaluate(_LABELS)
+    assert len(labels) > 20
+    assert not [label for label in labels if label[1] < label[3] - 0.5 or label[2] > label[4] + 0.5]
+
+
+_SCROLLERS = """() => [...document.querySelectorAll(".scroll")].filter((one) => one.checkVisibility()).map((one) => {
+  const hint = getComputedStyle(one, "::before");
+  return [one.scrollWidth > one.clientWidth, hint.content.includes("scroll sideways") && hint.display !== "none"];
+})"""
+
+_LABELS = """() => [...document.querySelectorAll("figure svg")].flatMap((svg) => {
+  const frame = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll("text")].map((text) => {
+    const box = text.getBoundingClientRect();
+    return [text.textContent, box.left, box.right, frame.left, frame.right];
+  });
+})"""
 
 _CONTRASTS = """() => {
   const parse = (color) => (color.match(/[\\d.]+/g) || []).map(Number);

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import report_runs as runs
 
-from kafka_chaos.harness.errors import UsageFailure
+from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.evidence import read_evidence
-from kafka_chaos.harness.report.happenings import WHOLE_RUN, tell
+from kafka_chaos.harness.report.timeline_events import WHOLE_RUN, timeline_events_of
 
 
 def plain_run(path: Path, **more: object) -> Path:
@@ -64,7 +64,7 @@ def test_broken_small_files_are_named_and_passed_over(tmp_path: Path) -> None:
     assert evidence.predicted == {}
     assert any("experiment.yaml is not valid YAML" in line for line in evidence.missing)
     assert any("prediction.json is not valid JSON" in line for line in evidence.missing)
-    assert any("3 lines are no events" in line for line in evidence.missing)
+    assert any("3 lines are no events and are left out" in line for line in evidence.missing)
 
 
 @pytest.mark.parametrize("nested", [True, False])
@@ -81,14 +81,14 @@ def test_without_an_id_the_directory_names_the_run(tmp_path: Path) -> None:
 
 
 def test_tells_phases_faults_leaders_and_truncations(tmp_path: Path) -> None:
-    told = tell(read_evidence(plain_run(tmp_path / "run", events=runs.story())))
+    told = timeline_events_of(read_evidence(plain_run(tmp_path / "run", events=runs.story())))
     (phase,) = told.phases
     assert (phase.name, phase.lanes) == ("load", ("orders",))
     assert (phase.start_ns, phase.end_ns) == (1 * runs.SECOND, 11 * runs.SECOND)
     (fault,) = told.faults
     assert (fault.kind, fault.resolved, fault.proven) == ("pause", ("broker-1",), True)
     assert (fault.requested_ns, fault.healed_ns) == (3 * runs.SECOND, 8 * runs.SECOND)
-    assert fault.evidence == "broker-1 freezer FROZEN"
+    assert (fault.proof, fault.raw) == ("frozen by the cgroup freezer", '{"broker-1": {"freezer": "FROZEN"}}')
     assert [change.value for change in told.leaders["orders", 0]] == ["1", "2"]
     assert [change.value for change in told.isrs["orders", 0]] == ["1 2 3", "2 3"]
     assert [won.start_offset for won in told.elections["orders", 0]] == [0, 40]
@@ -102,8 +102,8 @@ def test_a_fault_without_proof_or_healing_says_so(tmp_path: Path) -> None:
         runs.event(2, "fault_not_proven", fault_id="f", reason="still there"),
         runs.event(3, "fault_healed", fault_id="somebody else's"),
     ]
-    (fault,) = tell(read_evidence(plain_run(tmp_path / "run", events=events))).faults
-    assert (fault.proven, fault.healed_ns, fault.evidence) == (False, None, "still there")
+    (fault,) = timeline_events_of(read_evidence(plain_run(tmp_path / "run", events=events))).faults
+    assert (fault.proven, fault.healed_ns, fault.proof) == (False, None, "still there")
     assert fault.concerns("any lane")
 
 
@@ -115,7 +115,7 @@ def test_odd_events_are_left_out(tmp_path: Path) -> None:
         runs.event(1, "phase_started", phase="load"),
         runs.event(1, "never heard of"),
     ]
-    told = tell(read_evidence(plain_run(tmp_path / "run", events=events)))
+    told = timeline_events_of(read_evidence(plain_run(tmp_path / "run", events=events)))
     assert not told.leaders
     assert not told.elections
     assert not told.truncations
@@ -125,7 +125,7 @@ def test_odd_events_are_left_out(tmp_path: Path) -> None:
 def test_lanes_that_no_phase_names_are_not_forgotten(tmp_path: Path) -> None:
     lanes = [runs.lane("orders"), runs.lane("late")]
     run = runs.write(tmp_path / "run", lanes, [runs.judged("orders"), runs.judged("late")], events=runs.story())
-    assert [(phase.name, phase.lanes) for phase in tell(read_evidence(run)).phases] == [
+    assert [(phase.name, phase.lanes) for phase in timeline_events_of(read_evidence(run)).phases] == [
         ("load", ("orders",)),
         ("other lanes", ("late",)),
     ]

@@ -1,4 +1,4 @@
-"""What footers tell is what the rows say, and where they can't tell it, they don't."""
+"""What footers show is what the rows say, and where they do not show it, the result is None."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def test_extents_over_several_files_of_a_lane(tmp_path: Path) -> None:
         write(tmp_path / "b", row("one", 5, 40)),
         write(tmp_path / "c", row("two", 7, None, "info")),
     ]
-    told = read_footers({"produced": files, "log": files[:1]})
-    assert told.extents == {"one": Extent(5, 40), "two": Extent(7, 7)}
-    assert told.rows == 6
-    assert not told.all_ok
+    found = read_footers({"produced": files, "log": files[:1]})
+    assert found.extents == {"one": Extent(5, 40), "two": Extent(7, 7)}
+    assert found.rows == 6
+    assert not found.all_ok
 
 
 def test_a_record_that_never_completed_counts_from_its_send(tmp_path: Path) -> None:
@@ -50,12 +50,12 @@ def test_lanes_in_one_row_group_can_not_be_told_apart(tmp_path: Path) -> None:
 
 def test_files_without_statistics_tell_nothing(tmp_path: Path) -> None:
     file = write(tmp_path / "a", row("one", 1, 2), write_statistics=False)
-    told = read_footers({"produced": [file]})
-    assert told.extents is None
-    assert not told.all_ok
+    found = read_footers({"produced": [file]})
+    assert found.extents is None
+    assert not found.all_ok
 
 
-def test_all_ok_is_told_only_where_all_are(tmp_path: Path) -> None:
+def test_all_ok_is_returned_only_where_all_are(tmp_path: Path) -> None:
     assert read_footers({"produced": [write(tmp_path / "a", row("one", 1, 2))]}).all_ok
     mixed = write(tmp_path / "b", row("one", 1, 2), row("one", 3, 4, "fail"))
     assert not read_footers({"produced": [mixed]}).all_ok

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import report_runs as runs
 
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.evidence import Evidence, read_evidence
-from kafka_chaos.reference_model.anomalies import Anomaly, Verdict
 
 
 def one_lane(path: Path, **judged: object) -> Evidence:
@@ -81,7 +81,7 @@ def test_sentences_count_confirmations_and_kept_promises(tmp_path: Path) -> None
         runs.judged("c"),
     ]
     table = matrix.rows(read_evidence(runs.write(tmp_path / "run", lanes, verdicts)))
-    assert matrix.confirmations(table) == ["Lost write: 1,500 in a and b, permitted there."]
+    assert matrix.confirmations(table) == ["Lost write: 1,500 in a and b, where it is permitted."]
     assert "in the 1 lane where" in matrix.kept_promises(table)
     assert "nothing else" in matrix.story(table, Verdict.CONFORMS)
 

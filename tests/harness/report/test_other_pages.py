@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from test_browser import _CONTRASTS, browser, opened
+from test_browser import _CONTRASTS, opened
 
-from kafka_chaos.harness.serve import index
-from kafka_chaos.reference_model.anomalies import Status
-from tests.harness.test_nightly import Runs, night
-from tests.harness.test_runs_command import make
+from kafka_chaos.contract.anomalies import Status
+from kafka_chaos.harness.cli.serve import index
+from tests.harness.cli.test_runs_command import make
+from tests.harness.nightly.test_nightly_run import Runs, night
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-__all__ = ["browser"]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")

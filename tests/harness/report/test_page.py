@@ -12,10 +12,10 @@ import report_runs as runs
 
 from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.evidence import read_evidence
-from kafka_chaos.harness.report.happenings import tell
 from kafka_chaos.harness.report.page import LIMIT, render
 from kafka_chaos.harness.report.ranges import FindingRange
 from kafka_chaos.harness.report.series import Bucket, ErrorCount, Gap, LaneSeries, Series
+from kafka_chaos.harness.report.timeline_events import timeline_events_of
 
 S = runs.SECOND
 _VOID = {"meta", "link", "input", "br"}
@@ -74,7 +74,7 @@ def series_of(name: str, *, buckets: int = 50) -> Series:
         longest_gap_ns=2 * S,
         errors=(ErrorCount("info", "Local: Message timed out", 5),),
     )
-    lost = FindingRange(name, "lost_write", 0, None, 40, 59, 20)
+    lost = FindingRange(name, "lost_write", 0, None, 40, 59, 20, unexplained=20)
     doubled = FindingRange(name, "duplicate", 0, None, 70, 70, 1, "first at partition 0, offset 65")
     unplaced = FindingRange(name, "lost_write", None, 3, 7, 9, 3)
     return Series(lanes={name: lane}, ranges=[lost, doubled, unplaced], ends={(name, 0): 99})
@@ -97,14 +97,14 @@ def full_run(path: Path, name: str = "orders") -> Path:
 
 def page_of(run: Path, series: Series | None = None) -> Page:
     evidence = read_evidence(run)
-    return Page(render(evidence, tell(evidence), series or Series()))
+    return Page(render(evidence, timeline_events_of(evidence), series or Series()))
 
 
 def test_shows_each_part_in_order(tmp_path: Path) -> None:
     page = page_of(full_run(tmp_path), series_of("orders"))
     parts = [
         "Conforms",
-        "Lost write: 20 in orders, permitted there.",
+        "Lost write: 20 in orders, where it is permitted.",
         "Predicted against observed",
         "Lane by lane",
         "seconds since its phase began",
@@ -131,11 +131,34 @@ def test_the_matrix_sets_the_prediction_against_what_was_found(tmp_path: Path) -
 
 def test_lanes_are_summed_up(tmp_path: Path) -> None:
     page = page_of(full_run(tmp_path), series_of("orders"))
-    summary = [row for row in page.rows if row and row[0] == "orders" and len(row) == 8]
+    summary = [row for row in page.rows if row and row[0] == "orders" and len(row) == 9]
     assert [" ".join(cell.split()) for cell in summary[0]] == [
-        "orders", "100", "100", "2 / 5", "20", "1", "2.0 s", "✓ conforms",
+        "orders", "100", "100", "2 / 5", "20", "1", "not recorded", "2.0 s", "✓ conforms",
     ]  # fmt: skip
     assert page.row("safe")[0].startswith("safe")
+
+
+def test_findings_without_a_cause_are_counted(tmp_path: Path) -> None:
+    run = full_run(tmp_path)
+    (run / "findings").mkdir()
+    (run / "findings" / "part.parquet").touch()
+    page = page_of(run, series_of("orders"))
+    headings = next(row for row in page.rows if "Unexplained" in row)
+    summaries = {row[0]: row for row in reversed(page.rows) if len(row) == len(headings)}
+    place = headings.index("Unexplained")
+    assert (summaries["orders"][place], summaries["safe"][place]) == ("20", "0")
+
+
+def test_a_lane_is_explained_before_the_first_one_is_named(tmp_path: Path) -> None:
+    page = page_of(full_run(tmp_path), series_of("orders"))
+    assert page.text.index("A lane is one topic together with one producer configuration.") < page.text.index("orders")
+
+
+def test_proofs_are_in_words_with_the_raw_values_on_demand(tmp_path: Path) -> None:
+    page = page_of(full_run(tmp_path))
+    assert page.row("load/pause-1")[-1] == '✓ frozen by the cgroup freezerraw values{"broker-1": {"freezer": "FROZEN"}}'
+    open_tags = [attributes for tag, attributes in page.tags if tag == "details" and "open" in attributes]
+    assert not open_tags
 
 
 def test_losses_are_traced_to_the_epoch_that_dropped_them(tmp_path: Path) -> None:
@@ -151,7 +174,7 @@ def test_losses_are_traced_to_the_epoch_that_dropped_them(tmp_path: Path) -> Non
     assert "acks=0 reports no offsets" in page.text
 
 
-def test_a_violation_stands_on_top_with_its_reasons(tmp_path: Path) -> None:
+def test_a_violation_comes_first_with_its_reasons(tmp_path: Path) -> None:
     reason = "lost_write is forbidden and was found: 3"
     verdicts = [runs.judged("a", verdict="violation", found={"lost_write": (3, "forbidden")}, reasons=[reason])]
     prediction = {"a": {"anomalies": {"lost_write": {"status": "forbidden", "why": ["none of 59 states shows it"]}}}}
@@ -205,7 +228,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 
 def test_loads_nothing_from_anywhere(tmp_path: Path) -> None:
     evidence = read_evidence(full_run(tmp_path))
-    html = render(evidence, tell(evidence), series_of("orders"))
+    html = render(evidence, timeline_events_of(evidence), series_of("orders"))
     page = Page(html)
     references = page.values("href") + page.values("src") + re.findall(r"url\(([^)]*)\)", html)
     assert references
@@ -279,7 +302,7 @@ def test_stays_below_its_limit_for_any_run(
     )  # fmt: skip
     evidence = read_evidence(run)
     start = time.monotonic()
-    html = render(evidence, tell(evidence), series)
+    html = render(evidence, timeline_events_of(evidence), series)
     assert len(html.encode()) < LIMIT
     assert time.monotonic() - start < 20
     page = Page(html)

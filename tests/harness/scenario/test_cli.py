@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.harness import cli
-from kafka_chaos.harness.errors import ClusterFailure, EnvironmentFailure
+from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.harness.cli import main as cli
+from kafka_chaos.harness.cluster.containers import labels
+from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario import registry
 from kafka_chaos.harness.scenario.lockstep import ScenarioViolation
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import Scenario, all_scenarios, outlines
-from tests.harness.scenario.samples import truncation
+from tests.harness.scenario.samples import SOURCE, truncation
 
 Played = list[str]
 
@@ -27,9 +29,9 @@ def conforms(play: Play) -> None:
     """All is well."""
     (played,) = truncation().acts
     play.record.acts.append(played)
-    play.tell("act", played)
+    play.notify("act", played)
     for step in played.steps:
-        play.tell("step", (played, step))
+        play.notify("step", (played, step))
 
 
 def violates(play: Play) -> None:
@@ -38,7 +40,7 @@ def violates(play: Play) -> None:
 
 
 def fails(play: Play) -> None:
-    """The machine fails."""
+    """The cluster fails."""
     raise ClusterFailure("broker-1 did not start")
 
 
@@ -59,7 +61,7 @@ PLAYS: dict[str, Callable[[Play], None]] = {
 
 @pytest.fixture(autouse=True)
 def played(monkeypatch: pytest.MonkeyPatch) -> Played:
-    """Scenarios of the tests' own in place of the real ones; what they play is noted."""
+    """Scenarios of the tests instead of the real ones; records which of them run."""
     done: Played = []
 
     def noted(name: str, play: Callable[[Play], None]) -> Scenario:
@@ -68,7 +70,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
             play(stage)
 
         run.__doc__ = play.__doc__
-        return Scenario(name, "001", f"What {name} shows", run)
+        return Scenario(name, SOURCE, f"What {name} shows", run)
 
     scenarios = {name: noted(name, play) for name, play in PLAYS.items()}
     monkeypatch.setattr(registry, "all_scenarios", lambda: scenarios)
@@ -120,7 +122,7 @@ def test_a_crash_names_its_place_and_the_others_still_run(run: Any, played: Play
     assert played == ["broken", "good"]
 
 
-def test_a_machine_that_lacks_something_ends_all_with_3(run: Any, played: Played, tmp_path: Path) -> None:
+def test_an_environment_that_lacks_something_ends_all_with_3(run: Any, played: Played, tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     code, _, errors = run("run", "good", "lacking", "fine", "--quiet", "--out", str(file))
     assert (code, played) == (3, ["good", "lacking"])
@@ -166,14 +168,14 @@ def test_repeated_runs_are_counted(run: Any, played: Played) -> None:
     assert list(good["seconds"]) == ["min", "median", "max"]
 
 
-def test_the_story_is_told_and_the_file_written_as_well(run: Any, tmp_path: Path) -> None:
+def test_the_story_is_printed_and_the_file_is_written_too(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "new" / "results.json"
     code, out, _ = run("run", "good", "--repeat", "2", "--out", str(file))
     assert code == 0
     for expected in (
         "What good shows",
         "All is well.",
-        "X is killed; M3 is sent.",
+        "X is killed; a producer sends M3.",
         "good, run 2 of 2: conforms",
         "2/2",
     ):
@@ -193,15 +195,17 @@ def test_ctrl_c_removes_the_clusters_and_keeps_what_there_is(
 ) -> None:
     closed = []
 
-    class Standing:
+    class Running:
         def close(self) -> None:
             closed.append(self)
 
     def interrupted(play: Play) -> None:
-        play.houses._standing["one"] = Standing()  # type: ignore[assignment]
+        play.pool._running["one"] = Running()  # type: ignore[assignment]
+        labels.STARTED.add("scenario-one")
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(registry.all_scenarios(), "fine", Scenario("fine", "001", "Interrupted", interrupted))
+    monkeypatch.setattr(labels, "STARTED", set())
+    monkeypatch.setitem(registry.all_scenarios(), "fine", Scenario("fine", SOURCE, "Interrupted", interrupted))
     file = tmp_path / "results.json"
     code, _, errors = run("run", "good", "fine", "--quiet", "--out", str(file))
     assert code == 130
@@ -212,15 +216,21 @@ def test_ctrl_c_removes_the_clusters_and_keeps_what_there_is(
 
 def test_list_as_lines_and_as_json(run: Any) -> None:
     _, out, _ = run("list")
-    assert out.splitlines()[0] == "good     001  What good shows"
+    assert out.splitlines()[0] == "good     What good shows     Replica Recovery"
     _, out, _ = run("list", "--json")
-    assert json.loads(out)["scenarios"][2]["id"] == "bad"
+    assert json.loads(out)["scenarios"][2] == {
+        "id": "bad",
+        "document": "Replica Recovery",
+        "section": "acks=1",
+        "title": "What bad shows",
+        "source": "tests/harness/scenario/test_cli.py",
+    }
 
 
 def test_help_and_list_import_nothing_heavy() -> None:
     program = """
 import sys
-from kafka_chaos.harness import cli
+from kafka_chaos.harness.cli import main as cli
 for arguments in (["scenario", "--help"], ["scenario", "run", "--help"], ["scenario", "list"]):
     cli.cli.main(arguments, standalone_mode=False)
 print(sorted({"pyspark", "confluent_kafka", "kafka", "kazoo", "docker", "rich", "numpy"} & set(sys.modules)))
@@ -230,8 +240,8 @@ print(sorted({"pyspark", "confluent_kafka", "kafka", "kazoo", "docker", "rich", 
     assert "leader-epoch-A" in done.stdout
 
 
-def test_outlines_are_what_the_scenarios_say_of_themselves() -> None:
+def test_outlines_equal_those_of_the_imported_scenarios() -> None:
     assert outlines() == {name: scenario.outline for name, scenario in all_scenarios().items()}
     for outline in outlines().values():
         assert outline.story
-        assert (Path(cli.__file__).resolve().parents[1] / outline.source).is_file()
+        assert (Path(cli.__file__).resolve().parents[2] / outline.file).is_file()

@@ -1,0 +1,67 @@
+"""The tables of a run directory: every column's name, type and nullability, each stated once.
+
+Everything that writes or reads these tables (recorders, importers, Spark, the report) derives its schema from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the contract. `type` is string, int32 or int64; a nullable column may be missing."""
+
+    name: str
+    type: str
+    nullable: bool = False
+
+
+def _columns(specification: str) -> tuple[Column, ...]:
+    columns = []
+    for part in specification.split(","):
+        name, kind = part.split()
+        columns.append(Column(name, kind.removesuffix("?"), kind.endswith("?")))
+    return tuple(columns)
+
+
+PRODUCED = _columns(
+    "lane string, producer_id int32, seq int64, key string?, partition int32?, offset int64?, "
+    "invoke_ns int64, complete_ns int64?, outcome string, error string?"
+)
+CONSUMED = _columns(
+    "lane string, consumer string, partition int32, offset int64, producer_id int32, seq int64, "
+    "leader_epoch int32?, poll_ns int64"
+)
+LOG = _columns("lane string, partition int32, offset int64, producer_id int32, seq int64, key string?")
+REPLICAS = _columns(
+    "lane string, partition int32, broker int32, offset int64, leader_epoch int32, producer_id int32, seq int64"
+)
+FINDINGS = _columns(
+    "lane string, anomaly string, partition int32?, offset int64?, producer_id int32?, seq int64?, cause string?"
+)
+TABLES = {"produced": PRODUCED, "consumed": CONSUMED, "log": LOG, "replicas": REPLICAS}
+OUTCOMES = ("ok", "fail", "info")
+"""What is known of a produced record: acknowledged, certainly not written, or neither."""
+
+
+def arrow_type(column: Column) -> Any:
+    """The column's type in PyArrow, which is imported now."""
+    import pyarrow as pa
+
+    return {"string": pa.string, "int32": pa.int32, "int64": pa.int64}[column.type]()
+
+
+def arrow_schema(columns: tuple[Column, ...], *, without: Collection[str] = ()) -> Any:
+    """These columns as a PyArrow schema; `without` names nullable columns that a writer leaves out."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            pa.field(column.name, arrow_type(column), nullable=column.nullable)
+            for column in columns
+            if column.name not in without
+        ]
+    )

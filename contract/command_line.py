@@ -1,0 +1,154 @@
+"""How every command of this project ends: one line on standard error, and the exit code that belongs to the cause.
+
+Guarantee: whatever a command raises, it does not end with 1, which means a violation and nothing else. The traceback of
+an error of ours is in a file that the line names; `--debug` prints it instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+import click
+
+from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode, Interrupted, KafkaChaosError, UsageFailure
+
+DEBUG = "--debug"
+
+_OF_THE_MACHINE = {
+    errno.ENOSPC: "free some space, or choose another folder",
+    errno.EDQUOT: "free some of the quota, or choose another folder",
+    errno.EROFS: "choose a folder that can be written",
+    errno.EIO: "check the disk",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "end other programs",
+    errno.ENOMEM: "end other programs",
+    errno.EPIPE: "what read the output has ended",
+}
+_OF_A_PATH = {
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "a file is where the path needs a folder",
+    errno.EISDIR: "a folder is where the path needs a file",
+    errno.EEXIST: "something else is there: choose another path",
+    errno.EACCES: "choose a path that this user may use",
+    errno.EPERM: "choose a path that this user may use",
+    errno.ENAMETOOLONG: "choose a shorter path",
+    errno.ELOOP: "symbolic links point to each other: choose another path",
+}
+_FULL_OR_READ_ONLY = {"No space left on device": errno.ENOSPC, "Read-only file system": errno.EROFS}
+
+
+def invoke(command: click.Command, prog_name: str) -> int:
+    """Run a command with the arguments of this process; returns the exit code of `--help` and the like.
+
+    Unlike `command.main`, it raises whatever the command does, the loss of the output's reader included.
+    """
+    if f"_{prog_name.upper()}_COMPLETE".replace("-", "_") in os.environ:
+        command.main(prog_name=prog_name)
+    try:
+        with command.make_context(prog_name, sys.argv[1:]) as context:
+            command.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    return ExitCode.CONFORMS
+
+
+def run_and_exit(command: Callable[[], int]) -> NoReturn:
+    """Call `command`, and exit with the code that it returns, or that belongs to what it raises."""
+    try:
+        code = _finish(command)
+    except KeyboardInterrupt:
+        code = _say("interrupted", ExitCode.INTERRUPTED)
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
+    sys.exit(code)
+
+
+def _finish(command: Callable[[], int]) -> int:
+    """The exit code, after the error's line is out."""
+    try:
+        try:
+            code: object = command()
+        except SystemExit as end:
+            code = end.code
+        sys.stdout.flush()
+        if code is None or isinstance(code, int):
+            return code or ExitCode.CONFORMS
+        raise RuntimeError(f"ended with {code!r}, which is no exit code")
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except (click.exceptions.Abort, KeyboardInterrupt, Interrupted) as error:
+        return _say(str(error) or "interrupted", ExitCode.INTERRUPTED)
+    except BaseException as error:  # noqa: BLE001 - none may pass, or Python would end with 1
+        _flush_or_give_up()
+        known = error if isinstance(error, KafkaChaosError) else failure_of(error)
+        if _debugging():
+            traceback.print_exception(error)
+        if known is not None:
+            return _say(str(known), known.exit_code)
+        return _say(f"internal error: {_first_line(error)}; {_traceback_of(error)}", ExitCode.BUG)
+
+
+def failure_of(error: BaseException) -> KafkaChaosError | None:
+    """What an error of Python or of a library says about the machine or about a path; None for any other error."""
+    if isinstance(error, MemoryError):
+        return EnvironmentFailure("no memory is left: end other programs, or use a smaller load")
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("kafka_chaos"):
+        return EnvironmentFailure(f"the Python package {error.name} is not installed: reinstall kafka-chaos with pip")
+    number = error.errno if isinstance(error, OSError) else None
+    if number not in _OF_THE_MACHINE and number not in _OF_A_PATH:
+        # Libraries, such as Spark, quote the system's error in one of their own.
+        number = next((code for text, code in _FULL_OR_READ_ONLY.items() if text in str(error)), None)
+    if number is None:
+        return None
+    path = getattr(error, "filename", None)
+    place = "" if path is None else f"{os.fsdecode(path) if isinstance(path, bytes) else path}: "
+    reason = os.strerror(number)
+    if number in _OF_THE_MACHINE:
+        return EnvironmentFailure(f"{place}{reason}: {_OF_THE_MACHINE[number]}")
+    # Without a path it was not the user's.
+    return UsageFailure(f"{place}{reason}: {_OF_A_PATH[number]}") if place else None
+
+
+def _debugging() -> bool:
+    return DEBUG in sys.argv[1:]
+
+
+def _say(message: str, code: int) -> int:
+    with contextlib.suppress(OSError):
+        click.echo(f"kafka-chaos: {message}", err=True)
+    return code
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
+
+
+def _traceback_of(error: BaseException) -> str:
+    """Where the traceback is, after writing it."""
+    if _debugging():
+        return "the traceback is above"
+    try:
+        number, path = tempfile.mkstemp(prefix="kafka-chaos-", suffix=".traceback")
+        with open(number, "w", encoding="utf-8", errors="backslashreplace") as file:
+            traceback.print_exception(error, file=file)
+    except OSError:
+        return f"{DEBUG} prints the traceback"
+    return f"the traceback is in {path}"
+
+
+def _flush_or_give_up() -> None:
+    """Leave nothing in the buffer of an output that takes no more: Python would end with a code of its own."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,234 @@
+"""What happens in a run, as typed events: the lines of events.jsonl, and what a run's listeners are handed.
+
+Times are nanoseconds of the machine's monotonic clock, the one that the histories use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened at `ts_ns`."""
+
+    ts_ns: int = field(default_factory=time.monotonic_ns)
+
+    def to_json(self) -> dict[str, Any]:
+        """The line of events.jsonl: the fields, with `type` in snake case."""
+        return {"ts_ns": self.ts_ns, "type": type_name(type(self)), **dataclasses.asdict(self)}
+
+
+def type_name(event: type[Event]) -> str:
+    """The `type` that events.jsonl gives events of this class: its name in snake case."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", event.__name__).lower()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted(Event):
+    """A run was planned and predicted."""
+
+    run_id: str
+    experiment: str
+    lanes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Event):
+    """The run begins something that takes time; `text` completes "kafka-chaos is …"."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterReady(Event):
+    """All servers serve. `client_config`: a file with the client settings of a secured listener, else empty."""
+
+    seconds: float
+    bootstrap_servers: str
+    client_config: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterKept(Event):
+    """The run failed and its cluster was left running, as `--keep` asked.
+
+    `client_config`: a file with the client settings of a secured listener, empty for a plaintext one.
+    """
+
+    run_id: str
+    containers: tuple[str, ...]
+    bootstrap_servers: str
+    client_config: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseStarted(Event):
+    """The load of a phase begins."""
+
+    phase: str
+    lanes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseEnded(Event):
+    """The load of a phase has ended and every record has an outcome."""
+
+    phase: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress(Event):
+    """Counts so far, per lane: sent, acknowledged, consumed."""
+
+    counts: Mapping[str, tuple[int, int, int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultRequested(Event):
+    """A fault is about to be injected; `resolved` are the containers that held its target's role."""
+
+    fault_id: str
+    kind: str
+    target: str
+    resolved: tuple[str, ...]
+    lanes: tuple[str, ...]
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultProven(Event):
+    """The fault took effect, as `evidence` shows."""
+
+    fault_id: str
+    evidence: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultNotProven(Event):
+    """Nothing showed that the fault took effect."""
+
+    fault_id: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultHealed(Event):
+    """The fault is healed."""
+
+    fault_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutsideFaults(Event):
+    """Others may inject faults of these kinds into the lanes' cluster; the run itself reports and proves none."""
+
+    kinds: tuple[str, ...]
+    lanes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaderChanged(Event):
+    """The metadata that clients get names another leader; None is nobody."""
+
+    lane: str
+    partition: int
+    before: int | None
+    leader: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IsrChanged(Event):
+    """The metadata that clients get names another ISR."""
+
+    lane: str
+    partition: int
+    before: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControllerChanged(Event):
+    """The metadata that clients get names another controller."""
+
+    before: int | None
+    controller: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogTruncated(Event):
+    """A broker dropped the end of a replica's log, as its own log says."""
+
+    broker: int
+    lane: str
+    partition: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaderElected(Event):
+    """A broker became leader, as its own log says."""
+
+    broker: int
+    lane: str
+    partition: int
+    leader_epoch: int
+    start_offset: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionOffline(Event):
+    """The controller, broker `controller`, left a partition without a leader, as its own log says.
+
+    Nobody leads in `leader_epoch`: without this event, the partition's elections would skip an epoch.
+    """
+
+    controller: int
+    lane: str
+    partition: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class HighWatermark(Event):
+    """A partition's leader reported its high watermark, in this leader epoch."""
+
+    lane: str
+    partition: int
+    broker: int
+    leader_epoch: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientNotice(Event):
+    """An error that a client reported and went on from."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaneJudged(Event):
+    """The verdict of one lane; `found` counts the anomalies that were found."""
+
+    lane: str
+    verdict: str
+    reasons: tuple[str, ...]
+    produced: int
+    acknowledged: int
+    found: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEnded(Event):
+    """The verdict is there, or the run failed."""
+
+    verdict: str
+    seconds: float

@@ -1,0 +1,98 @@
+"""A lane as the model and the verification see it: one entry of `lanes.json`, checked.
+
+A lane that no valid Kafka configuration can have is refused here, with the key at fault, before anything is
+explored or started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+
+ACKS = ("0", "1", "all")
+CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
+
+
+class LaneError(UsageFailure, ValueError):
+    """A lane outside any valid configuration: `key` is the entry at fault, `expected` what it takes."""
+
+    def __init__(self, key: str, value: object, expected: str) -> None:
+        self.key = key
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{key}: {value!r} is not valid: expected {expected}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """One topic and one producer configuration, with the faults it lived through.
+
+    `faults` names one possible occurrence per entry, on any broker at any moment, later healed; an entry
+    repeated stands for one more occurrence. `cleanup_policy` None means that nothing is deleted or compacted
+    during the run (topic configuration `cleanup.policy` with its retention limits out of reach).
+    """
+
+    lane: str
+    topic: str = ""
+    partitions: int = 1
+    replication_factor: int = 3
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False
+    acks: str = "all"
+    idempotence: bool = False
+    max_in_flight: int = 5
+    cleanup_policy: str | None = None
+    faults: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        name: object = self.lane
+        _require(isinstance(name, str) and name != "", "lane", name, "a non-empty name")
+        for key in ("partitions", "replication_factor", "min_insync_replicas", "max_in_flight"):
+            value = getattr(self, key)
+            is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+            _require(is_count, key, value, "a whole number of at least 1")
+        for key in ("unclean_leader_election", "idempotence"):
+            value = getattr(self, key)
+            _require(isinstance(value, bool), key, value, "true or false")
+        _require(self.acks in ACKS, "acks", self.acks, 'one of "0", "1", "all"')
+        _require(
+            self.cleanup_policy in CLEANUP_POLICIES,
+            "cleanup_policy",
+            self.cleanup_policy,
+            "null, delete, compact or compact,delete",
+        )
+        for kind in self.faults:
+            _require(kind in FAULT_KINDS, "faults", kind, f"fault kinds out of {', '.join(FAULT_KINDS)}")
+        _require(
+            self.min_insync_replicas <= self.replication_factor,
+            "min_insync_replicas",
+            self.min_insync_replicas,
+            f"at most the replication factor, {self.replication_factor}",
+        )
+        if self.idempotence:
+            _require(self.acks == "all", "idempotence", self.idempotence, "acks=all beside it (KIP-98)")
+            _require(self.max_in_flight <= 5, "max_in_flight", self.max_in_flight, "at most 5 with idempotence")
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Lane:
+        """Build a lane from an entry of `lanes.json`; unknown keys and wrong values raise `LaneError`."""
+        known = {field.name for field in fields(cls)}
+        for key in entry:
+            _require(key in known, key, entry[key], f"no such key; the keys are {', '.join(sorted(known))}")
+        _require("lane" in entry, "lane", None, "a non-empty name")
+        values = dict(entry)
+        values["faults"] = tuple(values.get("faults") or ())
+        return cls(**values)
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry of `lanes.json` for this lane."""
+        return {**asdict(self), "faults": list(self.faults)}
+
+
+def _require(holds: bool, key: str, value: object, expected: str) -> None:
+    if not holds:
+        raise LaneError(key, value, expected)

@@ -1,0 +1,133 @@
+"""The evidence ledger of verdict.json: what a run left behind, what of it was read, and what could be judged by it.
+
+Guarantee: a number that is not known is null, never 0. `missing` names evidence that is incomplete, hidden or
+contradictory; `left_out` names what the run directory was made without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLedger:
+    """One table of the run, for all lanes: its files with their rows by footer, and the rows that Spark read."""
+
+    files: tuple[tuple[str, int], ...]
+    rows_by_footer: int
+    rows_as_read: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The table's entry of `tables` in verdict.json."""
+        files = [{"file": file, "rows": rows} for file, rows in self.files]
+        return {"files": files, "rows_by_footer": self.rows_by_footer, "rows_as_read": self.rows_as_read}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsLedger:
+    """The lane's rows in each table. `log` and `replicas` are null where the run has no such table."""
+
+    produced: int
+    consumed: int
+    log: int | None
+    replicas: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcknowledgedLedger:
+    """Acknowledged records, and how many of them could be judged as stored or lost."""
+
+    records: int
+    judged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLedger:
+    """How far a partition was read: `log_end` is its last offset in the final log, `read_to` the highest one read."""
+
+    partition: int
+    log_end: int | None
+    read_to: int | None
+    end_reached: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultLedger:
+    """What events.jsonl reports of one fault. `problem` says why it is no evidence of a fault that came and went."""
+
+    fault_id: str
+    kind: str
+    requested_ns: int | None
+    proven_ns: int | None
+    healed_ns: int | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultsLedger:
+    """The fault kinds that lanes.json declares, and the faults that events.jsonl reports (null without that file)."""
+
+    declared: tuple[str, ...]
+    events: tuple[FaultLedger, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLedger:
+    """One broker's replica of a partition: its rows, its first and last offset, and its high watermark."""
+
+    broker: int
+    rows: int
+    first: int | None
+    last: int | None
+    high_watermark: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLedger:
+    """The replicas of a partition. Below offset `judged_below` all of them were compared; null: they were not."""
+
+    partition: int
+    judged_below: int | None
+    brokers: tuple[BrokerLedger, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicasLedger:
+    """The replicas of a lane, partition by partition, out of the replication factor."""
+
+    replication_factor: int
+    partitions: tuple[ReplicaLedger, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionLedger:
+    """Where the statuses come from (`prediction.json` or `model`), and the digest of the model that confirmed them."""
+
+    source: str
+    recomputed: bool
+    model_digest: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The evidence of one lane. It is complete if nothing is `missing`."""
+
+    missing: tuple[str, ...]
+    left_out: tuple[str, ...]
+    rows: RowsLedger
+    acknowledged: AcknowledgedLedger
+    partitions: tuple[PartitionLedger, ...]
+    faults: FaultsLedger
+    replicas: ReplicasLedger | None
+    high_watermark_reports: int
+    prediction: PredictionLedger
+
+    @property
+    def complete(self) -> bool:
+        """Whether all evidence that the run directory announces is there and was read."""
+        return not self.missing
+
+    def to_json(self) -> dict[str, Any]:
+        """The lane's `ledger` in verdict.json."""
+        return {"complete": self.complete, **asdict(self)}

@@ -1,0 +1,41 @@
+"""What was expected of a value that pydantic refuses, in words of our own; pydantic itself is not imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_TYPES = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "finite": "a finite number",
+    "string": "text",
+    "dict": "a mapping",
+    "model": "a mapping of keys",
+    "tuple": "a list",
+    "list": "a list",
+}
+"""What is expected, by the first word of pydantic's name of an error."""
+
+
+def expected(entry: Mapping[str, Any]) -> str:
+    """What one of pydantic's errors says that was expected, such as `a whole number`."""
+    kind, bounds = entry["type"], entry.get("ctx", {})
+    if kind == "greater_than_equal":
+        return f"at least {_plain(bounds['ge'])}"
+    if kind == "less_than_equal":
+        return f"at most {_plain(bounds['le'])}"
+    if kind in ("too_short", "too_long"):
+        number = bounds.get("min_length" if kind == "too_short" else "max_length", 1)
+        least = "at least" if kind == "too_short" else "at most"
+        return f"{least} {number} {'entry' if number == 1 else 'entries'}"
+    if kind == "literal_error":
+        return str(bounds["expected"])
+    if kind == "invalid_key":
+        return "keys that are text"
+    return _TYPES.get(kind.partition("_")[0], "another value")
+
+
+def _plain(bound: float) -> str:
+    return f"{int(bound):,}" if bound == int(bound) else str(bound)

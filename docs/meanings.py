@@ -1,0 +1,73 @@
+"""What each key of lanes.json, each column of a run directory and each exit code means.
+
+`generate.py` refuses to build if the code has one that is not here, or if one here is not in the code.
+"""
+
+from __future__ import annotations
+
+LANE_KEYS = {
+    "topic": "Name of the topic.",
+    "partitions": "Number of partitions.",
+    "replication_factor": "Replicas of each partition, at most the number of brokers.",
+    "min_insync_replicas": "The topic's `min.insync.replicas`.",
+    "unclean_leader_election": "The topic's `unclean.leader.election.enable`.",
+    "acks": "The producer's `acks`: 0, 1 or all.",
+    "idempotence": "The producer's `enable.idempotence`; needs `acks: all`.",
+    "max_in_flight": "The producer's `max.in.flight.requests.per.connection`.",
+    "cleanup_policy": "The topic's `cleanup.policy`. Without it, nothing is deleted or compacted during the run.",
+    "lane": "Name of the lane.",
+    "faults": "Faults that the lane lived through. Each entry is at most one occurrence, on any broker at any moment, "
+    "later healed. Repeat an entry for more occurrences.",
+}
+
+_LANE = {"lane": "Name of the lane.", "partition": "Partition of the lane's topic."}
+_IDENTITY = {
+    "producer_id": "Producer of the record; −1 if the record can't be decoded.",
+    "seq": "The record's number, counted by its producer; −1 if the record can't be decoded.",
+}
+
+COLUMNS = {
+    "produced": {
+        **_LANE,
+        **_IDENTITY,
+        "key": "Key of the record.",
+        "offset": "Offset in the acknowledgement.",
+        "invoke_ns": "When the producer was given the record.",
+        "complete_ns": "When the outcome was known.",
+        "outcome": "`ok`: acknowledged. `fail`: certainly not written. `info`: may or may not be written.",
+        "error": "Name of the client's error.",
+    },
+    "consumed": {
+        **_LANE,
+        **_IDENTITY,
+        "consumer": "One assignment of a consumer; a rebalance or a seek starts a new name.",
+        "offset": "Offset of the record.",
+        "leader_epoch": "Leader epoch of the record.",
+        "poll_ns": "When the record was read; strictly increases per consumer.",
+    },
+    "log": {**_LANE, **_IDENTITY, "offset": "Offset in the final log.", "key": "Key of the record."},
+    "replicas": {
+        **_LANE,
+        **_IDENTITY,
+        "broker": "Broker whose segments hold the record.",
+        "offset": "Offset in the replica.",
+        "leader_epoch": "Leader epoch of the record.",
+    },
+    "findings": {
+        **_LANE,
+        **_IDENTITY,
+        "anomaly": "Name of the anomaly.",
+        "offset": "Offset of the record.",
+        "cause": "What caused the anomaly, as far as the run shows it.",
+    },
+}
+
+EXIT_CODES = {
+    "CONFORMS": "Everything conforms to the prediction.",
+    "VIOLATION": "A violation was found, and nothing else ends with this code.",
+    "UNKNOWN": "The evidence does not suffice for a verdict.",
+    "ENVIRONMENT": "The environment failed, for example no Docker engine, no Java or a full disk.",
+    "USAGE": "Bad arguments, a bad experiment file or a bad run directory.",
+    "BUG": "A bug in kafka-chaos.",
+    "INTERRUPTED": "The command was interrupted.",
+}

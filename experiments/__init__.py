@@ -1,0 +1,1 @@
+"""Experiments as YAML files, and the documented behaviours of Kafka as scenarios."""

@@ -1,0 +1,58 @@
+"""Where each behaviour is documented: the document and its section, in the order of listing, running and documenting.
+
+The documents are Korean. A section is named in English, then as the document itself names it.
+"""
+
+from __future__ import annotations
+
+from kafka_chaos.harness.scenario.registry import Document, Source
+
+INTERNALS = Document("How Kafka works internally", "[Kafka] 카프카의 내부 동작원리", "20 May 2023")
+RECOVERY = Document("Replica Recovery", "Replica Recovery", None)
+LEADER_AND_ISR = Document(
+    "About the Kafka API LeaderAndIsr", "[Kafka] kafka api - LeaderAndIsr 에 관하여", "23 April 2021"
+)
+
+_REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
+_COMMIT = Source(INTERNALS, "Keeping replicas and committing", "복제 유지와 커밋")
+_TOPIC_PARAMETERS = Source(RECOVERY, "Topic parameters", "Topic parameter")
+
+SOURCES = {
+    "leader-only": Source(INTERNALS, "Leader and follower", "Leader와 Follower"),
+    "replication-describe": _REPLICATION,
+    "n-minus-1-failures": _REPLICATION,
+    "isr-eviction": _COMMIT,
+    "high-watermark-visibility": _COMMIT,
+    "offset-checkpoint": Source(INTERNALS, "Committed messages", "커밋 메시지"),
+    "ackless-replication": Source(INTERNALS, "How replication works", "리플리케이션 동작 방식"),
+    "leader-epoch-A": Source(INTERNALS, "Leader epoch and recovery: without leader epochs", "Leader Epoch 미사용시"),
+    "leader-epoch-B": Source(
+        INTERNALS,
+        "Leader epoch and recovery: replication is not complete",
+        "리플리케이션 동작이 완료되지 않은 상태",
+    ),
+    "leader-epoch-checkpoint": Source(INTERNALS, "Leader epoch and recovery: practice", "실습"),
+    "controller-failover": Source(INTERNALS, "Controller", "Controller"),
+    "election-on-failure": Source(
+        INTERNALS, "Controller: leader election after an unexpected failure", "리더 선출 과정 : 예기치 않은 장애"
+    ),
+    "controlled-shutdown": Source(
+        INTERNALS, "Controller: leader election in a controlled shutdown", "리더 선출 과정: 제어된 종료 과정"
+    ),
+    "retention-delete": Source(INTERNALS, "Deleting log segments", "로그 세그먼트 삭제"),
+    "compaction": Source(INTERNALS, "Compacting log segments", "로그 세그먼트 컴팩션"),
+    "acks-all-recovery": Source(RECOVERY, "acks=all", "acks=all 인 경우"),
+    "acks-1-recovery": Source(RECOVERY, "acks=1", "acks=1 인 경우"),
+    "acks-0": Source(RECOVERY, "Introduction: why acks matters", "Replica Recovery"),
+    "unclean-election": _TOPIC_PARAMETERS,
+    "min-insync-replicas": _TOPIC_PARAMETERS,
+    "no-loss-config": Source(RECOVERY, "How to lose no data", "데이터 유실이 없게 하려면?"),
+    "availability-config": Source(
+        RECOVERY, "How to stay available even if data is lost", "데이터 유실이 있더라도 가용성을 높게 하려면?"
+    ),
+    "leader-and-isr": Source(LEADER_AND_ISR, "LeaderAndIsr requests and responses", "LeaderAndIsr api 요청-응답 과정"),
+    "leader-and-isr-errors": Source(LEADER_AND_ISR, "LeaderAndIsr Response", "LeaderAndIsr Response"),
+    "split-brain": Source(
+        LEADER_AND_ISR, "Split brain of a partition's leader", "Partition Leader와 관련된 Split brain 현상"
+    ),
+}

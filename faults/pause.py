@@ -1,0 +1,76 @@
+"""`pause`: a process that stops for a while, as in a long garbage collection or a stalled virtual machine.
+
+A thawed process goes on as if nothing had happened: a leader that was frozen for longer than its ZooKeeper session
+comes back as a zombie.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kafka_chaos.faults.cluster import ClusterControl
+from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, one_per_broker
+from kafka_chaos.faults.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """The freezer. Its proof: Docker's and, where this machine can look, the kernel's word that all is frozen."""
+
+    target: Target
+    at: float = 0.0
+    duration: float = 0.0
+    kind: ClassVar[str] = "pause"
+    appearance: ClassVar[Appearance] = Appearance("#5b4bb5", "#a99bf5", Pattern.DIAGONALS)
+
+    def model_faults(self, brokers: int) -> tuple[str, ...]:
+        """One `pause` for each broker hit."""
+        return one_per_broker(self.kind, self.target, brokers)
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Freeze them."""
+        for node in nodes:
+            node.pause()
+
+    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
+        """Frozen, each of them."""
+        return all_took_effect({node.name: _frozen(node.state()) for node in nodes})
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Thaw them."""
+        for node in nodes:
+            node.unpause()
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """Who reports that the processes are frozen."""
+        return "frozen by the cgroup freezer" if "freezer" in evidence else "frozen, as Docker reports"
+
+
+def _frozen(state: dict[str, Any]) -> Proof:
+    evidence: dict[str, Any] = {key: state.get(key) for key in ("Status", "Paused", "Pid")}
+    if not state["Paused"]:
+        return Proof(False, evidence, "Docker does not report it as paused")
+    kernel = _kernel_freezer(int(state["Pid"]))
+    if kernel is not None:
+        evidence["freezer"] = kernel
+        if "FROZEN" not in kernel and "frozen 1" not in kernel:
+            return Proof(False, evidence, f"the kernel's freezer says {kernel!r}")
+    return Proof(True, evidence)
+
+
+def _kernel_freezer(pid: int) -> str | None:
+    """The freezer's state of a process, where the container runs on this very machine and the file can be read."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            number, controllers, path = line.split(":", 2)
+            if controllers == "freezer":
+                return Path(f"/sys/fs/cgroup/freezer{path}/freezer.state").read_text().strip()
+            if number == "0" and not controllers and path != "/":
+                lines = Path(f"/sys/fs/cgroup{path}/cgroup.events").read_text().splitlines()
+                return next((line for line in lines if line.startswith("frozen")), None)
+    return None

@@ -1,0 +1,1 @@
+"""The command `kafka-chaos` and the subcommands that belong to no other package."""

@@ -1,0 +1,270 @@
+"""`kafka-chaos doctor`: whether this machine has what runs need, and what to do about what it lacks.
+
+Guarantee: leaves nothing behind; every check that does not pass says the one thing to do.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka_chaos.contract.errors import ExitCode, KafkaChaosError
+from kafka_chaos.harness.errors import ClusterFailure
+
+if TYPE_CHECKING:
+    from docker.specs.containers import Container
+
+BROKERS = 3
+"""Brokers of the cluster that memory and ports are checked for."""
+LEAST_DISK = 3 * 2**30
+JAVA = 17
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding: `state` is ok, note (runs work all the same) or missing; `remedy` says what to do."""
+
+    name: str
+    state: str
+    found: str
+    remedy: str = ""
+
+
+def examine() -> Iterator[Check]:
+    """All checks, one after another."""
+    yield check_java()
+    yield check_maven()
+    engine = check_engine()
+    yield engine
+    if engine.state == "ok":
+        image = check_image()
+        yield image
+        yield from check_kernel(image)
+        yield check_leftovers()
+    yield check_jars()
+    yield check_memory_free()
+    yield check_ports()
+    yield check_disk()
+
+
+def check_java() -> Check:
+    """Java 17 or later, for Spark."""
+    java = shutil.which("java")
+    remedy = "install a JRE 17 or later (`make setup` does on Debian as root), first in PATH or as JAVA_HOME"
+    if java is None:
+        return Check("Java", "missing", "no java in PATH", remedy)
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(\d+)[^"]*"', told.stderr)
+    if match is None or int(match[1]) < JAVA:
+        return Check("Java", "missing", _first_line(told.stderr) or "java prints no version", remedy)
+    return Check("Java", "ok", _first_line(told.stderr))
+
+
+def check_maven() -> Check:
+    """Maven, which fetches jars once."""
+    if shutil.which("mvn"):
+        return Check("Maven", "ok", "mvn is in PATH")
+    return Check(
+        "Maven", "note", "no mvn in PATH: needed once, to fetch jars", "install Maven, unless image and jars are there"
+    )
+
+
+def check_engine() -> Check:
+    """A Docker engine that answers."""
+    from kafka_chaos.harness.cluster.containers.engine import docker_client
+
+    try:
+        version = docker_client().version()
+    except KafkaChaosError as error:
+        return Check("Docker engine", "missing", _first_line(str(error)), "start it, or run `make setup`")
+    return Check("Docker engine", "ok", f"version {version['Version']}, API {version['ApiVersion']}")
+
+
+def check_image() -> Check:
+    """The broker image; it is built by the first run."""
+    from kafka_chaos.harness.cluster.containers.image import image_tag, is_built
+
+    if is_built():
+        return Check("Broker image", "ok", image_tag())
+    return Check("Broker image", "note", "not built yet: the first run does", "`kafka-chaos prepare` builds it now")
+
+
+def check_kernel(image: Check) -> Iterator[Check]:
+    """What faults need of the kernel, tried in a container of the broker image that is removed at once."""
+    if image.state != "ok":
+        yield Check("Kernel features", "note", "not checked: the image is missing", "`kafka-chaos prepare`, then again")
+        return
+    from docker.errors import DockerException
+
+    try:
+        yield from _probe(image.found)
+    except DockerException as error:
+        yield Check("Kernel features", "missing", f"no container could be started: {error}", "see the engine's log")
+
+
+def check_leftovers() -> Check:
+    """What dead runs left on the engine."""
+    from kafka_chaos.harness.cluster.containers.cleanup import leftovers
+    from kafka_chaos.harness.cluster.containers.engine import docker_client
+
+    left = leftovers(docker_client())
+    dead = [run.run_id for run in left if not run.alive and not run.kept]
+    kept = [run.run_id for run in left if not run.alive and run.kept]
+    if dead:
+        return Check("Leftovers", "note", f"of dead runs: {', '.join(dead)}", "`kafka-chaos clean` removes them")
+    if kept:
+        return Check(
+            "Leftovers", "note", f"kept clusters: {', '.join(kept)}", "`kafka-chaos clean --kept` removes them"
+        )
+    return Check("Leftovers", "ok", "none")
+
+
+def check_jars() -> Check:
+    """The jars of Spark's Kafka source."""
+    from kafka_chaos.verification.spark.jars import cache_dir
+
+    if cache_dir().is_dir():
+        return Check("Spark's Kafka source", "ok", str(cache_dir()))
+    return Check("Spark's Kafka source", "note", "not fetched yet: the first run does", "`kafka-chaos prepare`")
+
+
+def check_memory_free() -> Check:
+    """Memory for three brokers and the harness."""
+    from kafka_chaos.harness.cluster.containers.engine import available_memory, check_memory
+
+    free = available_memory()
+    told = "the kernel doesn't say" if free is None else f"{free / 2**30:.1f} GiB free"
+    try:
+        check_memory(BROKERS)
+    except KafkaChaosError as error:
+        return Check("Memory", "missing", told, str(error))
+    return Check("Memory", "ok", told)
+
+
+def check_ports() -> Check:
+    """Host ports for the brokers' clients."""
+    from kafka_chaos.harness.cluster.containers.ports import free_ports
+
+    try:
+        ports = free_ports(BROKERS)
+    except KafkaChaosError as error:
+        return Check("Ports", "missing", "too few are free on 127.0.0.1", str(error))
+    return Check("Ports", "ok", f"free on 127.0.0.1, such as {ports[0]}")
+
+
+def check_disk() -> Check:
+    """Space for run directories."""
+    free = shutil.disk_usage(Path.cwd()).free
+    told = f"{free / 2**30:.1f} GiB free in {Path.cwd()}"
+    if free < LEAST_DISK:
+        return Check("Disk", "missing", told, f"make {LEAST_DISK // 2**30} GiB free, or work elsewhere")
+    return Check("Disk", "ok", told)
+
+
+def _probe(image: str) -> Iterator[Check]:
+    from kafka_chaos.harness.cluster.containers.cleanup import remove_run
+    from kafka_chaos.harness.cluster.containers.engine import docker_client
+    from kafka_chaos.harness.cluster.containers.labels import run_labels
+
+    client = docker_client()
+    run_id = f"doctor-{secrets.token_hex(4)}"
+    try:
+        container = client.containers.run(
+            image,
+            ["sleep", "120"],
+            detach=True,
+            entrypoint=[],
+            cap_add=["NET_ADMIN"],
+            network_mode="none",
+            name=f"kafka-chaos-{run_id}",
+            labels=run_labels(run_id, keep=False),
+        )
+
+        def execute(*command: str) -> tuple[int, str]:
+            result = container.exec_run(list(command))
+            return int(result.exit_code), bytes(result.output).decode(errors="replace").strip()
+
+        yield from probe_packets(execute)
+        yield _probe_freezer(container)
+    finally:
+        remove_run(client, run_id)
+
+
+def _probe_freezer(container: Container) -> Check:
+    from docker.errors import APIError
+
+    from kafka_chaos.harness.cluster.containers.engine import freeze
+
+    try:
+        freeze(container)
+    except (ClusterFailure, APIError) as error:
+        return Check("Freezer", "missing", str(error), "use a kernel with the cgroup freezer")
+    container.unpause()
+    return Check("Freezer", "ok", "a container was frozen and thawed")
+
+
+def probe_packets(execute: Callable[..., tuple[int, str]]) -> Iterator[Check]:
+    """Packet filters that partitions need, and delays that none needs yet, tried by `execute` inside a container."""
+    chain = ("iptables", "-w", "-N", "KC-doctor")
+    rules = [
+        ("iptables", "-w", "-A", "KC-doctor", "-p", "tcp", "--dport", "9092", "-j", "DROP"),
+        ("iptables", "-w", "-A", "KC-doctor", "-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset"),
+    ]
+    failed = next((output for command in (chain, *rules) for code, output in [execute(*command)] if code != 0), None)
+    if failed is None:
+        yield Check("Packet filter", "ok", "iptables takes DROP and REJECT rules in a container")
+    else:
+        yield Check(
+            "Packet filter",
+            "missing",
+            f"iptables: {_first_line(failed)}",
+            "load the kernel's modules ip_tables, iptable_filter and ipt_REJECT: partitions need them",
+        )
+    code, output = execute("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
+    if code == 0:
+        yield Check("Delays (netem)", "ok", "tc netem works in a container")
+    else:
+        yield Check(
+            "Delays (netem)",
+            "note",
+            f"tc netem: {_first_line(output)}",
+            "load the kernel's module sch_netem; no fault needs it",
+        )
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else ""
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+def doctor_command(as_json: bool) -> None:
+    """Check this machine for what runs need, and say what to do about what it lacks.
+
+    Exit code: 0 when it is ready to run experiments, 3 when something is missing.
+    """
+    import json
+
+    checks = []
+    signs = {"ok": "✓", "note": "·", "missing": "✗"}
+    for check in examine():
+        checks.append(check)
+        if not as_json:
+            click.echo(f"{signs[check.state]} {check.name}: {check.found}")
+            if check.remedy:
+                click.echo(f"    {check.remedy}")
+    missing = [check.name for check in checks if check.state == "missing"]
+    if as_json:
+        click.echo(json.dumps([asdict(check) for check in checks], indent=1))
+    else:
+        click.echo(f"missing: {', '.join(missing)}" if missing else "ready to run experiments")
+    sys.exit(ExitCode.ENVIRONMENT if missing else 0)

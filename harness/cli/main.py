@@ -1,0 +1,264 @@
+"""The command `kafka-chaos`. Each subcommand imports what it needs when it is called."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kafka_chaos import __version__
+from kafka_chaos.contract.command_line import DEBUG, invoke, run_and_exit
+from kafka_chaos.contract.errors import EnvironmentFailure, Interrupted, KafkaChaosError, UsageFailure, counted
+from kafka_chaos.harness.signals import end_on_signals, was_interrupted
+
+RUNS = Path("runs")
+
+_ELSEWHERE = {
+    "verify": ("kafka_chaos.harness.cli.verify_command", "verify_command"),
+    "nightly": ("kafka_chaos.harness.nightly.command", "nightly_command"),
+    "runs": ("kafka_chaos.harness.cli.runs_command", "runs_command"),
+    "serve": ("kafka_chaos.harness.cli.serve", "serve_command"),
+    "doctor": ("kafka_chaos.harness.cli.doctor", "doctor_command"),
+    "import": ("kafka_chaos.verification.importers.cli", "import_command"),
+    "watch": ("kafka_chaos.verification.watch.cli", "watch_command"),
+    "predict": ("kafka_chaos.reference_model.cli", "predict_command"),
+    "explore": ("kafka_chaos.reference_model.cli", "explore_command"),
+    "scenario": ("kafka_chaos.harness.scenario.cli", "scenario_command"),
+}
+"""Commands whose module belongs to another package, as (module, attribute)."""
+
+
+class _Commands(click.Group):
+    """Imports a command of another package when it is called, so that `--help` loads next to nothing."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *_ELSEWHERE})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _ELSEWHERE:
+            module, name = _ELSEWHERE[cmd_name]
+            command = getattr(__import__(module, fromlist=[name]), name)
+            assert isinstance(command, click.Command)
+            return command
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kafka-chaos")
+@click.option(DEBUG, is_flag=True, expose_value=False, help="Print the traceback of an error.")
+def cli() -> None:
+    """Breaks real Kafka clusters on purpose and proves, record by record, what the documentation promises."""
+
+
+@cli.command("run")
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=RUNS, show_default=True,
+              help="Where to make run directories.")  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Decides every random choice, in place of the file's own seed."
+)
+@click.option("--keep", is_flag=True, help="Leave the cluster running when the run fails.")
+@click.option("--json", "as_json", is_flag=True, help="Print events and the verdict as JSON lines.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Write JUnit XML, one test case per lane.")  # fmt: skip
+@click.option("--events", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Write every event as a JSON line, as it happens.")  # fmt: skip
+@click.option("--attach", metavar="BOOTSTRAP_SERVERS",
+              help="Verify existing topics of this cluster; nothing is injected, only records are added.")  # fmt: skip
+@click.option("--client-config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="With --attach: librdkafka's key=value lines, such as those for SASL and TLS.")  # fmt: skip
+def run_command(
+    experiment: Path,
+    out: Path,
+    seed: int | None,
+    keep: bool,
+    as_json: bool,
+    quiet: bool,
+    junit: Path | None,
+    events: Path | None,
+    attach: str | None,
+    client_config: Path | None,
+) -> None:
+    """Run an experiment and verify it.
+
+    In a job of GitHub Actions a table of the lanes goes to the job's summary too.
+
+    Exit code: 0 conforms, 1 violation, 2 unknown, 3 the environment failed, 64 the experiment is refused.
+    """
+    from kafka_chaos.harness.experiment.file import load_experiment
+    from kafka_chaos.harness.experiment.output import check_output, check_writable
+    from kafka_chaos.harness.report.listeners.chosen import chosen_listeners
+    from kafka_chaos.harness.run.runner import run_experiment
+
+    loaded = load_experiment(experiment, overrides={} if seed is None else {"seed": seed})
+    check_output(out, loaded)
+    for option, file in (("--junit", junit), ("--events", events)):
+        if file is not None:
+            check_writable(file.parent, option)
+    others = chosen_listeners(junit=junit, events=events)
+    run = partial(run_experiment, loaded, root=out, keep=keep)
+    if attach is not None:
+        from kafka_chaos.harness.experiment.specs import OWNED_CLIENT_KEYS
+        from kafka_chaos.harness.run.attach import Attached, run_attached
+        from kafka_chaos.verification.inputs.java_client import read_client_config
+
+        configs = read_client_config(client_config, owned=OWNED_CLIENT_KEYS) if client_config is not None else {}
+        reached = Attached(attach, configs)
+        run = partial(run_attached, loaded, reached, root=out)
+    elif client_config is not None:
+        raise UsageFailure("--client-config: expected together with --attach")
+    if as_json or quiet:
+        printing = _print_json if as_json else _print_kept
+        result = run(listeners=[printing, *others])
+        if as_json:
+            click.echo(json.dumps({"run_dir": str(result.path), **result.verdict.to_json()}))
+    else:
+        from rich.console import Console
+
+        from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
+        from kafka_chaos.verification.cli import WIDTH_OF_A_LOG
+
+        console = Console()
+        if not console.is_terminal:
+            # A log is as wide as it needs to be.
+            console = Console(width=WIDTH_OF_A_LOG)
+        with TerminalListener(console) as listener:
+            result = run(listeners=[listener, *others])
+        console.print(result_table(result.verdict, result.gaps))
+        for lane in result.verdict.lanes:
+            for reason in lane.reasons:
+                console.print(f"  {lane.lane}: {reason}", markup=False, highlight=False)
+        console.print(f"{result.path}/report.html", highlight=False)
+    sys.exit(result.verdict.verdict.exit_code)
+
+
+@cli.command("report")
+@click.argument("run_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def report_command(run_dir: Path) -> None:
+    """Write report.html of a verified run directory anew."""
+    from kafka_chaos.harness.report import write_report
+
+    click.echo(write_report(run_dir))
+
+
+@cli.command("clean")
+@click.option("--kept", is_flag=True, help="Also remove clusters that were kept with --keep.")
+def clean_command(kept: bool) -> None:
+    """Remove containers, networks and volumes of runs whose process is dead, by label, and nothing else."""
+    from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers
+    from kafka_chaos.harness.cluster.containers.engine import docker_client
+
+    client = docker_client()
+    removed = list(clean(client, kept=kept))
+    for left in removed:
+        click.echo(f"removed {counted(left.things, 'thing')} of run {left.run_id}")
+    remaining = leftovers(client)
+    for left in remaining:
+        why = "it is still running" if left.alive else "it was kept: --kept removes it"
+        click.echo(f"left {counted(left.things, 'thing')} of run {left.run_id} alone: {why}")
+    if not removed and not remaining:
+        click.echo("nothing to remove: no run left anything on this Docker engine")
+
+
+@cli.command("prepare")
+def prepare_command() -> None:
+    """Build the broker image and fetch the jars of Spark's Kafka source, which all runs share."""
+    from kafka_chaos.harness.cluster.containers.engine import docker_client
+    from kafka_chaos.harness.cluster.containers.image import ensure_image, is_built
+    from kafka_chaos.harness.cluster.containers.reaper import try_to_pull_reaper
+    from kafka_chaos.verification.spark.jars import cache_dir, ensure_jars
+
+    if not is_built():
+        ensure_image(say=_say)
+        if not try_to_pull_reaper(docker_client()):
+            _say("the reaper's image can't be had here: `kafka-chaos clean` removes what a killed run leaves")
+    if not cache_dir().is_dir():
+        _say("fetching the jars of Spark's Kafka source with Maven")
+        ensure_jars()
+
+
+@cli.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the script that completes this command in a shell.
+
+    For bash: eval "$(kafka-chaos completion bash)" in ~/.bashrc.
+    """
+    from click.shell_completion import get_completion_class
+
+    completion = get_completion_class(shell)
+    assert completion is not None
+    click.echo(completion(cli, {}, "kafka-chaos", "_KAFKA_CHAOS_COMPLETE").source())
+
+
+@cli.command("image")
+@click.option("--kafka-version", metavar="VERSION", help="Version of Kafka; the default is the one that runs use.")
+def image_command(kafka_version: str | None) -> None:
+    """Build the broker image, if it isn't there, and print its name."""
+    from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION, ensure_image
+    from kafka_chaos.harness.cluster.containers.versions import check_version
+
+    click.echo(ensure_image(check_version(kafka_version or KAFKA_VERSION), say=_say))
+
+
+def main() -> None:
+    """Entry point: errors become one line and their exit code, SIGTERM is handled like Ctrl-C."""
+    end_on_signals()
+    run_and_exit(_invoke)
+
+
+def _invoke() -> int:
+    try:
+        return invoke(cli, "kafka-chaos")
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        removed = "; everything that was started is removed" if _has_started_containers() else ""
+        raise Interrupted(f"interrupted{removed}") from None
+    except (KafkaChaosError, click.ClickException):
+        raise
+    except Exception as error:
+        if was_interrupted():
+            # A library made an error of its own of the interrupt; whether all was removed is not known here.
+            left = "; `kafka-chaos clean` removes what is left" if _has_started_containers() else ""
+            raise Interrupted(f"interrupted, and it ended with {error!r}{left}") from error
+        if _is_of_docker(error):
+            raise EnvironmentFailure(
+                f"the Docker engine failed: {error}; `kafka-chaos doctor` says what this machine lacks"
+            ) from error
+        raise
+
+
+def _say(text: str) -> None:
+    click.echo(f"kafka-chaos: {text}", err=True)
+
+
+def _has_started_containers() -> bool:
+    """Whether this process has started anything; imports nothing, since most commands start nothing."""
+    labels = sys.modules.get("kafka_chaos.harness.cluster.containers.labels")
+    return labels is not None and bool(labels.STARTED)
+
+
+def _is_of_docker(error: Exception) -> bool:
+    """Whether the engine refused, or did not answer; imports nothing, since most commands need no engine."""
+    kinds = (("docker.errors", "DockerException"), ("requests.exceptions", "RequestException"))
+    return isinstance(error, tuple(getattr(sys.modules[name], kind) for name, kind in kinds if name in sys.modules))
+
+
+def _print_kept(event: Any) -> None:
+    from kafka_chaos.contract.events import ClusterKept
+    from kafka_chaos.harness.report.listeners.terminal import advice_on_kept
+
+    if isinstance(event, ClusterKept):
+        _say("\n".join(["the cluster was left running", *advice_on_kept(event)]))
+
+
+def _print_json(event: Any) -> None:
+    click.echo(json.dumps(event.to_json()))
+
+
+if __name__ == "__main__":
+    main()

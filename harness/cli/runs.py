@@ -1,0 +1,181 @@
+"""Run directories by their small files: what is there, and how two of them differ.
+
+Guarantee: changes nothing, and never shows a run without a verdict as clean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, LANES_FILE, REPORT_FILE, VERDICT_FILE
+from kafka_chaos.harness.run.directory import LATEST
+
+UNVERIFIED = "not verified"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory's small files. `judged` maps lanes to their entries of verdict.json."""
+
+    path: Path
+    verdict: str
+    lanes: tuple[str, ...]
+    judged: Mapping[str, Mapping[str, Any]]
+    experiment: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The run's id: its directory's name."""
+        return self.path.name
+
+    @property
+    def recorded(self) -> Mapping[str, Any]:
+        """Run id, versions and start, as the run recorded them."""
+        recorded = self.experiment.get("recorded")
+        return recorded if isinstance(recorded, dict) else {}
+
+    @property
+    def started(self) -> str:
+        """When it began, to the second; empty where the run did not record it."""
+        started = self.recorded.get("started")
+        return str(started.get("wall_clock", ""))[:19].replace("T", " ") if isinstance(started, dict) else ""
+
+    @property
+    def has_report(self) -> bool:
+        """Whether report.html is there."""
+        return (self.path / REPORT_FILE).is_file()
+
+    def counts(self, lane: str) -> dict[str, int]:
+        """The anomalies that were found in a lane, by name."""
+        anomalies = self.judged.get(lane, {}).get("anomalies", {})
+        return {name: int(entry["count"]) for name, entry in anomalies.items() if entry.get("count")}
+
+    def to_json(self) -> dict[str, Any]:
+        """The run in one object, as `runs list --json` prints it."""
+        return {
+            "run_id": self.name,
+            "path": str(self.path),
+            "experiment": self.experiment.get("name"),
+            "started": self.started or None,
+            "verdict": self.verdict,
+            "lanes": {lane: {"verdict": self._lane_verdict(lane), "found": self.counts(lane)} for lane in self.lanes},
+        }
+
+    def _lane_verdict(self, lane: str) -> str:
+        return str(self.judged[lane]["verdict"]) if lane in self.judged else UNVERIFIED
+
+
+def read_run(path: Path) -> Run:
+    """One run directory; raises `UsageFailure` for what is none, or whose files can't be used."""
+    if path.name == LATEST and not path.exists():
+        # The run that the link names was removed.
+        path = next((run.path for run in runs_below(path.parent)), path)
+    if not (path / LANES_FILE).is_file():
+        inside = next((f"; it holds runs, such as {run.path}" for run in runs_below(path)), "")
+        raise UsageFailure(f"{path}: no run directory, expected one with a {LANES_FILE}{inside}")
+    resolved = path.resolve() if path.name == LATEST else path
+    lanes = _entries(path / LANES_FILE)
+    verdict, judged = UNVERIFIED, {}
+    if (path / VERDICT_FILE).is_file():
+        judged = _entries(path / VERDICT_FILE)
+        verdict = str(_document(path / VERDICT_FILE).get("verdict"))
+        if verdict not in set(Verdict):
+            raise UsageFailure(f"{path / 'verdict.json'}: verdict: {verdict!r}, expected {', '.join(Verdict)}")
+    return Run(resolved, verdict, tuple(lanes), judged, _experiment(path / EXPERIMENT_FILE))
+
+
+def runs_below(root: Path) -> list[Run]:
+    """All run directories directly below `root`, the latest first; what can't be read is passed over."""
+    found = []
+    for path in sorted(root.iterdir(), reverse=True) if root.is_dir() else ():
+        if path.is_dir() and not path.is_symlink() and (path / LANES_FILE).is_file():
+            try:
+                found.append(read_run(path))
+            except UsageFailure:
+                continue
+    return found
+
+
+def differences(before: Run, after: Run) -> list[tuple[str, str, str]]:
+    """What differs between two runs, as (what, before, after): settings, versions, lanes, verdicts and counts."""
+    found: list[tuple[str, str, str]] = []
+
+    def compare(what: str, one: object, other: object) -> None:
+        if one != other:
+            found.append((what, _shown(one), _shown(other)))
+
+    compare("verdict", before.verdict, after.verdict)
+    for place, one, other in _walk(_settings(before), _settings(after)):
+        compare(place, one, other)
+    for lane in dict.fromkeys([*before.lanes, *after.lanes]):
+        if (lane in before.lanes) != (lane in after.lanes):
+            compare(f"lane {lane}", "there" if lane in before.lanes else None, "there" if lane in after.lanes else None)
+            continue
+        one, other = before.to_json()["lanes"][lane], after.to_json()["lanes"][lane]
+        compare(f"lane {lane}: verdict", one["verdict"], other["verdict"])
+        for anomaly in dict.fromkeys([*one["found"], *other["found"]]):
+            compare(f"lane {lane}: {anomaly}", one["found"].get(anomaly, 0), other["found"].get(anomaly, 0))
+    return found
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    settings = {key: value for key, value in run.experiment.items() if key not in ("recorded", "description")}
+    return {**settings, "versions": run.recorded.get("versions", {})}
+
+
+def _walk(one: Any, other: Any, place: str = "") -> list[tuple[str, Any, Any]]:
+    """The leaves in which two documents differ; lists are compared entry by entry."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = dict.fromkeys([*one, *other])
+        return [
+            leaf
+            for key in keys
+            for leaf in _walk(one.get(key), other.get(key), f"{place}.{key}" if place else str(key))
+        ]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return [
+            leaf
+            for index, (a, b) in enumerate(zip(one, other, strict=True))
+            for leaf in _walk(a, b, f"{place}[{index}]")
+        ]
+    return [(place, one, other)] if one != other else []
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "–"
+    return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageFailure(f"{path}: can't be read as JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise UsageFailure(f"{path}: expected an object")
+    return document
+
+
+def _entries(path: Path) -> dict[str, Mapping[str, Any]]:
+    entries = _document(path).get("lanes")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) and "lane" in entry for entry in entries):
+        raise UsageFailure(f"{path}: lanes: expected a list of objects with the key lane")
+    return {str(entry["lane"]): entry for entry in entries}
+
+
+def _experiment(path: Path) -> Mapping[str, Any]:
+    try:
+        document = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, YAMLError):
+        return {}
+    return document if isinstance(document, dict) else {}

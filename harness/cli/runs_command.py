@@ -1,0 +1,130 @@
+"""`kafka-chaos runs list|show|diff`: run directories on the terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+UNKNOWN = "–"
+_STYLES = {"conforms": "green", "violation": "bold red", "unknown": "yellow"}
+
+
+@click.group("runs")
+def runs_command() -> None:
+    """List run directories, show one, or compare two."""
+
+
+@runs_command.command("list")
+@click.argument("root", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs"))
+@_JSON
+def list_command(root: Path, as_json: bool) -> None:
+    """List the runs in DIR (by default runs), the latest first, with verdict and what was found."""
+    from kafka_chaos.harness.cli.runs import runs_below
+
+    runs = runs_below(root)
+    if as_json:
+        for run in runs:
+            click.echo(json.dumps(run.to_json()))
+        return
+    if not runs:
+        click.echo(f"no runs in {root}: `kafka-chaos run EXPERIMENT` makes one in runs; another folder is an argument")
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("run", "started", "verdict", "lanes", "found"):
+        table.add_column(heading, no_wrap=heading != "found")
+    for run in runs:
+        totals: dict[str, int] = {}
+        for lane in run.lanes:
+            for anomaly, count in run.counts(lane).items():
+                totals[anomaly] = totals.get(anomaly, 0) + count
+        found = ", ".join(f"{anomaly} {count:,}" for anomaly, count in totals.items()) or _nothing(run.verdict)
+        verdict = Text(run.verdict, style=_STYLES.get(run.verdict, ""))
+        table.add_row(run.name, run.started, verdict, str(len(run.lanes)), found)
+    _console().print(table)
+
+
+@runs_command.command("show")
+@click.argument("run_dir", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs/latest"))
+@_JSON
+def show_command(run_dir: Path, as_json: bool) -> None:
+    """Show one run lane by lane; DIR is its directory, by default runs/latest."""
+    from kafka_chaos.harness.cli.runs import UNVERIFIED, read_run
+
+    run = read_run(run_dir)
+    if as_json:
+        click.echo(json.dumps(run.to_json(), indent=1))
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=f"{run.name}: {run.verdict}", title_justify="left", title_style="bold")
+    for heading in ("lane", "produced", "acknowledged", "consumed"):
+        table.add_column(heading, justify="left" if heading == "lane" else "right", no_wrap=True)
+    table.add_column("found (predicted)")
+    table.add_column("verdict", no_wrap=True)
+    for lane in run.lanes:
+        entry: Any = run.judged.get(lane, {})
+        anomalies = entry.get("anomalies", {})
+        found = [f"{name} {seen['count']:,} ({seen['status']})" for name, seen in anomalies.items()]
+        verdict = str(entry.get("verdict", UNVERIFIED))
+        numbers = [f"{entry[key]:,}" if key in entry else UNKNOWN for key in ("produced", "acknowledged", "consumed")]
+        cells = (*numbers, "\n".join(found) or _nothing(verdict))
+        table.add_row(lane, *cells, Text(verdict, style=_STYLES.get(verdict, "")))
+    console = _console()
+    console.print(table)
+    for lane in run.lanes:
+        for reason in run.judged.get(lane, {}).get("reasons", ()):
+            console.print(f"  {lane}: {reason}", markup=False, highlight=False)
+    if run.has_report:
+        console.print(f"{run.path}/report.html", highlight=False)
+    elif run.verdict == UNVERIFIED:
+        console.print(f"verify it: kafka-chaos verify {run.path}", highlight=False)
+
+
+@runs_command.command("diff")
+@click.argument("before", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("after", metavar="DIR", type=click.Path(path_type=Path))
+@_JSON
+def diff_command(before: Path, after: Path, as_json: bool) -> None:
+    """Compare two runs: settings, versions, verdicts and counts."""
+    from kafka_chaos.harness.cli.runs import differences, read_run
+
+    found = differences(read_run(before), read_run(after))
+    if as_json:
+        click.echo(json.dumps([{"what": what, "before": one, "after": other} for what, one, other in found]))
+    elif found:
+        from rich.table import Table
+
+        table = Table()
+        for heading in ("what", before.name, after.name):
+            table.add_column(heading, overflow="fold")
+        for row in found:
+            table.add_row(*row)
+        _console().print(table)
+    else:
+        click.echo(f"{before} and {after} have the same settings, versions, verdicts and counts")
+
+
+def _nothing(verdict: str) -> str:
+    """What a run or a lane without findings shows: only after a verdict it is known that nothing was found."""
+    return "nothing" if verdict in _STYLES else UNKNOWN
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    from kafka_chaos.verification.cli import WIDTH_OF_A_LOG
+
+    console = Console()
+    # A log is as wide as it needs to be.
+    return console if console.is_terminal else Console(width=WIDTH_OF_A_LOG)

@@ -1,0 +1,135 @@
+"""`kafka-chaos serve`: browse run directories in a browser of this machine.
+
+Guarantee: listens on 127.0.0.1 only, answers only requests that name this machine as their host, serves nothing but the
+known files of run directories below its root, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.run_directory import (
+    CHECKPOINTS_FILE,
+    EVENTS_FILE,
+    EXPERIMENT_FILE,
+    LANES_FILE,
+    PREDICTION_FILE,
+    REPORT_FILE,
+    VERDICT_FILE,
+)
+
+ADDRESS = "127.0.0.1"
+PORT = 8070
+_FILES = frozenset(
+    {REPORT_FILE, "trend.html", "summary.md", "summary.json", VERDICT_FILE, PREDICTION_FILE, LANES_FILE}
+    | {EXPERIMENT_FILE, EVENTS_FILE, CHECKPOINTS_FILE}
+)
+_TEXT = {".yaml": "text/plain", ".jsonl": "text/plain", ".log": "text/plain", ".md": "text/plain"}
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def servable(root: Path, asked: str) -> Path | None:
+    """The file that a path of a request names; None for everything but the known files below `root`."""
+    parts = [part for part in asked.split("/") if part]
+    if not parts or any(part in (".", "..") or "\\" in part or "\0" in part for part in parts):
+        return None
+    path = root.joinpath(*parts)
+    known = parts[-1] in _FILES or (len(parts) >= 2 and parts[-2] == "logs" and parts[-1].endswith(".log"))
+    try:
+        resolved = path.resolve(strict=True)
+    except OSError:
+        return None
+    return resolved if known and resolved.is_file() and resolved.is_relative_to(root.resolve()) else None
+
+
+def index(root: Path) -> str:
+    """The page that lists the runs below `root`, and those of its nights."""
+    from kafka_chaos.harness.cli.runs import runs_below
+    from kafka_chaos.harness.report.pages import environment
+
+    runs = [(run, run.path.relative_to(root).as_posix()) for run in runs_below(root)]
+    pages = [path.relative_to(root).as_posix() for path in sorted(root.glob("**/trend.html"))]
+    return environment().get_template("runs.html.j2").render(runs=runs, pages=pages, root=str(root))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: the terminal belongs to the user."""
+
+    def _answer(self, *, with_body: bool) -> None:
+        host = (self.headers.get("Host") or "").rpartition(":")[0]
+        if host not in (ADDRESS, "localhost"):
+            # A page of somebody else's, whose name was made to mean this machine, may not read runs.
+            self._send(HTTPStatus.FORBIDDEN, "text/plain", b"only for this machine\n", with_body)
+            return
+        asked = unquote(urlsplit(self.path).path)
+        if asked == "/":
+            self._send(HTTPStatus.OK, "text/html", index(self.server.root).encode(), with_body)
+            return
+        path = servable(self.server.root, asked)
+        if path is None:
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", b"no such file of a run\n", with_body)
+            return
+        kind = _TEXT.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        self._send(HTTPStatus.OK, kind, path.read_bytes(), with_body)
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes, with_body: bool) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", _POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, root: Path, port: int) -> None:
+        self.root = root
+        super().__init__((ADDRESS, port), _Handler)
+
+
+def make_server(root: Path, port: int) -> _Server:
+    """A server that listens; raises `UsageFailure` without such a folder and `EnvironmentFailure` for a port in use."""
+    if not root.is_dir():
+        raise UsageFailure(f"{root}: no such folder: expected one with run directories")
+    try:
+        return _Server(root, port)
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"port {port} of {ADDRESS} can't be had ({error.strerror}): give another with --port, 0 takes a free one"
+        ) from error
+
+
+@click.command("serve")
+@click.argument("root", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"))
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
+def serve_command(root: Path, port: int) -> None:
+    """Browse run directories in a browser, until Ctrl-C. Listens on 127.0.0.1 only."""
+    with make_server(root, port) as server:
+        click.echo(f"http://{ADDRESS}:{server.server_port}/ shows the runs below {root}; Ctrl-C ends it")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("")

@@ -1,0 +1,27 @@
+"""`kafka-chaos verify` of the harness: the verification's own command, after completing what a crash left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kafka_chaos.harness.workload.history import recover
+from kafka_chaos.verification.cli import verify_command as verify_as_it_is
+from kafka_chaos.verification.inputs.storage import is_remote
+
+
+def _recover_and_verify(**options: Any) -> None:
+    for folder in options["run_dirs"]:
+        # A harness only ever writes, and dies, on its own machine.
+        rows = 0 if is_remote(folder) else recover(Path(folder))
+        if rows:
+            click.echo(f"{folder}: its harness died; {rows} records that may have been sent are info", err=True)
+    assert verify_as_it_is.callback is not None
+    verify_as_it_is.callback(**options)
+
+
+verify_command = click.Command(
+    "verify", params=verify_as_it_is.params, callback=_recover_and_verify, help=verify_as_it_is.help
+)

@@ -1,0 +1,1 @@
+"""Clusters of brokers in containers: starting, configuring, observing and controlling them."""

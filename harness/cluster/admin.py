@@ -1,0 +1,227 @@
+"""The cluster's metadata as clients get it (topics, leaders, ISRs, the controller), and topics created and altered.
+
+Every question goes to the brokers, with a short time-out, since they are asked while faults are injected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
+
+from kafka_chaos.harness.cluster.server_properties import config_text
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.signals import new_client, signals_held_back
+from kafka_chaos.harness.waiting import wait_until
+
+METADATA_TIMEOUT = 2.0
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition as the metadata response describes it; `leader` is None while there is none."""
+
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+class ClusterAdmin:
+    """An admin client of the whole cluster.
+
+    `topics` maps lanes to their topics' names where these differ: every method then takes the lane's name.
+    `configs` are further keys of the client, such as those for SASL and TLS.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        topics: Mapping[str, str] | None = None,
+        configs: Mapping[str, str | int | float] | None = None,
+    ) -> None:
+        self._topics = topics or {}
+        self._refusal = ""
+        self._client = new_client(
+            AdminClient,
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "socket.timeout.ms": 30_000,
+                # Brokers are down on purpose: reconnect at once when they are back, without a log line.
+                "reconnect.backoff.max.ms": 250,
+                "log_level": 0,
+                "error_cb": self._note,
+                # Asking for a topic by name would create it, where brokers allow that: by default, they do.
+                "allow.auto.create.topics": False,
+                **(configs or {}),
+            },
+        )
+
+    def refusal(self) -> str:
+        """Why brokers refused this client's login or certificate; empty where none did."""
+        self._client.poll(0.1)
+        return self._refusal
+
+    def _note(self, error: KafkaError) -> None:
+        text = " ".join(error.str().split())
+        # With TLS 1.3, a broker refuses a certificate after the handshake: librdkafka reports a failed transport.
+        if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL) or "SSL routines" in text:
+            self._refusal = text
+
+    def create_topic(
+        self, topic: str, *, replica_assignment: Sequence[Sequence[int]], configs: Mapping[str, object]
+    ) -> None:
+        """Create a topic whose partition i has the replicas `replica_assignment[i]`, preferred leader first."""
+        name = self._name(topic)
+        new_topic = NewTopic(
+            name,
+            num_partitions=len(replica_assignment),
+            replica_assignment=[list(replicas) for replicas in replica_assignment],
+            config={key: config_text(value) for key, value in configs.items()},
+        )
+        with _failures(f"topic {name} could not be created"):
+            self._ask(self._client.create_topics, [new_topic])[name].result()
+
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Ask for topics to be deleted; raises `ClusterFailure` for the first that is refused."""
+        names = [self._name(topic) for topic in topics]
+        for name, future in (self._ask(self._client.delete_topics, names) if names else {}).items():
+            with _failures(f"topic {name} could not be deleted"):
+                future.result()
+
+    def alter_topic(self, topic: str, configs: Mapping[str, object | None]) -> None:
+        """Set topic configs on a running cluster; None takes the topic's own value away (KIP-339)."""
+        entries = [
+            ConfigEntry(
+                key,
+                None if value is None else config_text(value),
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for key, value in configs.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        with _failures(f"the configs of {topic} could not be altered"):
+            self._ask(self._client.incremental_alter_configs, [resource])[resource].result()
+
+    def topic_config(self, topic: str, key: str) -> str | None:
+        """A config of a topic as the cluster has it; None where the topic has no such config."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        with _failures(f"the configs of {topic} could not be read"):
+            found = self._ask(self._client.describe_configs, [resource])[resource].result()
+        return found[key].value if key in found else None
+
+    def partitions(self, topic: str) -> dict[int, PartitionState]:
+        """The topic's partitions; empty while the cluster doesn't know it or doesn't answer in time."""
+        name = self._name(topic)
+        metadata = self._metadata(name)
+        if metadata is None or name not in metadata.topics or metadata.topics[name].error is not None:
+            return {}
+        return {number: _state(partition) for number, partition in metadata.topics[name].partitions.items()}
+
+    def controller(self) -> int | None:
+        """The controller's broker id; None while there is none or nobody answers in time."""
+        metadata = self._metadata()
+        return metadata.controller_id if metadata is not None and metadata.controller_id >= 0 else None
+
+    def live_brokers(self) -> frozenset[int]:
+        """Ids of the brokers that are registered, as the cluster says."""
+        metadata = self._metadata()
+        return frozenset(metadata.brokers) if metadata is not None else frozenset()
+
+    def end_offsets(self, topic: str, partitions: Sequence[int], *, timeout: float = 30) -> dict[int, int]:
+        """Each partition's end for a consumer (high watermark, read uncommitted).
+
+        Asked again while leaders are moving: the client remembers a leader epoch from before.
+        """
+        refused = ""
+        name = self._name(topic)
+
+        def ask() -> dict[int, int] | None:
+            nonlocal refused
+            asked = {TopicPartition(name, number): _LATEST for number in partitions}
+            answers = self._ask(self._client.list_offsets, asked, timeout=10)
+            try:
+                return {partition.partition: future.result().offset for partition, future in answers.items()}
+            except KafkaException as error:
+                refused = error.args[0].str()
+                self._metadata(name)
+                return None
+
+        return wait_until(ask, f"the end offsets of {topic}", timeout=timeout, seen=lambda: refused)
+
+    def await_brokers(self, count: int, *, timeout: float = 30) -> None:
+        """Wait until the broker that answers knows a controller and `count` brokers.
+
+        A broker that has just started learns both from the controller, and a client that gets no controller does not
+        ask again soon.
+        """
+        wait_until(
+            lambda: len(self.live_brokers()) >= count and self.controller() is not None,
+            f"{count} brokers and a controller to be known",
+            timeout=timeout,
+            seen=lambda: f"brokers {sorted(self.live_brokers())}, controller {self.controller()}",
+        )
+
+    def await_leader(self, topic: str, partition: int, *, other_than: int | None = None, timeout: float = 30) -> int:
+        """Wait until the partition has a leader, if need be another than before; its broker id."""
+
+        def found() -> int | None:
+            state = self.partitions(topic).get(partition)
+            leads = state is not None and state.leader is not None and state.leader != other_than
+            return state.leader if state is not None and leads else None
+
+        what = f"a leader of {topic}-{partition}" + (f" other than broker {other_than}" if other_than else "")
+        return wait_until(found, what, timeout=timeout, seen=lambda: str(self.partitions(topic)))
+
+    def await_full_isr(self, topics: Sequence[str], *, timeout: float = 60) -> None:
+        """Wait until every replica of every partition is in its ISR and every partition has a leader."""
+
+        def lagging() -> list[str]:
+            return [
+                f"{topic}-{number} {state}"
+                for topic in topics
+                for number, state in (self.partitions(topic) or {-1: PartitionState(None, (), ())}).items()
+                if state.leader is None or set(state.isr) != set(state.replicas)
+            ]
+
+        what = f"all replicas of {len(topics)} topics to be in sync"
+        wait_until(lambda: not lagging(), what, timeout=timeout, interval=0.1, seen=lambda: "; ".join(lagging()[:5]))
+
+    def _ask(self, request: Callable[..., dict[Any, Any]], asked: object, *, timeout: float = 30) -> dict[Any, Any]:
+        # Only handing it over, which is quick: a request's arguments are read as a client's configs are.
+        with signals_held_back():
+            return request(asked, request_timeout=timeout)
+
+    def _name(self, topic: str) -> str:
+        return self._topics.get(topic, topic)
+
+    def _metadata(self, topic: str | None = None) -> Any | None:
+        try:
+            return self._client.list_topics(topic, timeout=METADATA_TIMEOUT)
+        except KafkaException:
+            return None
+
+
+@contextmanager
+def _failures(what: str) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        raise ClusterFailure(f"{what}: {error.args[0].str()}") from error
+
+
+def _state(partition: Any) -> PartitionState:
+    leader = partition.leader if partition.leader >= 0 else None
+    return PartitionState(leader, tuple(partition.replicas), tuple(partition.isrs))

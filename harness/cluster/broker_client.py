@@ -1,0 +1,276 @@
+"""Requests to one chosen broker, which a client library would send only to the leader that it knows.
+
+The messages are kafka-python's. Nothing is retried: an answer is what this broker says at this moment.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_chaos.harness.cluster.broker_login import BrokerUnreachable, log_in, over_tls
+from kafka_chaos.harness.cluster.kafka_python import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    FetchRequest,
+    InvalidReceiveError,
+    KafkaProtocol,
+    ListOffsetsRequest,
+    MemoryRecordsBuilder,
+    MetadataRequest,
+    ProduceRequest,
+)
+
+__all__ = ["BrokerClient", "BrokerUnreachable", "FetchAnswer", "MetadataAnswer", "error_name"]
+
+NONE = 0
+NOT_LEADER_OR_FOLLOWER = 6
+FENCED_LEADER_EPOCH = 74
+UNKNOWN_LEADER_EPOCH = 75
+
+_NAMES = {
+    NONE: "NONE",
+    3: "UNKNOWN_TOPIC_OR_PARTITION",
+    5: "LEADER_NOT_AVAILABLE",
+    NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_OR_FOLLOWER",
+    7: "REQUEST_TIMED_OUT",
+    11: "STALE_CONTROLLER_EPOCH",
+    19: "NOT_ENOUGH_REPLICAS",
+    20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    31: "CLUSTER_AUTHORIZATION_FAILED",
+    56: "KAFKA_STORAGE_ERROR",
+    FENCED_LEADER_EPOCH: "FENCED_LEADER_EPOCH",
+    UNKNOWN_LEADER_EPOCH: "UNKNOWN_LEADER_EPOCH",
+    78: "OFFSET_NOT_AVAILABLE",
+    87: "INVALID_RECORD",
+}
+
+FETCH_FROM_LEADER = 10
+"""The last version of Fetch that only a leader answers (KIP-392 lets followers answer consumers from 11 on)."""
+FETCH_FROM_ANY = 12
+"""A version of Fetch that a follower answers too, and that names topics, not their ids."""
+_LIST_OFFSETS = 6
+_METADATA = 8
+_PRODUCE = 8
+_REASSIGN = 0
+_ELECT_LEADERS = 1
+_PREFERRED = 0
+_ADMIN_TIMEOUT_MS = 10_000
+_LATEST = -1
+_CONSUMER = -1
+_ENOUGH = 1 << 20
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code (org.apache.kafka.common.protocol.Errors)."""
+    return _NAMES.get(code, f"error {code}")
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswer:
+    """A broker's answer to a fetch: Kafka's error code, and offsets where there is no error."""
+
+    error: int
+    high_watermark: int
+    log_start: int
+    records: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataAnswer:
+    """A broker's metadata of a partition: `error` is the partition's, `leader` None where it knows none."""
+
+    error: int
+    leader: int | None
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+class BrokerClient:
+    """A connection to one broker; a context manager.
+
+    `timeout` is in seconds, for connecting and for each answer. `configs`: librdkafka's keys for TLS and SCRAM. Raises
+    `BrokerUnreachable`.
+    """
+
+    def __init__(self, address: str, *, timeout: float = 3.0, configs: Mapping[str, str] | None = None) -> None:
+        host, _, port = address.rpartition(":")
+        self.address = address
+        self._protocol = KafkaProtocol(client_id="kafka-chaos")
+        try:
+            self._socket = over_tls(socket.create_connection((host, int(port)), timeout), host, configs or {})
+        except OSError as error:
+            raise BrokerUnreachable(f"{address} does not take a connection: {error}") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        log_in(self.request, address, configs or {})
+
+    def __enter__(self) -> BrokerClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def wait(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds for each answer from now on."""
+        self._socket.settimeout(timeout)
+
+    def request(self, request: Any) -> Any:
+        """Send a request of kafka-python and wait for its answer."""
+        self._protocol.send_request(request)
+        try:
+            self._socket.sendall(self._protocol.send_bytes())
+            while True:
+                received = self._socket.recv(1 << 16)
+                if not received:
+                    raise BrokerUnreachable(f"{self.address} closed the connection before it answered {request.name}")
+                answers = self._protocol.receive_bytes(received)
+                if answers:
+                    return answers[0][1]
+        except OSError as error:
+            raise BrokerUnreachable(f"{self.address} did not answer {request.name}: {error}") from error
+        except InvalidReceiveError as error:
+            # What a TLS listener answers to a plaintext request.
+            raise BrokerUnreachable(f"{self.address} did not answer {request.name} in Kafka's protocol") from error
+
+    def fetch(
+        self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_FROM_ANY
+    ) -> FetchAnswer:
+        """Fetch as a consumer, without waiting; `leader_epoch` is the one that the consumer knows, −1 for none."""
+        wanted = FetchRequest.FetchTopic.FetchPartition(
+            partition=partition,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=_ENOUGH,
+        )
+        request = FetchRequest(
+            replica_id=_CONSUMER,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=_ENOUGH,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+            forgotten_topics_data=[],
+            rack_id="",
+            version=version,
+        )
+        answer = self.request(request).responses[0].partitions[0]
+        return FetchAnswer(answer.error_code, answer.high_watermark, answer.log_start_offset, answer.records or b"")
+
+    def latest_offset(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        """(error, offset) of ListOffsets for the latest offset, which only a leader answers."""
+        return self.latest_offsets({topic: [partition]})[topic, partition]
+
+    def latest_offsets(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
+        """The same of many partitions in one request: (topic, partition) to (error, offset)."""
+        return {place: (found.error_code, found.offset) for place, found in self._list_offsets(partitions).items()}
+
+    def high_watermarks(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
+        """Of the partitions that this broker leads: (topic, partition) to (leader epoch, high watermark)."""
+        return {
+            place: (found.leader_epoch, found.offset)
+            for place, found in self._list_offsets(partitions).items()
+            if found.error_code == NONE
+        }
+
+    def _list_offsets(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], Any]:
+        """ListOffsets for the latest offsets, read uncommitted: a consumer gets the high watermark."""
+        asked = ListOffsetsRequest.ListOffsetsTopic
+        topics = [
+            asked(
+                name=topic,
+                partitions=[
+                    asked.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=_LATEST)
+                    for number in numbers
+                ],
+            )
+            for topic, numbers in partitions.items()
+        ]
+        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=topics, version=_LIST_OFFSETS)
+        return {
+            (topic.name, found.partition_index): found
+            for topic in self.request(request).topics
+            for found in topic.partitions
+        }
+
+    def produce(
+        self, topic: str, record: str, *, acks: str = "all", partition: int = 0, timeout: float = 60.0
+    ) -> tuple[int, int]:
+        """Send one record, once: (error, offset) as this broker answers. acks=0 has no answer: use a producer.
+
+        `timeout` is how long the broker may wait for the ISR, in seconds.
+        """
+        builder = MemoryRecordsBuilder(2, 0, _ENOUGH)
+        builder.append(timestamp=None, key=None, value=record.encode(), headers=[])
+        builder.close()
+        data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=-1 if acks == "all" else int(acks),
+            timeout_ms=int(timeout * 1000),
+            topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+            version=_PRODUCE,
+        )
+        answer = self.request(request).responses[0].partition_responses[0]
+        return int(answer.error_code), int(answer.base_offset)
+
+    def reassign(self, topic: str, replicas: Sequence[int], *, partition: int = 0) -> int:
+        """Ask a controller to move a partition to these replicas (KIP-455): the partition's error."""
+        topics = AlterPartitionReassignmentsRequest.ReassignableTopic
+        wanted = topics.ReassignablePartition(partition_index=partition, replicas=list(replicas))
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=_ADMIN_TIMEOUT_MS, topics=[topics(name=topic, partitions=[wanted])], version=_REASSIGN
+        )
+        answer = self.request(request)
+        return int(answer.error_code or answer.responses[0].partitions[0].error_code)
+
+    def elect_preferred(self, topic: str, *, partition: int = 0) -> int:
+        """Ask a controller for a preferred leader election (KIP-460): the partition's error."""
+        request = ElectLeadersRequest(
+            election_type=_PREFERRED,
+            topic_partitions=[ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])],
+            timeout_ms=_ADMIN_TIMEOUT_MS,
+            version=_ELECT_LEADERS,
+        )
+        answer = self.request(request)
+        return int(answer.error_code or answer.replica_election_results[0].partition_result[0].error_code)
+
+    def metadata(self, topic: str, partition: int = 0) -> MetadataAnswer:
+        """This broker's metadata of the partition."""
+        topics = [MetadataRequest.MetadataRequestTopic(name=topic)]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=_METADATA)
+        answer = self.request(request).topics[0]
+        for found in answer.partitions:
+            if found.partition_index == partition:
+                leader = found.leader_id if found.leader_id >= 0 else None
+                return MetadataAnswer(found.error_code, leader, found.leader_epoch, tuple(sorted(found.isr_nodes)))
+        return MetadataAnswer(answer.error_code, None, -1, ())
+
+    def controller(self) -> int | None:
+        """The controller in this broker's metadata."""
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False, version=_METADATA)
+        controller = int(self.request(request).controller_id)
+        return controller if controller >= 0 else None
+
+    def leader_epoch(self, topic: str, partition: int = 0, *, guess: int = 0) -> int | None:
+        """The leader epoch that this broker's replica is in, exactly; None where it has no replica to ask.
+
+        Found by fencing (KIP-320): the answer to a fetch with a lower epoch is FENCED_LEADER_EPOCH, with a higher one
+        UNKNOWN_LEADER_EPOCH.
+        """
+        epoch, tried = max(guess, 0), set()
+        while epoch >= 0 and epoch not in tried:
+            tried.add(epoch)
+            error = self.fetch(topic, partition, leader_epoch=epoch).error
+            if error == FENCED_LEADER_EPOCH:
+                epoch += 1
+            elif error == UNKNOWN_LEADER_EPOCH:
+                epoch -= 1
+            else:
+                return epoch if error == NONE else None
+        return None

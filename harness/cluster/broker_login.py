@@ -1,0 +1,45 @@
+"""TLS and SCRAM for a connection to one broker, from the same librdkafka keys that other clients get."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka_chaos.harness.cluster.kafka_python import SaslAuthenticateRequest, SaslHandshakeRequest, ScramClient
+from kafka_chaos.harness.errors import ClusterFailure
+
+
+class BrokerUnreachable(ClusterFailure):
+    """The broker refused the connection or the login, or closed the connection before it answered."""
+
+
+def over_tls(connection: socket.socket, host: str, configs: Mapping[str, str]) -> socket.socket:
+    """The connection over TLS where `configs` ask for it; the broker's certificate has to name `host`."""
+    if not configs.get("security.protocol", "PLAINTEXT").upper().endswith("SSL"):
+        return connection
+    context = ssl.create_default_context(cafile=configs.get("ssl.ca.location"))
+    if "ssl.certificate.location" in configs:
+        context.load_cert_chain(configs["ssl.certificate.location"], configs.get("ssl.key.location"))
+    return context.wrap_socket(connection, server_hostname=host)
+
+
+def log_in(request: Callable[[Any], Any], address: str, configs: Mapping[str, str]) -> None:
+    """Authenticate with SCRAM where `configs` ask for SASL; raises `BrokerUnreachable` where the broker refuses."""
+    if not configs.get("security.protocol", "PLAINTEXT").upper().startswith("SASL"):
+        return
+    mechanism = configs["sasl.mechanisms"]
+    _check(address, request(SaslHandshakeRequest(mechanism=mechanism, version=1)))
+    scram = ScramClient(configs["sasl.username"], configs["sasl.password"], mechanism)
+    first = request(SaslAuthenticateRequest(auth_bytes=scram.first_message(), version=1))
+    scram.process_server_first_message(_check(address, first).auth_bytes)
+    final = request(SaslAuthenticateRequest(auth_bytes=scram.final_message(), version=1))
+    scram.process_server_final_message(_check(address, final).auth_bytes)
+
+
+def _check(address: str, answer: Any) -> Any:
+    if answer.error_code:
+        reason = getattr(answer, "error_message", None) or f"error {answer.error_code}"
+        raise BrokerUnreachable(f"{address} refuses the login: {reason}")
+    return answer

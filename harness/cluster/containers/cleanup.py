@@ -1,0 +1,105 @@
+"""Removes what a run created, by label: containers, networks, volumes, and the folder of its keys; nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kafka_chaos.harness.cluster.containers.labels import KEEP, RUN, owner_is_alive
+from kafka_chaos.harness.cluster.containers.secrets import remove_abandoned_secrets, remove_secrets
+from kafka_chaos.harness.signals import signals_held_back
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+_PASSES = 20
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """What is left of one run: its id, how many containers, networks and volumes, whether it was kept on purpose."""
+
+    run_id: str
+    things: int
+    kept: bool
+    alive: bool
+
+
+def remove_run(client: DockerClient, run_id: str) -> int:
+    """Remove everything labelled with `run_id`; the number of things removed.
+
+    Passes are repeated until one finds nothing: an interrupted create call may still take effect in the engine.
+    A signal that arrives meanwhile is held back until all is gone.
+    """
+    removed = 0
+    with signals_held_back():
+        for _ in range(_PASSES):
+            found = _remove_once(client, run_id)
+            removed += found
+            if not found:
+                break
+        remove_secrets(run_id)
+    return removed
+
+
+def leftovers(client: DockerClient) -> list[Leftover]:
+    """All runs of which something is left on this engine, in the order of their ids."""
+    by_run: dict[str, list[dict[str, str]]] = {}
+    for labels in _labels_of_everything(client):
+        by_run.setdefault(labels[RUN], []).append(labels)
+    return [
+        Leftover(run_id, len(things), any(KEEP in labels for labels in things), any(map(owner_is_alive, things)))
+        for run_id, things in sorted(by_run.items())
+    ]
+
+
+def clean(client: DockerClient, *, kept: bool = False) -> list[Leftover]:
+    """Remove leftovers of runs whose process is dead, kept clusters only with `kept`; what was removed."""
+    dead = [left for left in leftovers(client) if not left.alive and (kept or not left.kept)]
+    for left in dead:
+        remove_run(client, left.run_id)
+    remove_abandoned_secrets(kept={left.run_id for left in leftovers(client)})
+    return dead
+
+
+def _remove_once(client: DockerClient, run_id: str) -> int:
+    mine = {"label": f"{RUN}={run_id}"}
+    containers = client.containers.list(all=True, filters=mine, ignore_removed=True)
+    if containers:
+        with ThreadPoolExecutor(max_workers=len(containers)) as threads:
+            list(threads.map(_remove_container, containers))
+    others = [*client.networks.list(filters=mine), *client.volumes.list(filters=mine)]
+    for thing in others:
+        with _already_gone():
+            thing.remove()
+    return len(containers) + len(others)
+
+
+def _remove_container(container: Any) -> None:
+    with _already_gone():
+        container.remove(force=True, v=True)
+
+
+@contextlib.contextmanager
+def _already_gone() -> Iterator[None]:
+    """Suppress errors which say that it is removed, is being removed, or is used by a container that is."""
+    from docker.errors import APIError, NotFound
+
+    try:
+        yield
+    except NotFound:
+        pass
+    except APIError as error:
+        if error.status_code not in (403, 409):
+            raise
+
+
+def _labels_of_everything(client: DockerClient) -> Iterator[dict[str, str]]:
+    any_run = {"label": RUN}
+    for container in client.containers.list(all=True, filters=any_run, ignore_removed=True):
+        yield container.labels
+    for thing in (*client.networks.list(filters=any_run), *client.volumes.list(filters=any_run)):
+        yield thing.attrs["Labels"]

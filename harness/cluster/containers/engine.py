@@ -1,0 +1,159 @@
+"""The Docker engine: one way to reach it, and one sentence to do when it can't be reached."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.harness.waiting import wait_until
+
+if TYPE_CHECKING:
+    from docker.specs.containers import Container
+
+    import docker
+
+_NOT_FROZEN = "unable to freeze"
+
+MEMORY_PER_BROKER = 400 * 2**20
+"""Bytes: a broker with -Xmx300m was measured at 320 MB resident, with class-data sharing."""
+MEMORY_OF_THE_HARNESS = 1_500 * 2**20
+"""Bytes for the harness, ZooKeeper and Spark's local session."""
+
+
+@cache
+def docker_client() -> docker.DockerClient:
+    """A client of the Docker engine that answers; raises `EnvironmentFailure` with the one thing to do."""
+    from docker.errors import DockerException
+
+    import docker
+
+    try:
+        client = docker.from_env()
+        client.ping()
+    except DockerException as error:
+        raise EnvironmentFailure(_advice(error)) from error
+    _read_whole_answers(client)
+    return client
+
+
+def freeze(container: Container, *, timeout: float = 10.0) -> None:
+    """Freeze all processes of a container with the cgroup freezer.
+
+    Asked for again while the engine answers that it could not: with cgroup version 1, runc gives up after some ten
+    milliseconds, and a process that is just waiting for its disk freezes only when it has it. Raises `WaitTimeout`.
+    """
+    from docker.errors import APIError
+
+    refusal = ""
+
+    def frozen() -> bool:
+        nonlocal refusal
+        try:
+            container.pause()
+        except APIError as error:
+            refusal = str(error.explanation)
+            if _NOT_FROZEN not in refusal:
+                raise
+            return False
+        return True
+
+    wait_until(frozen, f"{container.name} to be frozen", timeout=timeout, interval=0.01, seen=lambda: refusal)
+
+
+def execute_inside(container_id: str, command: Sequence[str]) -> tuple[int, bytes]:
+    """Run a command inside a container: its exit code and all of its output."""
+    api = docker_client().api
+    execution = api.exec_create(container_id, list(command))["Id"]
+    output = bytes(api.exec_start(execution))
+    return int(api.exec_inspect(execution)["ExitCode"]), output
+
+
+class _WholeAnswer:
+    """A response's socket from the first byte behind its headers on, as the SDK's readers want it."""
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+        self._reader = response.raw._fp.fp
+
+    def fileno(self) -> int:
+        return int(self._reader.fileno())
+
+    def recv(self, size: int) -> bytes:
+        return bytes(self._reader.read1(size))
+
+    def sendall(self, data: bytes) -> None:
+        self._reader.raw._sock.sendall(data)
+
+    def shutdown(self, how: int) -> None:
+        self._reader.raw._sock.shutdown(how)
+
+    def close(self) -> None:
+        self._response.close()
+
+
+def _read_whole_answers(client: Any) -> None:
+    """Let this client read what a command prints from its first byte on.
+
+    The SDK reads past the buffer that the headers were read through: on a busy machine a command's output arrives
+    together with them, and was lost then (`tests/harness/cluster/test_engine.py` shows it).
+    """
+    api = client.api
+    as_it_is = api._get_raw_response_socket
+
+    def whole(response: Any) -> Any:
+        reader = getattr(getattr(response.raw, "_fp", None), "fp", None)
+        if not hasattr(reader, "read1"):
+            return as_it_is(response)
+        api._raise_for_status(response)
+        return _WholeAnswer(response)
+
+    api._get_raw_response_socket = whole
+
+
+def check_memory(brokers: int) -> None:
+    """Refuse to start where `brokers` brokers and the harness would not fit into the free memory."""
+    needed = brokers * MEMORY_PER_BROKER + MEMORY_OF_THE_HARNESS
+    available = available_memory()
+    if available is not None and available < needed:
+        raise EnvironmentFailure(
+            f"{brokers} brokers need about {needed / 2**30:.1f} GiB of memory, {available / 2**30:.1f} GiB are free: "
+            "end other programs or use a machine with more memory"
+        )
+
+
+def available_memory() -> int | None:
+    """Bytes that the kernel says could be used without swapping; None where it doesn't say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    fields = dict(line.split(":", 1) for line in lines)
+    return int(fields["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in fields else None
+
+
+def _advice(error: Exception) -> str:
+    text = str(error)
+    if "Permission denied" in text:
+        return "the Docker engine refuses this user: add it to the group docker and log in again"
+    if "DOCKER_HOST" in os.environ:
+        return f"no Docker engine answers at DOCKER_HOST={os.environ['DOCKER_HOST']}: start it or unset DOCKER_HOST"
+    return f"no Docker engine answers: run `make setup` (as root on Debian it installs and starts one) ({text})"
+
+
+def main() -> int:
+    """Exit code 0 when an engine answers, else 3 with the reason (docker/set-up asks so)."""
+    try:
+        docker_client()
+    except EnvironmentFailure as failure:
+        print(failure, file=sys.stderr)
+        return failure.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

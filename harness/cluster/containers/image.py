@@ -1,0 +1,140 @@
+"""The image for brokers and ZooKeeper: built once, tagged by the hash of everything that goes into it.
+
+The base is a public Java image where a registry answers, else one that Debian's debootstrap makes. The jars come from
+Maven Central, by a pinned POM. Kafka's version is an argument of both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.harness.cluster.containers.engine import docker_client
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+KAFKA_VERSION = "3.9.1"
+REPOSITORY = "kafka-chaos/broker"
+PUBLIC_BASE = os.environ.get("KAFKA_CHAOS_BASE_IMAGE", "eclipse-temurin:17-jre")
+_RECIPE = Path(__file__).resolve().parents[3] / "docker"
+
+
+def image_tag(kafka_version: str = KAFKA_VERSION) -> str:
+    """The image's name: it changes with any input of the build and with Kafka's version."""
+    digest = hashlib.sha256(kafka_version.encode())
+    for path in sorted((_RECIPE / "kafka").rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(str(path.relative_to(_RECIPE)).encode())
+            digest.update(path.read_bytes())
+    return f"{REPOSITORY}:{kafka_version}-{digest.hexdigest()[:12]}"
+
+
+def ensure_image(kafka_version: str = KAFKA_VERSION, *, say: Callable[[str], None] = lambda _: None) -> str:
+    """The image's name; builds the image if it isn't there, and calls `say` before each step."""
+    tag = image_tag(kafka_version)
+    if not is_built(kafka_version):
+        _build(docker_client(), tag, kafka_version, say)
+    return tag
+
+
+def is_built(kafka_version: str = KAFKA_VERSION) -> bool:
+    """Whether the image is there."""
+    from docker.errors import ImageNotFound
+
+    try:
+        docker_client().images.get(image_tag(kafka_version))
+    except ImageNotFound:
+        return False
+    return True
+
+
+def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[str], None]) -> None:
+    from docker.errors import BuildError
+
+    base = _base_image(client, say)
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-image-") as folder:
+        context = Path(folder)
+        shutil.copytree(_RECIPE / "kafka", context, dirs_exist_ok=True)
+        say(f"fetching the jars of Kafka {kafka_version} and ZooKeeper with Maven")
+        copy_dependencies(context / "pom.xml", context / "jars", {"kafka.version": kafka_version})
+        say(f"building the image {tag}")
+        try:
+            client.images.build(
+                path=folder,
+                tag=tag,
+                buildargs={"BASE_IMAGE": base, "KAFKA_VERSION": kafka_version},
+                labels={"kafka-chaos.image": "broker"},
+                rm=True,
+                forcerm=True,
+            )
+        except BuildError as error:
+            log = "".join(str(line.get("stream", "")) for line in error.build_log)
+            raise EnvironmentFailure(f"the image {tag} does not build: {error.msg}\n{log[-3000:]}") from error
+
+
+def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> None:
+    """Copy the dependencies of a POM into `folder` with Maven; `EnvironmentFailure` with its last lines otherwise."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise EnvironmentFailure("Maven is missing: run `make setup`, or install Maven 3.6 or later")
+    command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+    command += [f"-D{key}={value}" for key, value in properties.items()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise EnvironmentFailure(f"Maven could not fetch the jars of {pom.name}:\n{done.stdout[-2000:]}")
+
+
+def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:
+    from docker.errors import APIError, ImageNotFound
+
+    own = f"kafka-chaos/base:{_hash_of(_RECIPE / 'base' / 'make-base')}"
+    for name in (PUBLIC_BASE, own):
+        try:
+            client.images.get(name)
+        except ImageNotFound:
+            continue
+        return name
+    say(f"asking the image registry for {PUBLIC_BASE}")
+    try:
+        client.images.pull(PUBLIC_BASE)
+    except APIError:
+        say("no image registry answers: making a base image of Debian packages with debootstrap (about a minute)")
+        _make_base(own)
+        return own
+    return PUBLIC_BASE
+
+
+def _make_base(tag: str) -> None:
+    if shutil.which("debootstrap") is None or os.geteuid() != 0:
+        raise EnvironmentFailure(
+            f"neither an image registry nor debootstrap (as root) is at hand for a base image: make {PUBLIC_BASE} "
+            "available to the Docker engine, or run `make setup` as root on Debian"
+        )
+    done = subprocess.run([_RECIPE / "base" / "make-base", tag], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise EnvironmentFailure(done.stderr.strip() or f"make-base ended with {done.returncode}")
+
+
+def _hash_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def main() -> int:
+    """`python -m kafka_chaos.harness.cluster.containers.image --is-built`: exit 0 when the image is there, else 1."""
+    if sys.argv[1:] != ["--is-built"]:
+        print("image: expected --is-built; `kafka-chaos image` builds", file=sys.stderr)
+        return 64
+    return 0 if is_built() else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

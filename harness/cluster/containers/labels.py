@@ -1,0 +1,73 @@
+"""Labels: whatever a run creates on the Docker engine names its run and the process that owns it.
+
+A leftover may be removed when its owner, a process of this boot of this machine, is no longer alive. Process id and
+start time together identify the owner, since the system uses a process id again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+RUN = "kafka-chaos.run"
+OWNER = "kafka-chaos.owner"
+ROLE = "kafka-chaos.role"
+KEEP = "kafka-chaos.keep"
+
+STARTED: set[str] = set()
+"""The runs for which this process has started anything."""
+
+
+def run_labels(run_id: str, *, keep: bool) -> dict[str, str]:
+    """Labels that every container, network and volume of a run carries."""
+    STARTED.add(run_id)
+    labels = {RUN: run_id, OWNER: current_owner()}
+    if keep:
+        labels[KEEP] = "true"
+    return labels
+
+
+def current_owner() -> str:
+    """This process as an owner: machine, boot id, process id, start time in clock ticks since boot."""
+    return f"{_machine()}:{_boot_id()}:{os.getpid()}:{_start_time(os.getpid())}"
+
+
+def owner_is_alive(labels: Mapping[str, str]) -> bool:
+    """Whether the process that made something still runs; an owner on another machine counts as alive.
+
+    Several machines may share one Docker engine, and only the owner's own machine knows.
+    """
+    try:
+        machine, boot, pid, start = labels[OWNER].split(":")
+    except (KeyError, ValueError):
+        return True
+    if machine != _machine():
+        return True
+    return boot == _boot_id() and _start_time(int(pid)) == start
+
+
+def _machine() -> str:
+    return _first_line("/etc/machine-id") or os.uname().nodename
+
+
+def _boot_id() -> str:
+    return _first_line("/proc/sys/kernel/random/boot_id") or "unknown"
+
+
+def _first_line(path: str) -> str:
+    try:
+        return Path(path).read_text().strip().partition("\n")[0]
+    except OSError:
+        return ""
+
+
+def _start_time(pid: int) -> str | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The second field, the command's name, may hold spaces and parentheses: count from the last one.
+    state, *fields = stat.rpartition(")")[2].split()
+    # A zombie has ended; only its parent has not asked how.
+    return None if state in ("Z", "X") else fields[18]

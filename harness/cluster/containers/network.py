@@ -1,0 +1,72 @@
+"""A bridge network whose containers keep their addresses.
+
+Docker gives a restarted container the lowest free address: after two brokers were down, each could come back with the
+other's, and every rule of a partition would hit the wrong one. Fixed addresses need a subnet that is asked for by
+name: one that no other network of the engine and no route of this machine uses.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_chaos.contract.errors import EnvironmentFailure
+
+if TYPE_CHECKING:
+    from docker.specs.networks import Network
+
+    from docker import DockerClient
+
+_ATTEMPTS = 20
+_FIRST_NODE = 10
+_PRIVATE = ipaddress.IPv4Network("172.16.0.0/12")
+_PREFIX = 24
+
+
+def create_network(client: DockerClient, name: str, labels: dict[str, str]) -> Network:
+    """A labelled bridge network with an explicit subnet of 254 addresses."""
+    from docker.errors import APIError
+    from docker.types import IPAMConfig, IPAMPool
+
+    taken = [*_subnets_of_networks(client), *_routed_subnets()]
+    free = [subnet for subnet in _PRIVATE.subnets(new_prefix=_PREFIX) if not any(map(subnet.overlaps, taken))]
+    refusal: Exception | None = None
+    for subnet in random.SystemRandom().sample(free, k=min(_ATTEMPTS, len(free))):
+        pool = IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))])
+        try:
+            return client.networks.create(name, driver="bridge", labels=labels, ipam=pool, check_duplicate=True)
+        except APIError as error:
+            # Another run may have taken it in between, or the engine knows of a route that this machine does not.
+            refusal = error
+    raise EnvironmentFailure(f"Docker gave no subnet of {_PRIVATE} for a network: {refusal or 'all are in use'}")
+
+
+def node_addresses(network: Network, count: int) -> list[str]:
+    """`count` addresses of the network's subnet, the same ones at every call."""
+    network.reload()
+    subnet = ipaddress.ip_network(network.attrs["IPAM"]["Config"][0]["Subnet"])
+    return [str(subnet[_FIRST_NODE + index]) for index in range(count)]
+
+
+def _subnets_of_networks(client: DockerClient) -> Iterator[ipaddress.IPv4Network]:
+    for network in client.networks.list():
+        for entry in network.attrs["IPAM"]["Config"] or ():
+            subnet = ipaddress.ip_network(entry["Subnet"])
+            if isinstance(subnet, ipaddress.IPv4Network):
+                yield subnet
+
+
+def _routed_subnets() -> Iterator[ipaddress.IPv4Network]:
+    """Subnets that this machine has a route to, the default route left out; none where the kernel doesn't tell."""
+    try:
+        lines = Path("/proc/net/route").read_text().splitlines()[1:]
+    except OSError:
+        return
+    for line in lines:
+        _, destination, _, _, _, _, _, mask, *_ = line.split()
+        address, netmask = (int.from_bytes(bytes.fromhex(text), "little") for text in (destination, mask))
+        if netmask:
+            yield ipaddress.IPv4Network((address, bin(netmask).count("1")))

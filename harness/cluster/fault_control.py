@@ -1,0 +1,47 @@
+"""The cluster as faults see it: containers by id, roles from the metadata that clients get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafka_chaos.faults.cluster import NodeControl
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.node import Node
+
+
+class ClusterView:
+    """Implements `kafka_chaos.faults.cluster.ClusterControl`."""
+
+    def __init__(self, cluster: Cluster, admin: ClusterAdmin) -> None:
+        self._cluster = cluster
+        self._admin = admin
+
+    @property
+    def brokers(self) -> Mapping[int, Node]:
+        """Brokers by id."""
+        return self._cluster.brokers
+
+    @property
+    def zookeepers(self) -> Mapping[int, Node]:
+        """ZooKeeper servers by number."""
+        return self._cluster.zookeepers
+
+    def leader(self, lane: str, partition: int) -> int | None:
+        """The leader in the metadata that clients get."""
+        state = self._admin.partitions(lane).get(partition)
+        return state.leader if state is not None else None
+
+    def replicas(self, lane: str, partition: int) -> tuple[int, ...]:
+        """The replica assignment, preferred leader first."""
+        state = self._admin.partitions(lane).get(partition)
+        return state.replicas if state is not None else ()
+
+    def controller(self) -> int | None:
+        """The controller in the metadata that clients get."""
+        return self._admin.controller()
+
+    def start_again(self, nodes: Sequence[NodeControl]) -> None:
+        """Start what is down, each broker as soon as its former session has expired, and wait until all serve."""
+        named = {node.name for node in nodes}
+        self._cluster.start_again([node for node in self._cluster.nodes if node.name in named])

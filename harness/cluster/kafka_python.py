@@ -1,0 +1,43 @@
+"""The parts of kafka-python that are used here, imported without a warning in anybody's session.
+
+On import, kafka-python reads its message definitions by a function that Python 3.11 deprecates. Filters that a session
+has set stay as they are.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.errors import InvalidReceiveError, KafkaError
+    from kafka.net.sasl.scram import ScramClient
+    from kafka.protocol.admin.topics import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+    from kafka.protocol.consumer.fetch import FetchRequest
+    from kafka.protocol.consumer.offsets import ListOffsetsRequest
+    from kafka.protocol.metadata.metadata import MetadataRequest
+    from kafka.protocol.parser import KafkaProtocol
+    from kafka.protocol.producer.produce import ProduceRequest
+    from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+    from kafka.record.default_records import DefaultRecordBatch
+    from kafka.record.memory_records import MemoryRecordsBuilder
+    from kafka.record.util import calc_crc32c, size_of_varint
+
+__all__ = [
+    "AlterPartitionReassignmentsRequest",
+    "DefaultRecordBatch",
+    "ElectLeadersRequest",
+    "FetchRequest",
+    "InvalidReceiveError",
+    "KafkaError",
+    "KafkaProtocol",
+    "ListOffsetsRequest",
+    "MemoryRecordsBuilder",
+    "MetadataRequest",
+    "ProduceRequest",
+    "SaslAuthenticateRequest",
+    "SaslHandshakeRequest",
+    "ScramClient",
+    "calc_crc32c",
+    "size_of_varint",
+]

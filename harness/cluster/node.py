@@ -1,0 +1,161 @@
+"""One container of a cluster: a broker or a ZooKeeper server, with what the harness and the faults do to it.
+
+Its data is in the container's own layer: it survives kill and start, and goes with the container.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from kafka_chaos.harness.cluster.containers.engine import execute_inside, freeze
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.waiting import wait_until
+
+if TYPE_CHECKING:
+    from docker.specs.containers import Container
+    from testcontainers.core.container import DockerContainer
+
+LOG_LINES_IN_ERRORS = 25
+_TAKEN = "KeeperErrorCode = NodeExists"
+"""What a broker logs before it gives up because its id is registered already."""
+
+
+@dataclass(eq=False)
+class Node:
+    """A container and its place in the cluster; `started_text` is the log line that says that the server serves."""
+
+    name: str
+    role: str
+    number: int
+    address: str
+    host_port: int | None
+    started_text: str
+    testcontainer: DockerContainer
+
+    @property
+    def container(self) -> Container:
+        """The Docker container behind this node."""
+        return self.testcontainer.get_wrapped_container()
+
+    @property
+    def container_name(self) -> str:
+        """The container's name on the Docker engine."""
+        return str(self.container.name)
+
+    def exists(self) -> bool:
+        """Whether the container was created."""
+        return self.testcontainer._container is not None
+
+    def create_and_start(self) -> None:
+        """Create the container and start its process, without waiting for the server."""
+        self.testcontainer.start()
+
+    def await_ready(self, timeout: float = 60.0) -> None:
+        """Wait until the server of the latest start serves; raises `ClusterFailure` with status and last log lines."""
+        try:
+            wait_until(self._is_ready, f"{self.name} to log '{self.started_text}'", timeout=timeout)
+        except ClusterFailure as failure:
+            raise ClusterFailure(f"{failure}\n{self.status_report()}") from failure
+
+    def _is_ready(self) -> bool:
+        state = self.state()
+        if state["Status"] in ("exited", "dead"):
+            raise ClusterFailure(f"{self.name} ended while it was waited for")
+        return self.started_text in self.log_since(_docker_time(state["StartedAt"]))
+
+    def found_its_registration_taken(self) -> bool:
+        """Whether the latest start ended because another session held the broker's registration in ZooKeeper."""
+        state = self.state()
+        return not state["Running"] and _TAKEN in self.log_since(_docker_time(state["StartedAt"]))
+
+    def state(self) -> dict[str, Any]:
+        """The container's state (`State` of docker inspect)."""
+        self.container.reload()
+        return dict(self.container.attrs["State"])
+
+    def is_running(self) -> bool:
+        """Whether the process exists, paused or not."""
+        return bool(self.state()["Running"])
+
+    def kill(self) -> None:
+        """SIGKILL; nothing where the process is gone already."""
+        if self.is_running():
+            if self.state()["Paused"]:
+                self.container.unpause()
+            self.container.kill(signal="SIGKILL")
+            self._await_exit("SIGKILL", timeout=20)
+
+    def stop(self, timeout: float = 60.0) -> None:
+        """SIGTERM, then wait for the controlled shutdown to end."""
+        if self.is_running():
+            self.container.kill(signal="SIGTERM")
+            self._await_exit("SIGTERM", timeout=timeout)
+
+    def _await_exit(self, signal: str, *, timeout: float) -> None:
+        wait_until(lambda: not self.is_running(), f"{self.name} to end after {signal}", timeout=timeout)
+
+    def start(self) -> None:
+        """Start the container again, on the same address, host port and data; nothing where it runs."""
+        if not self.is_running():
+            self.container.start()
+
+    def pause(self) -> None:
+        """Freeze all processes (cgroup freezer); nothing where they are frozen already."""
+        if not self.state()["Paused"]:
+            freeze(self.container)
+
+    def unpause(self) -> None:
+        """Thaw what `pause` froze."""
+        if self.state()["Paused"]:
+            self.container.unpause()
+
+    def execute(self, *command: str) -> tuple[int, str]:
+        """Run a command inside the container: its exit code and its output."""
+        code, output = execute_inside(str(self.container.id), command)
+        return code, output.decode(errors="replace")
+
+    def must_execute(self, *command: str) -> str:
+        """Run a command that has to succeed: its output, or `ClusterFailure` with it."""
+        code, output = self.execute(*command)
+        if code != 0:
+            raise ClusterFailure(f"{self.name}: `{' '.join(command)}` ended with {code}: {output.strip()}")
+        return output
+
+    def log(self, *, tail: int | str = "all") -> str:
+        """Standard output and error of all starts so far."""
+        return bytes(self.container.logs(tail=tail)).decode(errors="replace")
+
+    def log_since(self, since: float) -> str:
+        """Standard output and error from `since` on, in seconds since the epoch."""
+        return bytes(self.container.logs(since=since)).decode(errors="replace")
+
+    def log_stream(self, *, since: float | None = None) -> Iterator[bytes]:
+        """The whole log, or from `since` on (seconds since the epoch), in pieces: it may be too large to hold."""
+        yield from self.container.logs(stream=True, follow=False, since=since)
+
+    def read_file(self, path: str) -> bytes:
+        """A file of the container, running or not."""
+        pieces, _ = self.container.get_archive(path)
+        with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as archive:
+            member = archive.next()
+            content = archive.extractfile(member) if member else None
+            if content is None:
+                raise ClusterFailure(f"{self.name}: {path} is no file")
+            return content.read()
+
+    def status_report(self) -> str:
+        """The container's status and its last log lines, for errors."""
+        state = self.state()
+        lines = self.log(tail=LOG_LINES_IN_ERRORS).rstrip()
+        return f"{self.name}: status {state['Status']}, exit code {state['ExitCode']}; last lines of its log:\n{lines}"
+
+
+def _docker_time(text: str) -> float:
+    """Docker's RFC 3339 time with nanoseconds as seconds since the epoch, rounded down to the microsecond."""
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    return datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00").timestamp()

@@ -1,0 +1,134 @@
+"""Secured client listeners: certificates and a SCRAM user that are made for one cluster and removed with it.
+
+Only the client listener, published on 127.0.0.1, is secured. The listeners between the servers and ZooKeeper stay
+plaintext on the cluster's own network. Private keys and the password exist in the memory of this process, in the
+containers' files, and in files of mode 0600 in a folder of mode 0700; ZooKeeper holds the password salted and hashed.
+They never become part of an environment variable, a command line, a log or a run directory.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.cluster.containers.secrets import SecretFolder
+
+if TYPE_CHECKING:
+    from kafka_chaos.harness.cluster.node import Node
+
+PLAINTEXT, SASL_SSL, MTLS = "plaintext", "sasl_ssl", "mtls"
+SECURITY_MODES = (PLAINTEXT, SASL_SSL, MTLS)
+USER = "kafka-chaos"
+MECHANISM = "SCRAM-SHA-512"
+
+_PEM_FOLDER = "/etc/kafka-chaos/pem"
+_ITERATIONS = 4096
+_MAKE_CERTIFICATES = f"""
+set -eu
+umask 077
+mkdir {_PEM_FOLDER}
+cd {_PEM_FOLDER}
+key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
+openssl req -x509 $key -keyout ca.key -out ca.pem -subj /CN=kafka-chaos-ca -days 30
+for name in broker client; do
+  openssl req $key -keyout $name.key -out $name.csr -subj /CN=$name
+  printf 'subjectAltName=IP:127.0.0.1,DNS:localhost' >$name.extensions
+  openssl x509 -req -in $name.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 -extfile $name.extensions \\
+    -out $name.crt
+  cat $name.key $name.crt >$name.pem
+done
+"""
+
+
+@dataclass(frozen=True)
+class SecuredListener:
+    """What brokers and clients need; never shown when printed.
+
+    `broker_files` maps paths in a broker's container to contents; `client_configs` are librdkafka's keys, which
+    `client_config_file` holds too, as `--client-config` reads them.
+    """
+
+    broker_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    client_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    client_config_file: Path | None = None
+
+
+def check_security(mode: str) -> None:
+    """Refuse what is not a security mode."""
+    if mode not in SECURITY_MODES:
+        raise UsageFailure(f"security: {mode!r} is not valid: expected {', '.join(SECURITY_MODES)}")
+
+
+def listener_properties(mode: str) -> dict[str, str]:
+    """A broker's properties for its client listener."""
+    protocol = {PLAINTEXT: "PLAINTEXT", SASL_SSL: "SASL_SSL", MTLS: "SSL"}[mode]
+    properties = {"listener.security.protocol.map": f"CLIENT:{protocol},REPLICATION:PLAINTEXT,CONTROL:PLAINTEXT"}
+    if mode == PLAINTEXT:
+        return properties
+    client = "listener.name.client."
+    properties |= {
+        f"{client}ssl.keystore.type": "PEM",
+        f"{client}ssl.keystore.location": f"{_PEM_FOLDER}/broker.pem",
+        f"{client}ssl.truststore.type": "PEM",
+        f"{client}ssl.truststore.location": f"{_PEM_FOLDER}/ca.pem",
+    }
+    if mode == MTLS:
+        return {**properties, f"{client}ssl.client.auth": "required"}
+    login_module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    return {
+        **properties,
+        f"{client}sasl.enabled.mechanisms": MECHANISM,
+        f"{client}{MECHANISM.lower()}.sasl.jaas.config": login_module,
+    }
+
+
+def make_listener(mode: str, *, run_id: str, maker: Node, zookeeper_addresses: str) -> SecuredListener:
+    """Make certificates with openssl in the container `maker`, and the SCRAM user in ZooKeeper.
+
+    Brokers read users when they start: call this before any of them does.
+    """
+    from kafka_chaos.harness.cluster.zookeeper import ZooKeeper
+
+    ca, broker, client = make_certificates(maker)
+    folder = SecretFolder(run_id)
+    configs = {"ssl.ca.location": folder.write("ca.pem", ca.decode())}
+    if mode == MTLS:
+        pem = folder.write("client.pem", client.decode())
+        configs |= {"security.protocol": "SSL", "ssl.certificate.location": pem, "ssl.key.location": pem}
+    else:
+        password = secrets.token_urlsafe(24)
+        with ZooKeeper(zookeeper_addresses) as zookeeper:
+            zookeeper.set_user_configs(USER, {MECHANISM: scram_credential(password)})
+        configs |= {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanisms": MECHANISM,
+            "sasl.username": USER,
+            "sasl.password": password,
+        }
+    file = folder.write("client.properties", "".join(f"{key}={value}\n" for key, value in configs.items()))
+    return SecuredListener({f"{_PEM_FOLDER}/broker.pem": broker, f"{_PEM_FOLDER}/ca.pem": ca}, configs, Path(file))
+
+
+def scram_credential(password: str) -> str:
+    """A password as Kafka keeps it for SCRAM-SHA-512 (RFC 5802): salted and hashed."""
+    salt = secrets.token_bytes(24)
+    salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
+    client_key, server_key = (hmac.digest(salted, name, "sha512") for name in (b"Client Key", b"Server Key"))
+    parts = {"salt": salt, "stored_key": hashlib.sha512(client_key).digest(), "server_key": server_key}
+    encoded = [f"{name}={base64.b64encode(value).decode()}" for name, value in parts.items()]
+    return ",".join([*encoded, f"iterations={_ITERATIONS}"])
+
+
+def make_certificates(maker: Node) -> tuple[bytes, bytes, bytes]:
+    """The certificate authority's certificate, then key and certificate of the brokers and of the client, in PEM."""
+    maker.must_execute("sh", "-c", _MAKE_CERTIFICATES)
+    made = [maker.read_file(f"{_PEM_FOLDER}/{name}.pem") for name in ("ca", "broker", "client")]
+    maker.must_execute("rm", "-r", _PEM_FOLDER)
+    return made[0], made[1], made[2]

@@ -1,0 +1,209 @@
+"""Every broker's own segments and checkpoints of the lanes into the run directory: `replicas/`, `checkpoints.json`.
+
+Memory stays bounded by chunks, not by the logs' size: segments are streamed out of the containers, decoded by columns
+and written as Parquet a piece at a time, each broker's in a thread of its own. Files appear whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from kafka_chaos.contract.columns import REPLICAS, arrow_schema
+from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
+from kafka_chaos.harness.cluster.server_properties import BROKER_DATA
+from kafka_chaos.harness.cluster.storage import checkpoints
+from kafka_chaos.harness.cluster.storage.files import stream_files
+from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader
+from kafka_chaos.harness.cluster.storage.replica import BROKER_FILES, REPLICA_FOLDER
+from kafka_chaos.harness.cluster.storage.segments import Batch, base_offset_of, read_segment
+from kafka_chaos.harness.errors import WaitTimeout
+from kafka_chaos.harness.waiting import wait_until
+
+if TYPE_CHECKING:
+    from kafka_chaos.harness.cluster.node import Node
+
+CHUNK = 8 << 20
+ROWS_PER_GROUP = 1 << 18
+CHECKPOINT_TIMEOUT = 15.0
+"""Three times the interval at which brokers write high watermarks to disk by default."""
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLane:
+    """A lane as the brokers know it: its topic's name and number of partitions."""
+
+    lane: str
+    topic: str
+    partitions: int
+
+
+@dataclass(slots=True)
+class _Stored:
+    """What one broker's files hold of a partition, besides records."""
+
+    log_end: int = 0
+    leader_epochs: tuple[tuple[int, int], ...] = ()
+
+
+def collect_replicas(nodes: Iterable[Node], lanes: Sequence[StoredLane], run_directory: Path) -> None:
+    """Write `replicas/broker-N.parquet` and `checkpoints.json`.
+
+    Waits until the high watermarks on disk have reached the logs' ends, which they do at a broker's next checkpoint
+    where everything is replicated; where they don't in time, they are written as they are: null where there is none.
+    """
+    (run_directory / "replicas").mkdir(exist_ok=True)
+    brokers = list(nodes)
+    with ThreadPoolExecutor(max_workers=max(1, len(brokers)), thread_name_prefix="replicas") as threads:
+        entries = list(threads.map(lambda node: _collect_broker(node, lanes, run_directory), brokers))
+    document = {"brokers": {str(node.number): entry for node, entry in zip(brokers, entries, strict=True)}}
+    part = run_directory / ".checkpoints.json.part"
+    part.write_text(json.dumps(document, indent=1) + "\n")
+    os.replace(part, run_directory / CHECKPOINTS_FILE)
+
+
+def _collect_broker(node: Node, lanes: Sequence[StoredLane], run_directory: Path) -> dict[str, Any]:
+    places = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
+    log_starts = _checkpoints(node)[checkpoints.LOG_STARTS]
+    path = run_directory / "replicas" / f"broker-{node.number}.parquet"
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with _Writer(part, node.number) as writer:
+            stored = _read_segments(node, places, log_starts, writer)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    marks = _settled_checkpoints(node, stored)
+    return {
+        f"{places[place]}/{place[1]}": {
+            "high_watermark": marks[checkpoints.HIGH_WATERMARKS].get(place),
+            "log_end_offset": found.log_end,
+            "recovery_point": marks[checkpoints.RECOVERY_POINTS].get(place, 0),
+            "leader_epochs": [list(entry) for entry in found.leader_epochs],
+        }
+        for place, found in sorted(stored.items())
+    }
+
+
+def _read_segments(
+    node: Node, places: Mapping[Place, str], log_starts: Mapping[Place, int], writer: _Writer
+) -> dict[Place, _Stored]:
+    readers = {lane: IdentityReader(lane) for lane in places.values()}
+    wanted = re.compile(rf"[^/]+/(\d{{20}}\.log|{checkpoints.LEADER_EPOCHS})")
+    folders = [f"{topic}-{partition}" for topic, partition in places]
+    stored: dict[Place, _Stored] = {}
+    for name, content in stream_files(node, BROKER_DATA, folders, wanted=wanted):
+        folder = REPLICA_FOLDER.fullmatch(name.partition("/")[0])
+        assert folder is not None
+        place = (folder["topic"], int(folder["partition"]))
+        found = stored.setdefault(place, _Stored())
+        file = f"{node.name}:{name}"
+        if name.endswith(checkpoints.LEADER_EPOCHS):
+            found.leader_epochs = checkpoints.parse_leader_epochs(file, content.read().decode(errors="replace"))
+            continue
+        lane = places[place]
+        found.log_end = max(found.log_end, base_offset_of(file))
+        for batches in _chunks(file, content):
+            rows = readers[lane].read(batches).from_offset(log_starts.get(place, 0))
+            writer.add(lane, place[1], rows)
+            found.log_end = max(found.log_end, batches[-1].last_offset + 1)
+    return stored
+
+
+def _chunks(file: str, content: IO[bytes]) -> Iterator[tuple[Batch, ...]]:
+    """A segment's whole batches, some at a time; a torn tail ends it, as it does for the broker."""
+    rest = b""
+    while piece := content.read(CHUNK):
+        segment = read_segment(file, rest + piece)
+        if segment.batches:
+            yield segment.batches
+        if segment.torn and not segment.torn.cut_short:
+            return
+        # A batch that goes on in the next chunk looks like a torn tail until then.
+        rest = (rest + piece)[segment.torn.position :] if segment.torn else b""
+
+
+def _checkpoints(node: Node) -> dict[str, dict[Place, int]]:
+    found = dict.fromkeys(BROKER_FILES, b"")
+    for name, content in stream_files(node, BROKER_DATA, BROKER_FILES, wanted=re.compile("|".join(BROKER_FILES))):
+        found[name] = content.read()
+    return {
+        name: checkpoints.parse_offsets(f"{node.name}:{name}", text.decode(errors="replace"))
+        for name, text in found.items()
+    }
+
+
+def _settled_checkpoints(node: Node, stored: Mapping[Place, _Stored]) -> dict[str, dict[Place, int]]:
+    marks: dict[str, dict[Place, int]] = {}
+
+    def settled() -> bool:
+        marks.update(_checkpoints(node))
+        known = marks[checkpoints.HIGH_WATERMARKS]
+        return all(known.get(place, 0) >= found.log_end for place, found in stored.items())
+
+    try:
+        what = f"{node.name} to write its high watermarks to disk"
+        wait_until(settled, what, timeout=CHECKPOINT_TIMEOUT, interval=0.2)
+    except WaitTimeout:
+        # What is on disk is evidence all the same: replicas are compared below the lowest of them.
+        pass
+    return marks
+
+
+class _Writer:
+    """One broker's rows into a Parquet file, in row groups of a bounded size."""
+
+    def __init__(self, path: Path, broker: int) -> None:
+        self._path = path
+        self._broker = broker
+        self._schema = arrow_schema(REPLICAS)
+        self._waiting: list[Any] = []
+        self._rows = 0
+
+    def __enter__(self) -> _Writer:
+        import pyarrow.parquet as pq
+
+        self._file = pq.ParquetWriter(self._path, self._schema)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._flush()
+        finally:
+            self._file.close()
+
+    def add(self, lane: str, partition: int, rows: Identities) -> None:
+        """Take rows of one partition."""
+        import pyarrow as pa
+
+        count = len(rows.offsets)
+        columns = {
+            "lane": pa.repeat(lane, count),
+            "partition": pa.repeat(partition, count),
+            "broker": pa.repeat(self._broker, count),
+            "offset": rows.offsets,
+            "leader_epoch": rows.leader_epochs.astype("int32"),
+            "producer_id": rows.producer_ids.astype("int32"),
+            "seq": rows.seqs,
+        }
+        arrays = [pa.array(columns[field.name]).cast(field.type) for field in self._schema]
+        self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._rows += count
+        if self._rows >= ROWS_PER_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._waiting:
+            self._file.write_table(pa.Table.from_batches(self._waiting, schema=self._schema))
+            self._waiting, self._rows = [], 0

@@ -1,0 +1,224 @@
+"""The identities of a lane's records straight from segment bytes, many at a time.
+
+Guarantee: `read_identities` finds what decoding record by record finds. Uncompressed batches of plain identity values
+are taken apart by columns: where their records begin is guessed from the identities' magic, and every guess is proven
+by the lengths in the records themselves; a batch with anything else in it is decoded record by record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kafka_chaos.contract.identity import IDENTITY_BYTES, IDENTITY_HEADER, MAGIC
+from kafka_chaos.harness.cluster.storage.segments import HEADER_SIZE, Batch, Record
+from kafka_chaos.harness.identity import IdentityCodec
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+_MAGIC_AT = 4
+_PRODUCER_ID_AT = 8
+_SEQ_AT = 12
+_MAX_VARINT_BYTES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """Columns of equal length, in the order of the log: what (offset, leader epoch) holds which identity."""
+
+    offsets: Numbers
+    leader_epochs: Numbers
+    producer_ids: Numbers
+    seqs: Numbers
+
+    def from_offset(self, first: int) -> Identities:
+        """Those at `first` and above."""
+        kept = self.offsets >= first
+        return Identities(self.offsets[kept], self.leader_epochs[kept], self.producer_ids[kept], self.seqs[kept])
+
+
+class IdentityReader:
+    """Reads the identities of one lane."""
+
+    def __init__(self, lane: str) -> None:
+        self._lane = lane
+        self._codec = IdentityCodec(lane)
+        self._codecs: dict[int, IdentityCodec] = {}
+
+    def read(self, batches: Sequence[Batch]) -> Identities:
+        """The identities of all records of some batches but transaction markers, (−1, −1) where there is none."""
+        served = [batch for batch in batches if not batch.control and batch.count > 0]
+        plain = [(index, size) for index, batch in enumerate(served) if (size := _plain_value_size(batch))]
+        found: dict[int, Identities] = dict(self._by_columns(served, plain)) if plain else {}
+        parts = [found[index] if index in found else self._one_by_one(batch) for index, batch in enumerate(served)]
+        return _joined(parts)
+
+    def _one_by_one(self, batch: Batch) -> Identities:
+        records = batch.records()
+        identities = [self._identity(record) for record in records]
+        return Identities(
+            np.array([record.offset for record in records], dtype=np.int64),
+            np.full(len(records), batch.leader_epoch, dtype=np.int64),
+            np.array([producer_id for producer_id, _ in identities], dtype=np.int64),
+            np.array([seq for _, seq in identities], dtype=np.int64),
+        )
+
+    def _identity(self, record: Record) -> tuple[int, int]:
+        """A header wins over the value, the last one over those before."""
+        carriers = [value for name, value in record.headers if name == IDENTITY_HEADER]
+        return self._codec.decode(carriers[-1] if carriers else record.value)
+
+    def _by_columns(
+        self, batches: Sequence[Batch], plain: Sequence[tuple[int, int]]
+    ) -> Iterable[tuple[int, Identities]]:
+        """(index, identities) of those of the `plain` batches, each with its value size, that the proof holds for."""
+        # One byte more: the end of the last record is compared, too.
+        data = np.frombuffer(b"".join(batches[index].data for index, _ in plain) + b"\0", dtype=np.uint8)
+        sizes = np.array([batches[index].size for index, _ in plain], dtype=np.int64)
+        ends = np.cumsum(sizes)
+        counts = np.array([batches[index].count for index, _ in plain], dtype=np.int64)
+        values = _find_magic(data) - _MAGIC_AT
+        first, last = np.searchsorted(values, ends - sizes + HEADER_SIZE), np.searchsorted(values, ends)
+        fits = last - first == counts
+        rows = np.concatenate([np.arange(a, b) for a, b in zip(first[fits], last[fits], strict=True)] or [first[:0]])
+        batch_of = np.repeat(np.flatnonzero(fits), counts[fits])
+        value_sizes = np.array([size for _, size in plain], dtype=np.int64)[batch_of]
+        starts = (ends - sizes + HEADER_SIZE)[batch_of]
+        deltas, proven = _prove(data, values[rows], value_sizes, starts, batch_of)
+        broken = np.zeros(len(plain), dtype=bool)
+        broken[batch_of[~proven]] = True
+        # The last record has to end where its batch does.
+        record_ends = values[rows] + value_sizes + 1
+        is_last = np.append(batch_of[1:] != batch_of[:-1], True)[: len(batch_of)]
+        broken[batch_of[is_last & (record_ends != ends[batch_of])]] = True
+        producer_ids, seqs = self._identities(data, values[rows], value_sizes)
+        bounds = np.searchsorted(batch_of, np.arange(len(plain) + 1))
+        for number in np.flatnonzero(fits & ~broken).tolist():
+            index, here = plain[int(number)][0], slice(bounds[number], bounds[number + 1])
+            batch = batches[index]
+            yield (
+                index,
+                Identities(
+                    batch.base_offset + deltas[here],
+                    np.full(batch.count, batch.leader_epoch, dtype=np.int64),
+                    producer_ids[here],
+                    seqs[here],
+                ),
+            )
+
+    def _identities(self, data: Bytes, values: Numbers, sizes: Numbers) -> tuple[Numbers, Numbers]:
+        # In a batch whose proof failed, a value may be taken to begin too near the end: what is read of it is not used.
+        heads = data[np.minimum(values[:, None] + np.arange(IDENTITY_BYTES), len(data) - 1)]
+        stored = _number(heads, 0, ">u4")
+        producer_ids, seqs = _number(heads, _PRODUCER_ID_AT, ">i4"), _number(heads, _SEQ_AT, ">i8")
+        sound = np.zeros(len(values), dtype=bool)
+        for size in np.unique(sizes):
+            codec = self._codecs.setdefault(int(size), IdentityCodec(self._lane, int(size)))
+            mine = sizes == size
+            sound[mine] = stored[mine] == codec.checksums(producer_ids[mine], seqs[mine])
+        sound &= ~_has_content(data, values + IDENTITY_BYTES, values + sizes)
+        for row in np.flatnonzero(~sound):
+            value = data[values[row] : values[row] + sizes[row]].tobytes()
+            producer_ids[row], seqs[row] = self._codec.decode(value)
+        return producer_ids, seqs
+
+
+def _plain_value_size(batch: Batch) -> int | None:
+    """The size of the first record's value, if that may carry an identity; None for what is better read by record."""
+    if batch.compression != "none":
+        return None
+    data, position = batch.data, HEADER_SIZE
+    try:
+        _, position = _varint(data, position)
+        position += 1
+        for _ in ("timestamp delta", "offset delta"):
+            _, position = _varint(data, position)
+        key_size, position = _varint(data, position)
+        size, _ = _varint(data, position + max(0, key_size))
+    except IndexError:
+        return None
+    return size if IDENTITY_BYTES <= size <= len(data) else None
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """A number and the position behind it: groups of seven bits, the lowest first, signs folded in."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position
+
+
+def _varints(data: Bytes, positions: Numbers) -> tuple[Numbers, Numbers]:
+    """The same for many positions at once; positions beyond the data read its last byte."""
+    last = len(data) - 1
+    positions = positions.copy()
+    values = np.zeros(len(positions), dtype=np.int64)
+    more = np.ones(len(positions), dtype=bool)
+    for index in range(_MAX_VARINT_BYTES):
+        found = data[np.clip(positions, 0, last)].astype(np.int64)
+        values[more] |= (found[more] & 0x7F) << (7 * index)
+        positions += more
+        more &= found >= 0x80
+        if not more.any():
+            break
+    return (values >> 1) ^ -(values & 1), positions
+
+
+def _find_magic(data: Bytes) -> Numbers:
+    """Where the magic is in the data."""
+    found = np.flatnonzero(data[: -len(MAGIC)] == MAGIC[0]).astype(np.int64)
+    for index, byte in enumerate(MAGIC[1:], start=1):
+        found = found[data[found + index] == byte]
+    return found
+
+
+def _prove(
+    data: Bytes, values: Numbers, sizes: Numbers, first_starts: Numbers, batch_of: Numbers
+) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """(offset deltas, whether it is so) for records that are taken to have their values at `values`.
+
+    A batch's first record begins behind its header, each further one where the one before ends: if every record's own
+    length says so too, and its fields lead to the value, there is no other way to read them.
+    """
+    ends = values + sizes + 1
+    starts = np.where(np.append(True, batch_of[1:] != batch_of[:-1])[: len(ends)], first_starts, np.roll(ends, 1))
+    length, body = _varints(data, starts)
+    _, position = _varints(data, body + 1)
+    deltas, position = _varints(data, position)
+    key_size, position = _varints(data, position)
+    value_size, position = _varints(data, position + np.maximum(key_size, 0))
+    proven = (body + length == ends) & (position == values) & (value_size == sizes)
+    # The last byte is the number of headers: none.
+    return deltas, proven & (data[np.clip(ends - 1, 0, len(data) - 1)] == 0)
+
+
+def _has_content(data: Bytes, starts: Numbers, ends: Numbers) -> npt.NDArray[np.bool_]:
+    """Whether there is anything but zeros from each start to each end."""
+    content = np.zeros(len(starts), dtype=bool)
+    padded = ends > starts
+    if padded.any():
+        last = len(data) - 1
+        bounds = np.stack([np.minimum(starts[padded], last), np.minimum(ends[padded], last)], axis=1).ravel()
+        content[padded] = np.bitwise_or.reduceat(data, bounds)[::2] != 0
+    return content
+
+
+def _number(heads: Bytes, position: int, kind: str) -> Numbers:
+    width = np.dtype(kind).itemsize
+    return np.ascontiguousarray(heads[:, position : position + width]).view(kind).ravel().astype(np.int64)
+
+
+def _joined(parts: Sequence[Identities]) -> Identities:
+    def column(name: str) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts] or [np.zeros(0, dtype=np.int64)])
+
+    return Identities(column("offsets"), column("leader_epochs"), column("producer_ids"), column("seqs"))

@@ -1,0 +1,89 @@
+"""Power loss on a stopped broker: what it had written but not flushed to disk is gone.
+
+Only what a loss of power can take is taken: whole batches from the end of the newest segment, above the recovery point
+(everything below was flushed), on a broker that was killed. The broker finds out by itself at its next start, when it
+recovers the log: indexes are rebuilt there, the leader epochs cut to the log's new end.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import time
+from typing import TYPE_CHECKING
+
+from kafka_chaos.harness.cluster.server_properties import BROKER_DATA
+from kafka_chaos.harness.cluster.storage.replica import ReplicaFiles, read_replica
+from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, records_of
+from kafka_chaos.harness.errors import ClusterFailure
+
+if TYPE_CHECKING:
+    from kafka_chaos.harness.cluster.node import Node
+
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+
+def cut_last_batch(node: Node, topic: str, partition: int, *, after: int | None = None) -> tuple[Record, ...]:
+    """Cut the log's end off, as a loss of power would have; returns the records that are gone.
+
+    `after` is the last offset to keep; without it, the last batch goes. Raises `ClusterFailure` where no loss of power
+    could have done that: the broker runs or was shut down cleanly, the records were flushed, the cut goes through a
+    batch or into an older segment, or there is nothing to cut.
+    """
+    place = f"{node.name}: {topic}-{partition}"
+    if node.is_running():
+        raise ClusterFailure(f"{node.name} runs: power is lost on a killed broker only")
+    if _was_shut_down(node):
+        raise ClusterFailure(f"{node.name} was shut down cleanly, which flushes everything: kill it instead")
+    replica = read_replica(node, topic, partition)
+    newest = replica.segments[-1] if replica.segments else None
+    if newest is None or not newest.batches:
+        raise ClusterFailure(f"{place}: there is no batch to cut in its newest segment")
+    gone = _batches_to_cut(place, replica, newest, newest.batches[-1].base_offset - 1 if after is None else after)
+    kept = _content(newest)[: gone[0].position]
+    _write(node, f"{BROKER_DATA}/{topic}-{partition}", newest.file.rpartition("/")[2], kept)
+    return tuple(records_of(gone))
+
+
+def _batches_to_cut(place: str, replica: ReplicaFiles, newest: Segment, after: int) -> tuple[Batch, ...]:
+    gone = tuple(batch for batch in newest.batches if batch.last_offset > after)
+    if not gone:
+        raise ClusterFailure(f"{place}: ends at offset {replica.log_end - 1}: nothing to cut after {after}")
+    if after < newest.base_offset - 1:
+        raise ClusterFailure(f"{place}: offset {after + 1} is not in the newest segment, older ones were flushed")
+    if gone[0].base_offset <= after:
+        raise ClusterFailure(
+            f"{place}: offsets {gone[0].base_offset} to {gone[0].last_offset} are one batch: it can't be cut "
+            f"after {after}"
+        )
+    if replica.recovery_point is not None and gone[0].base_offset < replica.recovery_point:
+        raise ClusterFailure(
+            f"{place}: offset {gone[0].base_offset} is below the recovery point {replica.recovery_point}: it was "
+            "flushed, a loss of power can't take it"
+        )
+    return gone
+
+
+def _content(segment: Segment) -> bytes:
+    return b"".join(batch.data for batch in segment.batches)
+
+
+def _was_shut_down(node: Node) -> bool:
+    from docker.errors import NotFound
+
+    try:
+        node.read_file(f"{BROKER_DATA}/{CLEAN_SHUTDOWN}")
+    except NotFound:
+        return False
+    return True
+
+
+def _write(node: Node, folder: str, name: str, content: bytes) -> None:
+    """Replace a file of a stopped container."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as writer:
+        member = tarfile.TarInfo(name)
+        member.size, member.mode, member.mtime = len(content), 0o644, int(time.time())
+        writer.addfile(member, io.BytesIO(content))
+    if not node.container.put_archive(folder, archive.getvalue()):
+        raise ClusterFailure(f"{node.name}: {folder}/{name} could not be replaced")

@@ -1,0 +1,133 @@
+"""Replicas from their broker's own files: segments, leader epochs, checkpoints, in one transfer.
+
+This is what the broker would find at a restart, not what it has in memory. The high watermark and the recovery point
+are the checkpointed ones, which lag behind (`replica.high.watermark.checkpoint.interval.ms`,
+`log.flush.offset.checkpoint.interval.ms`); the log itself is complete up to what the broker has written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kafka_chaos.harness.cluster.server_properties import BROKER_DATA
+from kafka_chaos.harness.cluster.storage import checkpoints
+from kafka_chaos.harness.cluster.storage.files import stream_files
+from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, TornTail, read_segment, records_of
+from kafka_chaos.harness.errors import ClusterFailure
+
+if TYPE_CHECKING:
+    from kafka_chaos.harness.cluster.node import Node
+
+BROKER_FILES = (checkpoints.HIGH_WATERMARKS, checkpoints.RECOVERY_POINTS, checkpoints.LOG_STARTS)
+# A folder of a deleted, future or stray replica has another ending.
+REPLICA_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
+_WANTED = re.compile(rf"{'|'.join(BROKER_FILES)}|[^/]+/(\d{{20}}\.log|{checkpoints.LEADER_EPOCHS})")
+
+
+@dataclass(frozen=True)
+class ReplicaFiles:
+    """One broker's replica of a partition.
+
+    `log_start` and `log_end` are offsets, the end exclusive. `leader_epochs` is the chain of (epoch, start offset),
+    oldest first. `high_watermark` and `recovery_point` are None where no checkpoint names the partition yet.
+    """
+
+    broker: int
+    topic: str
+    partition: int
+    segments: tuple[Segment, ...]
+    log_start: int
+    log_end: int
+    leader_epochs: tuple[tuple[int, int], ...]
+    high_watermark: int | None
+    recovery_point: int | None
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """All whole batches of the log, in offset order; a batch may begin below the log start."""
+        return tuple(batch for segment in self.segments for batch in segment.batches)
+
+    @cached_property
+    def records(self) -> tuple[Record, ...]:
+        """The log's records from its start on, transaction markers included; decoded when first asked for."""
+        return tuple(record for record in records_of(self.batches) if record.offset >= self.log_start)
+
+    @property
+    def base_offsets(self) -> tuple[int, ...]:
+        """The base offsets of its segments, from their names."""
+        return tuple(segment.base_offset for segment in self.segments)
+
+    @property
+    def torn(self) -> TornTail | None:
+        """What follows the last whole batch of the newest segment, if it is none."""
+        return self.segments[-1].torn if self.segments else None
+
+
+class NoReplica(ClusterFailure):
+    """The broker has no replica of that partition in that log directory."""
+
+
+def read_replica(node: Node, topic: str, partition: int, *, data: str = BROKER_DATA) -> ReplicaFiles:
+    """A broker's replica of a partition; `data` is the log directory. Works on stopped and paused containers.
+
+    Raises `NoReplica` where the broker has none.
+    """
+    folder = f"{topic}-{partition}"
+    files = _read(node, data, (folder, *BROKER_FILES))
+    found = _replicas(node, files)
+    if (topic, partition) not in found:
+        raise NoReplica(f"{node.name}: no replica of {folder} in {data}")
+    return found[topic, partition]
+
+
+def read_broker(node: Node, *, data: str = BROKER_DATA) -> dict[tuple[str, int], ReplicaFiles]:
+    """All replicas of a broker by (topic, partition), with their logs in memory: for small logs."""
+    return _replicas(node, _read(node, data, (".",)))
+
+
+def _read(node: Node, data: str, paths: Iterable[str]) -> dict[str, bytes]:
+    return {name: content.read() for name, content in stream_files(node, data, paths, wanted=_WANTED)}
+
+
+def _replicas(node: Node, files: Mapping[str, bytes]) -> dict[tuple[str, int], ReplicaFiles]:
+    marks = {name: checkpoints.parse_offsets(f"{node.name}:{name}", _text(files, name)) for name in BROKER_FILES}
+    replicas = {}
+    for folder in sorted({name.partition("/")[0] for name in files if "/" in name}):
+        named = REPLICA_FOLDER.fullmatch(folder)
+        if named is not None:
+            place = (named["topic"], int(named["partition"]))
+            replicas[place] = _replica(node, folder, place, files, marks)
+    return replicas
+
+
+def _replica(
+    node: Node,
+    folder: str,
+    place: tuple[str, int],
+    files: Mapping[str, bytes],
+    marks: Mapping[str, Mapping[tuple[str, int], int]],
+) -> ReplicaFiles:
+    names = sorted(name for name in files if name.startswith(f"{folder}/") and name.endswith(".log"))
+    segments = tuple(read_segment(f"{node.name}:{name}", files[name]) for name in names)
+    epochs = f"{folder}/{checkpoints.LEADER_EPOCHS}"
+    # The log start is checkpointed only while it lies within the first segment.
+    first = segments[0].base_offset if segments else 0
+    return ReplicaFiles(
+        broker=node.number,
+        topic=place[0],
+        partition=place[1],
+        segments=segments,
+        log_start=max(first, marks[checkpoints.LOG_STARTS].get(place, 0)),
+        log_end=segments[-1].next_offset if segments else 0,
+        leader_epochs=checkpoints.parse_leader_epochs(f"{node.name}:{epochs}", _text(files, epochs)),
+        high_watermark=marks[checkpoints.HIGH_WATERMARKS].get(place),
+        recovery_point=marks[checkpoints.RECOVERY_POINTS].get(place),
+    )
+
+
+def _text(files: Mapping[str, bytes], name: str) -> str:
+    return files.get(name, b"").decode(errors="replace")

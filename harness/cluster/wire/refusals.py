@@ -1,0 +1,100 @@
+"""Ways to have brokers refuse a controller's request, which work in containers without privileges.
+
+By an authorizer: clients without names (PLAINTEXT) are all `User:ANONYMOUS`, but access control lists also know hosts:
+ClusterAction is allowed to the brokers' own addresses alone, everything else to everybody. By an offline log directory:
+its folder is moved away, as a disk that is gone; the broker notices at its next checkpoint, at the latest after
+`replica.high.watermark.checkpoint.interval.ms`, and goes on with the other directory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kafka_chaos.harness.cluster.wire.client import send_as_controller
+from kafka_chaos.harness.cluster.wire.messages import STOP_REPLICA
+from kafka_chaos.harness.cluster.wire.requests import CLUSTER_AUTHORIZATION_FAILED
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.waiting import wait_until
+
+if TYPE_CHECKING:
+    from kafka_chaos.harness.cluster.cluster import Cluster
+    from kafka_chaos.harness.cluster.node import Node
+
+AUTHORIZER_CONFIGS = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    # Brokers have to find each other before there are any lists.
+    "allow.everyone.if.no.acl.found": True,
+}
+"""What brokers need for `allow_cluster_action_to_brokers_only`."""
+
+_EVERYBODY = "*"
+_ANONYMOUS = "User:ANONYMOUS"
+_FOR_EVERYBODY = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "IDEMPOTENT_WRITE")
+
+
+def allow_cluster_action_to_brokers_only(cluster: Cluster, *, timeout: float = 30.0) -> None:
+    """Take ClusterAction away from everybody but the brokers, told by their addresses; wait until all brokers know.
+
+    The cluster has to have `AUTHORIZER_CONFIGS`.
+    """
+    lists = [_allow(operation, _EVERYBODY) for operation in _FOR_EVERYBODY]
+    # One request: after the first of these, we would be allowed nothing.
+    lists += [_allow("ALL", node.address) for node in cluster.brokers.values()]
+    client = new_client(AdminClient, {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    try:
+        for answer in client.create_acls(lists, request_timeout=timeout).values():
+            answer.result()
+    except KafkaException as error:
+        raise ClusterFailure(f"the access control lists were refused: {error.args[0].str()}") from error
+    for broker in cluster.brokers:
+        address = cluster.client_address(broker)
+        what = f"broker {broker} to know the access control lists"
+        wait_until(lambda address=address: _refuses_us(address), what, timeout=timeout)  # type: ignore[misc]
+
+
+def _refuses_us(address: str) -> bool:
+    """Ask for nothing, in the name of a controller of long ago: that is done in no case."""
+    nothing = {"controller_id": 0, "controller_epoch": 0, "delete_partitions": False, "ungrouped_partitions": []}
+    answer = send_as_controller(address, STOP_REPLICA, 0, nothing)
+    return bool(answer["error_code"] == CLUSTER_AUTHORIZATION_FAILED)
+
+
+def _allow(operation: str, host: str) -> AclBinding:
+    return AclBinding(
+        ResourceType.BROKER,
+        "kafka-cluster",
+        ResourcePatternType.LITERAL,
+        _ANONYMOUS,
+        host,
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+
+
+def take_log_directory_away(node: Node, folder: str, *, timeout: float = 30.0) -> None:
+    """Move a log directory away and wait until the broker has given it up. `bring_log_directory_back` undoes it."""
+    node.must_execute("mv", folder, _hidden(folder))
+    told = f"Stopping serving logs in dir {folder}"
+    wait_until(
+        lambda: told in node.log(), f"{node.name} to give up {folder}", timeout=timeout, seen=lambda: node.log(tail=3)
+    )
+
+
+def bring_log_directory_back(node: Node, folder: str) -> None:
+    """Put the directory back; the broker uses it again from its next start on."""
+    node.must_execute("sh", "-c", f"rm -rf '{folder}' && mv '{_hidden(folder)}' '{folder}'")
+
+
+def _hidden(folder: str) -> str:
+    return f"{folder}.gone"

@@ -1,0 +1,133 @@
+"""What ZooKeeper holds of a cluster: the partition's state as the controller wrote it, the controller, its epoch.
+
+Of all views of a partition this one is authoritative. Brokers act on it only when the controller has informed them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.waiting import wait_until
+
+NOBODY = -1
+_CONTROLLER = "/controller"
+_CONTROLLER_EPOCH = "/controller_epoch"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInZooKeeper:
+    """`/brokers/topics/<topic>/partitions/<n>/state`; `leader` is −1 for none, `partition_epoch` the node's version,
+    `written_ms` when the controller wrote it, in milliseconds since the epoch by ZooKeeper's clock."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    partition_epoch: int
+    written_ms: int
+
+
+class ZooKeeper:
+    """A connection to a cluster's ZooKeeper; a context manager."""
+
+    def __init__(self, addresses: str, *, timeout: float = 20.0) -> None:
+        logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+        self._client = KazooClient(hosts=addresses, timeout=timeout)
+        try:
+            self._client.start(timeout=timeout)
+        except KazooTimeoutError as error:
+            self.close()
+            raise ClusterFailure(f"ZooKeeper at {addresses} does not answer within {timeout} s") from error
+
+    def __enter__(self) -> ZooKeeper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session."""
+        self._client.stop()
+        self._client.close()
+
+    def partition(self, topic: str, partition: int = 0) -> PartitionInZooKeeper | None:
+        """The partition's state; None while the controller has not written it."""
+        found = self._get(f"/brokers/topics/{topic}/partitions/{partition}/state")
+        if found is None:
+            return None
+        state, stat = found
+        return PartitionInZooKeeper(
+            int(state["leader"]),
+            int(state["leader_epoch"]),
+            tuple(sorted(state["isr"])),
+            int(state["controller_epoch"]),
+            int(stat.version),
+            int(stat.mtime),
+        )
+
+    def controller(self) -> int | None:
+        """The broker that is controller; None while there is none."""
+        found = self._get(_CONTROLLER)
+        return None if found is None else int(found[0]["brokerid"])
+
+    def controller_epoch(self) -> int:
+        """How often a controller has been elected."""
+        found = self._get(_CONTROLLER_EPOCH)
+        return 0 if found is None else int(found[0])
+
+    def broker_epoch(self, broker: int) -> int | None:
+        """The broker's epoch (KIP-380): the transaction id of its registration; None where it is not registered."""
+        with _failures(f"answer for broker {broker}"):
+            stat = self._client.exists(f"/brokers/ids/{broker}")
+        return None if stat is None else int(stat.czxid)
+
+    def brokers(self) -> frozenset[int]:
+        """The brokers that are registered."""
+        with _failures("name the brokers"):
+            return frozenset(int(name) for name in self._client.get_children("/brokers/ids"))
+
+    def set_user_configs(self, user: str, configs: Mapping[str, str]) -> None:
+        """Write a user's configs, such as SCRAM credentials, as Kafka's own tools do (`/config/users/<user>`)."""
+        document = json.dumps({"version": 1, "config": dict(configs)}).encode()
+        with _failures(f"take the configs of user {user}"):
+            self._client.create(f"/config/users/{user}", document, makepath=True)
+
+    def depose_controller(self, *, timeout: float = 60.0) -> None:
+        """Depose the controller, and wait for the next election; the same broker may win it.
+
+        Depose only a controller that has settled in. Brokers that are still busy with the last two elections when the
+        next begins may all resign, and none is ever elected (seen with 3.9.1).
+        """
+        epoch = self.controller_epoch()
+        with _failures("depose the controller"), contextlib.suppress(NoNodeError):
+            self._client.delete(_CONTROLLER)
+        wait_until(
+            lambda: self.controller() is not None and self.controller_epoch() > epoch,
+            "the next controller",
+            timeout=timeout,
+            interval=0.02,
+        )
+
+    def _get(self, path: str) -> tuple[Any, Any] | None:
+        with _failures(f"answer for {path}"), contextlib.suppress(NoNodeError):
+            data, stat = self._client.get(path)
+            return json.loads(data), stat
+        return None
+
+
+@contextlib.contextmanager
+def _failures(what: str) -> Iterator[None]:
+    try:
+        yield
+    except KazooException as error:
+        raise ClusterFailure(f"ZooKeeper did not {what}: {error!r}") from error

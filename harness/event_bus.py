@@ -1,0 +1,47 @@
+"""Hands a run's events to its listeners: terminal, JSON lines, JUnit XML and report only listen."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from kafka_chaos.contract.events import Event
+
+Listener = Callable[[Event], None]
+
+
+class EventBus:
+    """Hands each event to every listener, one at a time, from whichever thread emits it."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self._listeners = list(listeners)
+        self._lock = threading.Lock()
+
+    def add(self, listener: Listener) -> None:
+        """Add a listener for the events from now on."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def emit(self, event: Event) -> None:
+        """Hand the event to all listeners."""
+        with self._lock:
+            for listener in self._listeners:
+                listener(event)
+
+
+class EventFile:
+    """Listener that writes events.jsonl, each line on disk as it happens."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8")
+
+    def __call__(self, event: Event) -> None:
+        """Append the event."""
+        self._file.write(json.dumps(event.to_json()) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

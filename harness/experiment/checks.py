@@ -1,0 +1,133 @@
+"""What no key of an experiment can check alone: names that are taken, brokers that do not exist, faults that miss.
+
+Every refusal is an `ExperimentError` with its place; it happens before anything starts.
+"""
+
+from __future__ import annotations
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lanes import LaneError
+from kafka_chaos.faults.target import Target, TargetError
+from kafka_chaos.harness.cluster.configs import check_keys
+from kafka_chaos.harness.experiment.specs import (
+    OWNED_CLIENT_KEYS,
+    OWNED_TOPIC_KEYS,
+    ClusterSpec,
+    Experiment,
+    ExperimentError,
+    LaneSpec,
+    LockstepSpec,
+    PhaseSpec,
+)
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.reference_model import LockstepStep
+
+
+def check(experiment: Experiment) -> None:
+    """Refuse what no field can see alone; raises `ExperimentError` with the place."""
+    try:
+        experiment.cluster.spec()
+    except UsageFailure as failure:
+        raise ExperimentError(("cluster",), str(failure)) from failure
+    names: set[str] = set()
+    topics: set[str] = set()
+    phase_names: set[str] = set()
+    for number, phase in enumerate(experiment.phases):
+        if phase.phase in phase_names:
+            raise ExperimentError(("phases", number, "phase"), f"{phase.phase!r} names two phases")
+        phase_names.add(phase.phase)
+        for index, kind in enumerate(phase.outside_faults):
+            if kind not in FAULT_KINDS:
+                place = ("phases", number, "outside_faults", index)
+                raise ExperimentError(place, f"{kind!r} is not a fault kind: expected {', '.join(FAULT_KINDS)}")
+        _check_lanes(experiment.cluster, number, phase, names, topics)
+        _check_faults(experiment.cluster, number, phase)
+
+
+def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[str], topics: set[str]) -> None:
+    brokers = cluster.brokers
+    for index, lane in enumerate(phase.lanes):
+        place: tuple[str | int, ...] = ("phases", number, "lanes", index)
+        if lane.lane in names:
+            raise ExperimentError((*place, "lane"), f"{lane.lane!r} names two lanes")
+        names.add(lane.lane)
+        if lane.topic_name in topics:
+            raise ExperimentError((*place, "topic"), f"{lane.topic_name!r} is the topic of two lanes")
+        topics.add(lane.topic_name)
+        try:
+            lane.as_lane(())
+        except LaneError as error:
+            raise ExperimentError((*place, error.key), f"{error.value!r}: expected {error.expected}") from error
+        if lane.replication_factor > brokers:
+            raise ExperimentError(
+                (*place, "replication_factor"), f"{lane.replication_factor}: there are only {brokers} brokers"
+            )
+        if lane.leader is not None and not 1 <= lane.leader <= brokers:
+            raise ExperimentError((*place, "leader"), f"{lane.leader} is not a broker: expected 1 to {brokers}")
+        try:
+            check_keys("topic", lane.topic_configs, owned=OWNED_TOPIC_KEYS)
+        except UsageFailure as failure:
+            raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
+        _check_client_keys((*place, "producer_configs"), lane)
+
+
+def _check_client_keys(place: tuple[str | int, ...], lane: LaneSpec) -> None:
+    from confluent_kafka import KafkaException, Producer
+
+    for key in lane.producer_configs:
+        if key in OWNED_CLIENT_KEYS:
+            raise ExperimentError((*place, key), "has a key of its own in the lane, or is the harness's")
+    if lane.producer_configs:
+        try:
+            new_client(Producer, {**lane.producer_configs, "log_level": 0}).close()
+        except (KafkaException, ValueError, TypeError) as error:
+            reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+            raise ExperimentError(place, f"the client refuses it: {reason}") from error
+
+
+def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
+    if phase.lockstep is not None and phase.schedule:
+        raise ExperimentError(("phases", number, "lockstep"), "a phase has a lockstep or a schedule, not both")
+    for index, entry in enumerate(phase.schedule):
+        place: tuple[str | int, ...] = ("phases", number, "schedule", index)
+        try:
+            fault = entry.build()
+        except TargetError as error:
+            raise ExperimentError((*place, "target"), str(error)) from error
+        except ValueError as error:
+            key, _, rest = str(error).partition(": ")
+            raise ExperimentError((*place, key), rest) from error
+        _check_target(cluster, (*place, "target"), fault.target, phase)
+        if entry.at >= phase.workload.duration:
+            raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
+    if phase.lockstep is not None:
+        _check_lockstep(cluster, ("phases", number, "lockstep"), phase, phase.lockstep)
+
+
+def _check_lockstep(
+    cluster: ClusterSpec, place: tuple[str | int, ...], phase: PhaseSpec, lockstep: LockstepSpec
+) -> None:
+    for index, step in enumerate(lockstep.steps):
+        if step not in set(LockstepStep):
+            raise ExperimentError(
+                (*place, "steps", index), f"{step!r} is not a step: expected {', '.join(LockstepStep)}"
+            )
+    try:
+        target = Target.parse(lockstep.target)
+    except TargetError as error:
+        raise ExperimentError((*place, "target"), str(error)) from error
+    if target.role != "leader":
+        raise ExperimentError((*place, "target"), f"{lockstep.target}: a lock-step phase acts on leader(LANE)")
+    _check_target(cluster, (*place, "target"), target, phase)
+    leaders = {lane.leader for lane in phase.lanes}
+    if len(leaders) != 1 or None in leaders:
+        raise ExperimentError(place, "all lanes of a lock-step phase need the same leader")
+
+
+def _check_target(cluster: ClusterSpec, place: tuple[str | int, ...], target: Target, phase: PhaseSpec) -> None:
+    lanes = {lane.lane for lane in phase.lanes}
+    try:
+        target.check(brokers=cluster.brokers, zookeepers=cluster.zookeepers, lanes=lanes)
+    except TargetError as error:
+        raise ExperimentError(place, str(error)) from error

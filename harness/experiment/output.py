@@ -1,0 +1,66 @@
+"""Whether a run's directory can be made and has room for what the run is going to write: asked before anything starts.
+
+Guarantee: nothing is left behind where the answer is no.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.harness.experiment.specs import Experiment
+
+LEAST_FREE = 256 * 2**20
+"""Bytes that any run needs: logs of all containers, events and the report, with room to spare."""
+HISTORY_BYTES = 200
+"""Bytes of a record's rows in `produced/`, `consumed/`, `log/` and `findings/`; compressed they take less."""
+
+
+def check_output(root: Path, experiment: Experiment, *, option: str = "--out") -> None:
+    """Raise unless run directories can be made below `root`, with room for this experiment; `option` names it.
+
+    Raises `UsageFailure` for a path that is none, and `EnvironmentFailure` for a disk that is read-only or too full.
+    """
+    folder = check_writable(root, option)
+    needed, free = LEAST_FREE + planned_bytes(experiment), shutil.disk_usage(folder).free
+    if free < needed:
+        raise EnvironmentFailure(
+            f"{option} {root}: the run may write {_size(needed)}, and {_size(free)} are free: "
+            "free some space, choose another disk, or plan less load"
+        )
+
+
+def check_writable(path: Path, option: str) -> Path:
+    """The deepest folder of a path that is there; raises, as `check_output` does, unless it can be written."""
+    there = path.absolute()
+    while not os.path.lexists(there):
+        there = there.parent
+    if not there.is_dir():
+        raise UsageFailure(f"{option} {path}: {there} is not a folder: choose another path")
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except PermissionError:
+        raise UsageFailure(f"{option} {path}: this user may not write to {there}: choose another path") from None
+    except OSError as error:
+        raise EnvironmentFailure(
+            f"{option} {path}: {there} can't be written ({error.strerror}): choose another path"
+        ) from None
+    return there
+
+
+def planned_bytes(experiment: Experiment) -> int:
+    """About how many bytes the planned load writes: every replica of each record, and the history."""
+    total = 0.0
+    for phase in experiment.phases:
+        records = phase.workload.rate * phase.workload.duration
+        for lane in phase.lanes:
+            total += records * (phase.workload.record_size * lane.replication_factor + HISTORY_BYTES)
+    return round(total)
+
+
+def _size(number: int) -> str:
+    return f"{number / 2**30:,.1f} GiB" if number >= 2**30 else f"{number / 2**20:,.0f} MiB"

@@ -1,0 +1,267 @@
+"""An experiment: a cluster, lanes, a workload and what is to break, as one checked value.
+
+A run of several phases uses one cluster. Each phase has its own lanes, its own load and its own `schedule` (timed
+faults) or `lockstep` (faults whose steps wait for conditions). It begins when the phase before has settled with all
+replicas in sync. Every refusal names the place in the file; `file.py` adds the line.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from kafka_chaos.contract.errors import UsageFailure, quoted
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.faults.fault import Fault, build, defaults
+from kafka_chaos.faults.registry import fault_kinds
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.cluster import ClusterLayout
+from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
+from kafka_chaos.harness.cluster.containers.versions import check_version
+from kafka_chaos.reference_model import LockstepStep
+
+OWNED_TOPIC_KEYS = frozenset({"min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"})
+OWNED_CLIENT_KEYS = frozenset(
+    {"bootstrap.servers", "acks", "request.required.acks", "enable.idempotence", "max.in.flight"}
+    | {"max.in.flight.requests.per.connection", "metadata.broker.list"}
+)
+_OF_A_PHASE = ("lanes", "workload", "schedule", "lockstep", "outside_faults")
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+
+
+class ExperimentError(UsageFailure):
+    """A refusal; `place` is the path of keys and indices to what is wrong."""
+
+    def __init__(self, place: tuple[str | int, ...], message: str) -> None:
+        self.place = place
+        self.message = message
+        super().__init__(f"{dotted(place)}: {message}")
+
+
+def dotted(place: tuple[str | int, ...]) -> str:
+    """A place as it is written in messages: phases[0].lanes[2].acks."""
+    text = "".join(
+        f".{step}" if re.fullmatch(r"[\w.-]{1,80}", str(step)) and isinstance(step, str) else f"[{quoted(step)}]"
+        for step in place
+    )
+    return text.lstrip(".") or "experiment"
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError("expected letters, digits, '.', '_' and '-' (a Kafka topic name)")
+    return value
+
+
+def _acks(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _known_version(version: str) -> str:
+    try:
+        return check_version(version)
+    except UsageFailure as failure:
+        raise ValueError(str(failure)) from None
+
+
+Name = Annotated[str, AfterValidator(_name)]
+KafkaVersion = Annotated[str, AfterValidator(_known_version)]
+Seconds = Annotated[float, Field(ge=0, le=1_000_000, strict=False, allow_inf_nan=False)]
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ClusterSpec(_Spec):
+    """The key `cluster`: see `ClusterLayout`."""
+
+    brokers: int = Field(default=3, ge=1, le=9, description="brokers, numbered from 1")
+    zookeepers: int = Field(default=1, description="servers of the ZooKeeper ensemble: 1 or 3")
+    kafka_version: KafkaVersion = Field(default=KAFKA_VERSION, description="version of Kafka that the brokers run")
+    controller: int | None = Field(default=None, description="broker that starts first and so becomes controller")
+    broker_configs: dict[str, Any] = Field(default_factory=dict, description="Kafka's broker configs, for all brokers")
+    configs_of: dict[int, dict[str, Any]] = Field(
+        default_factory=dict, description="Kafka's broker configs for single brokers, by number"
+    )
+    security: Literal["plaintext", "sasl_ssl", "mtls"] = Field(
+        default="plaintext", description="what the client listener asks of clients: nothing, a password, a certificate"
+    )
+
+    def spec(self) -> ClusterLayout:
+        """The cluster to start."""
+        return ClusterLayout(**self.model_dump())
+
+
+class WorkloadSpec(_Spec):
+    """The key `workload`: the load on each lane of a phase."""
+
+    rate: int = Field(default=1_000, ge=1, le=1_000_000, description="records per second and lane")
+    record_size: int = Field(default=100, ge=20, le=1_000_000, description="bytes of each record's value")
+    duration: Seconds = Field(
+        default=30.0, description="seconds of load; a lock-step phase loads until its steps are done"
+    )
+    settle_timeout: Seconds = Field(
+        default=90.0, description="seconds for records in flight to get an outcome and for replicas to be in sync again"
+    )
+
+
+class LaneSpec(_Spec):
+    """An entry of `lanes`: one topic and one producer configuration."""
+
+    lane: Name = Field(description="the lane's name, in targets and in the report")
+    topic: Name | None = Field(default=None, description="the topic's name; the lane's own by default")
+    partitions: int = Field(default=1, ge=1, le=1_000, description="partitions of the topic")
+    replication_factor: int = Field(
+        default=3, ge=1, le=9, description="replicas of each partition, at most one a broker"
+    )
+    min_insync_replicas: int = Field(default=1, ge=1, description="`min.insync.replicas` of the topic")
+    unclean_leader_election: bool = Field(default=False, description="`unclean.leader.election.enable` of the topic")
+    acks: Annotated[str, BeforeValidator(_acks)] = Field(
+        default="all", description="`acks` of the producer: 0, 1 or all"
+    )
+    idempotence: bool = Field(default=False, description="`enable.idempotence` of the producer")
+    max_in_flight: int = Field(default=5, ge=1, description="`max.in.flight.requests.per.connection` of the producer")
+    cleanup_policy: str | None = Field(default=None, description="`cleanup.policy` of the topic")
+    leader: int | None = Field(
+        default=None, description="preferred leader of all partitions; they are spread by default"
+    )
+    topic_configs: dict[str, Any] = Field(default_factory=dict, description="further configs of the topic")
+    producer_configs: dict[str, Any] = Field(
+        default_factory=dict, description="further configs of the producer, in librdkafka's names"
+    )
+
+    def as_lane(self, faults: tuple[str, ...]) -> Lane:
+        """The lane as the reference model and the verification know it; raises `LaneError`."""
+        fields = self.model_dump(exclude={"leader", "topic", "topic_configs", "producer_configs"})
+        return Lane(**fields, topic=self.topic_name, faults=faults)
+
+    @property
+    def topic_name(self) -> str:
+        """The topic's name: the lane's own unless `topic` says otherwise."""
+        return self.topic or self.lane
+
+    def replica_assignment(self, brokers: int) -> list[list[int]]:
+        """Per partition the brokers that hold it, preferred leader first."""
+        return [
+            [
+                (first + step - 1) % brokers + 1
+                for first in [self.leader or (partition % brokers) + 1]
+                for step in range(self.replication_factor)
+            ]
+            for partition in range(self.partitions)
+        ]
+
+
+class FaultSpec(_Spec):
+    """An entry of `schedule`: a fault kind, its target and times in seconds, and the keys that the kind takes."""
+
+    model_config = ConfigDict(extra="allow")
+
+    fault: str = Field(description="the fault kind; each kind may take further keys")
+    target: str = Field(description="what the fault hits, such as `leader(LANE)` or `broker:1`")
+    at: Seconds = Field(description="seconds after the load began")
+    duration: Seconds = Field(default=0.0, description="seconds until the fault is healed; 0 heals it at once")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_defaults(cls, value: Any) -> Any:
+        """The entry with the defaults of its kind's keys, so that they are written out with the experiment."""
+        kind = fault_kinds().get(str(value.get("fault"))) if isinstance(value, dict) else None
+        return value if kind is None else {**defaults(kind), **value}
+
+    def build(self) -> Fault:
+        """The fault; raises `TargetError`, or `ValueError` of the form `KEY: what was expected`."""
+        kinds = fault_kinds()
+        if self.fault not in kinds:
+            raise ValueError(f"fault: {self.fault!r} is not a fault kind: expected {', '.join(kinds)}")
+        target = Target.parse(self.target)
+        keys = self.__pydantic_extra__ or {}
+        return build(kinds[self.fault], target=target, at=self.at, duration=self.duration, keys=keys)
+
+
+class LockstepSpec(_Spec):
+    """The key `lockstep`: lock-stepped faults at one target, each step waiting for its own condition."""
+
+    target: str = Field(description="`leader(LANE)`, the broker that the steps act on")
+    steps: tuple[str, ...] = Field(min_length=1, strict=False, description="the steps, in order; they are listed below")
+    step_seconds: Seconds = Field(default=1.0, description="seconds of load between the cut and the kill")
+
+
+class PhaseSpec(_Spec):
+    """An entry of `phases`; it has a `schedule` or a `lockstep`, or neither (load without faults)."""
+
+    phase: Name = Field(description="the phase's name")
+    lanes: tuple[LaneSpec, ...] = Field(min_length=1, strict=False, description="topics with their producers")
+    workload: WorkloadSpec = Field(default=WorkloadSpec(), description="the load on each lane")
+    schedule: tuple[FaultSpec, ...] = Field(
+        default=(), strict=False, description="timed faults, or the one key `generate`"
+    )
+    lockstep: LockstepSpec | None = Field(default=None, description="faults whose steps wait for conditions")
+    outside_faults: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="fault kinds that others may inject meanwhile: the prediction allows for them",
+    )
+
+    def faults(self) -> tuple[Fault, ...]:
+        """The timed faults in the order of their start."""
+        return tuple(sorted((entry.build() for entry in self.schedule), key=lambda fault: fault.at))
+
+    def lockstep_steps(self) -> tuple[LockstepStep, ...] | None:
+        """The steps of a lock-step phase as the model knows them."""
+        return tuple(LockstepStep(step) for step in self.lockstep.steps) if self.lockstep else None
+
+    def lane_faults(self, brokers: int, replicas: int) -> tuple[str, ...]:
+        """What a lane of this phase lives through in a cluster of so many brokers: entries of `faults` in lanes.json.
+
+        A fault hits as many of a partition's replicas as it hits brokers, at most all of them.
+        """
+        if self.lockstep is not None:
+            return ("partition", "kill", *self.outside_faults)
+        hit = (Counter(fault.model_faults(brokers)) for fault in self.faults())
+        kinds = (kind for counted in hit for kind, count in counted.items() for _ in range(min(count, replicas)))
+        return (*kinds, *self.outside_faults)
+
+
+class Experiment(_Spec):
+    """A whole experiment."""
+
+    name: Name = Field(description="the experiment's name, a part of the run directory's")
+    description: str = Field(default="", description="what the experiment is for, shown in the report")
+    seed: int = Field(
+        default_factory=lambda: random.SystemRandom().randrange(2**31),
+        description="decides every random choice; `--seed` takes its place",
+    )
+    cluster: ClusterSpec = Field(default=ClusterSpec(), description="ZooKeeper and brokers, shared by all phases")
+    phases: tuple[PhaseSpec, ...] = Field(min_length=1, strict=False, description="loads with their faults, in order")
+    recorded: dict[str, Any] = Field(
+        default_factory=dict,
+        exclude=True,
+        description="what a run adds in its directory (run id, versions, start); ignored when that file is run",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _single_phase(cls, value: Any) -> Any:
+        """An experiment without `phases` is one phase, written at the top."""
+        if isinstance(value, dict) and "phases" not in value and "lanes" in value:
+            inner = {key: value[key] for key in _OF_A_PHASE if key in value}
+            outer = {key: entry for key, entry in value.items() if key not in inner}
+            return {**outer, "phases": [{"phase": "main", **inner}]}
+        return value
+
+    def lanes(self) -> Iterator[tuple[PhaseSpec, LaneSpec, Lane]]:
+        """All lanes with their phase, and as the model knows them."""
+        for phase in self.phases:
+            for lane in phase.lanes:
+                yield phase, lane, self.as_lane(phase, lane)
+
+    def as_lane(self, phase: PhaseSpec, lane: LaneSpec) -> Lane:
+        """A lane of a phase as the model knows it, with all that it lives through."""
+        return lane.as_lane(phase.lane_faults(self.cluster.brokers, lane.replication_factor))

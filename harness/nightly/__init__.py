@@ -1,0 +1,1 @@
+"""Experiments repeated every night: counts with intervals, and their trend."""

@@ -1,0 +1,73 @@
+"""`kafka-chaos nightly`: repeats within a time budget, a summary with intervals, and a trend over nightly runs."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+
+import click
+
+DEFAULT_EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments" / "nightly"
+
+
+@click.command("nightly")
+@click.argument("experiments", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.option("--minutes", type=click.FloatRange(min=0), default=60.0, show_default=True,
+              help="Start no run that would end later; every experiment runs at least once.")  # fmt: skip
+@click.option("--repeats", type=click.IntRange(min=1), help="Run each experiment at most so often.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs/nightly"),
+              show_default=True, help="Where to make a folder per nightly run, and trend.html.")  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Decides every run's seed, in place of the files' own; drawn by default."
+)
+@click.option("--history", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="Folder with summary.json files of former nightly runs, for the trend.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print summary.json at the end, nothing else.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def nightly_command(
+    experiments: tuple[Path, ...],
+    minutes: float,
+    repeats: int | None,
+    out: Path,
+    seed: int | None,
+    history: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Repeat experiments (files or folders) in turn and count what every lane shows, with 95 % intervals.
+
+    Without EXPERIMENTS: those of experiments/nightly, every acks setting × idempotence × min.insync.replicas ×
+    unclean election under kill, stop, pause and partition. Exit code: the worst of 0 conforms, 2 unknown or a run
+    that failed, 1 violation.
+    """
+    from kafka_chaos.harness.experiment.file import load_experiment
+    from kafka_chaos.harness.experiment.output import check_output
+    from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in
+    from kafka_chaos.harness.nightly.trend import write_trend
+    from kafka_chaos.harness.report.listeners.job_summary import write_job_summary
+
+    def say(text: str) -> None:
+        if not (as_json or quiet):
+            click.echo(text)
+
+    chosen = experiments_in(experiments or [DEFAULT_EXPERIMENTS])
+    for path in chosen:
+        check_output(out, load_experiment(path))
+    night = Nightly(
+        experiments=chosen,
+        out=out,
+        minutes=minutes,
+        seed=random.SystemRandom().randrange(2**31) if seed is None else seed,
+        repeats=repeats,
+        say=say,
+    )
+    summary = night.run()
+    if history is not None:
+        write_trend(out, [*sorted(history.rglob("*.json")), *sorted(out.glob("*/summary.json"))])
+    write_job_summary(summary.to_markdown())
+    if as_json:
+        click.echo(json.dumps(summary.to_json()))
+    say(f"\n{summary.to_markdown()}\n{night.folder / 'summary.md'}\n{out / 'trend.html'}")
+    sys.exit(summary.verdict.exit_code)

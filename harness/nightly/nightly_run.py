@@ -1,0 +1,122 @@
+"""Repeats experiments within a budget of time, and counts over all repeats what every lane showed.
+
+Guarantee: each experiment runs at least once. A run that the environment failed is reported and never counted as clean.
+The counts so far are written after every run, so that an interrupted nightly run leaves its summary.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.harness.event_bus import Listener
+from kafka_chaos.harness.experiment.file import load_experiment
+from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.nightly.summary import RepeatResult, Summary, write_summary
+from kafka_chaos.harness.nightly.trend import write_trend
+from kafka_chaos.harness.run.directory import versions
+from kafka_chaos.harness.run.runner import RunResult, run_experiment
+from kafka_chaos.verification import RunDirectoryError, SparkUnavailableError
+
+RunOne = Callable[[Experiment, Path, Sequence[Listener]], RunResult]
+
+
+def experiments_in(paths: Sequence[Path]) -> list[Path]:
+    """The experiment files that `paths` name, folders taken apart; raises `UsageFailure` where there is none."""
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        if not inside:
+            raise UsageFailure(f"{path}: no experiment in it, expected files *.yaml")
+        found += inside
+    for path in found:
+        load_experiment(path)
+    return found
+
+
+@dataclass
+class Nightly:
+    """One nightly run: `minutes` of repeats of `experiments` in turn, below `out`, all decided by `seed`.
+
+    `repeats` ends it early after that many rounds. `say` gets a line before each run, and its outcome.
+    """
+
+    experiments: Sequence[Path]
+    out: Path
+    minutes: float
+    seed: int
+    repeats: int | None = None
+    say: Callable[[str], None] = print
+    listeners: Sequence[Listener] = ()
+    run_one: RunOne = lambda experiment, root, listeners: run_experiment(experiment, root=root, listeners=listeners)
+    clock: Callable[[], float] = time.monotonic
+    results: list[RepeatResult] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.night = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        self.folder = self.out / self.night
+        self._started = self.clock()
+        self._seeds = random.Random(self.seed)
+
+    def run(self) -> Summary:
+        """Run until the time is over; the summary is also in `out`/NIGHT and on the trend page of `out`."""
+        self.folder.mkdir(parents=True)
+        number = 0
+        while self.repeats is None or number < self.repeats:
+            number += 1
+            for path in self.experiments:
+                seed = self._seeds.randrange(2**31)
+                if number > 1 and not self._fits(path):
+                    return self.summary()
+                self._repeat(path, number, seed)
+                self._write()
+        return self.summary()
+
+    def summary(self) -> Summary:
+        """What all repeats so far showed."""
+        kafka = load_experiment(self.experiments[0]).cluster.kafka_version
+        return Summary.of(
+            self.results,
+            night=self.night,
+            seed=self.seed,
+            seconds=self.clock() - self._started,
+            versions=versions(kafka),
+        )
+
+    def _fits(self, path: Path) -> bool:
+        """Whether another run of the experiment, as long as its longest one, ends within the budget."""
+        longest = max((result.seconds for result in self.results if result.experiment == _name(path)), default=0.0)
+        return self.clock() - self._started + longest <= self.minutes * 60
+
+    def _repeat(self, path: Path, number: int, seed: int) -> None:
+        experiment = load_experiment(path, overrides={"seed": seed})
+        self.say(f"round {number}: {experiment.name}, seed {seed}")
+        start = self.clock()
+        outcome: dict[str, Any] = {}
+        try:
+            result = self.run_one(experiment, self.folder / "runs", self.listeners)
+            outcome = {"run_dir": str(result.path.relative_to(self.folder)), "verdict": result.verdict}
+            told = str(result.verdict.verdict)
+        except (KafkaChaosError, SparkUnavailableError, RunDirectoryError) as error:
+            outcome = {"error": str(error)}
+            told = f"the run failed: {error}"
+        seconds = self.clock() - start
+        lanes = {lane.lane: lane.to_json() for _, _, lane in experiment.lanes()}
+        self.results.append(
+            RepeatResult(experiment=_name(path), seed=seed, seconds=round(seconds, 1), lanes=lanes, **outcome)
+        )
+        self.say(f"  {told} after {seconds:.0f} s")
+
+    def _write(self) -> None:
+        write_summary(self.folder, self.summary())
+        write_trend(self.out)
+
+
+def _name(path: Path) -> str:
+    return path.stem

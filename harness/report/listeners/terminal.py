@@ -1,0 +1,159 @@
+"""What a run prints: a line for each event, and the table of its lanes at the end.
+
+On a terminal a live view below the lines shows phase, faults and lanes. Elsewhere only whole lines are printed, so that
+a CI log stays readable.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from kafka_chaos.contract import events as event_types
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.events import Event
+from kafka_chaos.faults.registry import describe_evidence
+from kafka_chaos.harness.report.ledger import incomplete
+from kafka_chaos.harness.report.listeners.terminal_live import LiveView
+from kafka_chaos.harness.report.words import label
+from kafka_chaos.verification import LaneVerdict, RunVerdict
+
+STYLES = {Verdict.CONFORMS: "green", Verdict.UNKNOWN: "yellow", Verdict.VIOLATION: "bold red"}
+
+
+class TerminalListener:
+    """Prints events as they happen; use as a context manager, so that the live view ends with the run."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._start = time.monotonic_ns()
+        self._view = LiveView(console)
+        self._live: Live | None = None
+        self._kinds: dict[str, str] = {}
+
+    def __enter__(self) -> TerminalListener:
+        if self._console.is_terminal:
+            self._live = Live(
+                get_renderable=self._view.render, console=self._console, refresh_per_second=4, transient=True
+            )
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Print one event."""
+        self._view.see(event)
+        match event:
+            case event_types.Step():
+                self._line(event, event.text)
+            case event_types.RunStarted():
+                self._line(event, f"run [bold]{event.run_id}[/bold]: {counted(len(event.lanes), 'lane')}")
+            case event_types.ClusterReady():
+                self._line(event, f"cluster ready after {event.seconds:.1f} s")
+            case event_types.ClusterKept():
+                self._line(event, "[yellow]the run failed; its cluster was kept[/yellow]")
+                for line in advice_on_kept(event):
+                    self._console.print(f"          {escape(line)}", highlight=False)
+            case event_types.FaultRequested(kind="lockstep"):
+                self._line(
+                    event,
+                    f"[magenta]lock-step phase[/magenta] at {escape(event.target)}",
+                )
+            case event_types.FaultProven() if event.fault_id.endswith("/lockstep"):
+                self._line(event, f"[magenta]{event.fault_id}[/magenta] ended: every step took effect")
+            case event_types.FaultRequested():
+                self._kinds[event.fault_id] = event.kind
+                hit = ", ".join(event.resolved) or "nobody"
+                self._line(event, f"[magenta]{event.kind}[/magenta] {escape(event.target)} = {hit}")
+            case event_types.FaultProven():
+                evidence = describe_evidence(self._kinds.get(event.fault_id, ""), event.evidence)
+                self._line(event, f"[magenta]{event.fault_id}[/magenta] took effect: {escape(evidence)}")
+            case event_types.FaultNotProven():
+                self._line(event, f"[red]{event.fault_id} has no proof:[/red] {escape(event.reason)}")
+            case event_types.FaultHealed():
+                self._line(event, f"[magenta]{event.fault_id}[/magenta] healed")
+            case event_types.ControllerChanged() if event.before is not None:
+                self._line(event, f"controller: broker {event.before} → {event.controller}")
+            case event_types.LeaderChanged() if event.before is not None or event.leader is None:
+                after = "nobody" if event.leader is None else f"broker {event.leader}"
+                self._line(event, f"leader of {event.lane}-{event.partition}: {_broker(event.before)} → {after}")
+
+    def _line(self, event: Event, text: str) -> None:
+        seconds = (event.ts_ns - self._start) / 1e9
+        self._console.print(f"[dim]{seconds:6.1f} s[/dim]  {text}", highlight=False)
+
+
+def advice_on_kept(event: event_types.ClusterKept) -> list[str]:
+    """How to examine a cluster that was kept, and how to remove it."""
+    return [
+        f"containers: {', '.join(event.containers)}",
+        f"read a broker's log: docker logs {event.containers[-1]}",
+        f"open a shell beside its data (/var/lib/kafka): docker exec -it {event.containers[-1]} bash",
+        f"connect a client: bootstrap.servers={event.bootstrap_servers}",
+        *([f"with the client settings in {event.client_config}"] if event.client_config else []),
+        "remove it: kafka-chaos clean --kept",
+    ]
+
+
+def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
+    """The lanes of a run: what was produced, lost, duplicated, predicted and observed, and what evidence is missing."""
+    table = Table(title=f"{verdict.run_dir.name}: {verdict.verdict}", title_justify="left", title_style="bold")
+    table.add_column("lane", no_wrap=True)
+    for heading in ("produced", "acknowledged", "lost", "duplicated", "longest gap"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("predicted", max_width=32)
+    table.add_column("observed", max_width=32)
+    table.add_column("verdict", no_wrap=True)
+    for lane in verdict.lanes:
+        gap = gaps.get(lane.lane)
+        table.add_row(
+            lane.lane,
+            f"{lane.produced:,}",
+            f"{lane.acknowledged:,}",
+            _count(lane, Anomaly.LOST_WRITE),
+            _count(lane, Anomaly.DUPLICATE),
+            f"{gap:.1f} s" if gap is not None else "",
+            describe_prediction(lane),
+            describe_observation(lane),
+            Text(lane.verdict, style=STYLES[lane.verdict]),
+        )
+    lanes = [(lane.lane, lane.to_json()) for lane in verdict.lanes]
+    return Group(table, *(Text(line, style="yellow") for name, entry in lanes if (line := incomplete(name, entry))))
+
+
+def describe_prediction(lane: LaneVerdict) -> str:
+    """What a lane's prediction says of losses and duplicates, and what else it requires."""
+    shown = [Anomaly.LOST_WRITE, Anomaly.DUPLICATE]
+    shown += [one for one, status in lane.predicted.items() if one not in shown and status is Status.REQUIRED]
+    words = {Anomaly.LOST_WRITE: "loss", Anomaly.DUPLICATE: "duplicates"}
+    return "\n".join(f"{words.get(anomaly, label(anomaly))} {lane.predicted[anomaly]}" for anomaly in shown)
+
+
+def describe_observation(lane: LaneVerdict) -> str:
+    """Every anomaly that was found in a lane, and every required one that was not."""
+    found = [f"{label(anomaly)} {seen.count:,}" for anomaly, seen in lane.observed.items() if seen.count]
+    missing = [
+        f"no {label(anomaly)}"
+        for anomaly, status in lane.predicted.items()
+        if status is Status.REQUIRED and not lane.count(anomaly)
+    ]
+    return "\n".join(found + missing) or "nothing"
+
+
+def _count(lane: LaneVerdict, anomaly: Anomaly) -> str:
+    found = lane.count(anomaly)
+    return "not judged" if found is None else f"{found:,}"
+
+
+def _broker(broker: int | None) -> str:
+    return "nobody" if broker is None else f"broker {broker}"

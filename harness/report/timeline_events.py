@@ -1,0 +1,214 @@
+"""The events of a run by phase, fault, lane and partition: who led, who was in sync, who truncated what.
+
+Guarantee: pure functions of the events; an event with a missing or malformed key is left out, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafka_chaos.faults.registry import describe_evidence
+from kafka_chaos.harness.report.evidence import Evidence
+
+WHOLE_RUN = "run"
+"""Name of the one phase of a run that recorded none."""
+LOCKSTEP = "lockstep"
+"""The kind under which events report a lock-step phase."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Load on some lanes for a while. `end_ns` is None where no event says when it ended."""
+
+    name: str
+    lanes: tuple[str, ...]
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class FaultSpan:
+    """A fault from its request until it was healed; `healed_ns` None: no event says that it was healed.
+
+    `proof`: the evidence in words, or why there is none; `raw`: the evidence as recorded.
+    """
+
+    fault_id: str
+    kind: str
+    target: str
+    resolved: tuple[str, ...]
+    lanes: tuple[str, ...] | None
+    requested_ns: int
+    healed_ns: int | None = None
+    proven: bool = False
+    proof: str = ""
+    raw: str = ""
+
+    @property
+    def name(self) -> str:
+        """The kind as a reader sees it."""
+        return "lock-step phase" if self.kind == LOCKSTEP else self.kind
+
+    def concerns(self, lane: str) -> bool:
+        """Whether the fault was aimed at the lane, or at all."""
+        return self.lanes is None or lane in self.lanes
+
+
+@dataclass(frozen=True)
+class Change:
+    """From `ts_ns` on, `value` holds: a leader, an election or an ISR in words; `short` fits where they do not."""
+
+    ts_ns: int
+    value: str
+    short: str = ""
+
+
+@dataclass(frozen=True)
+class Election:
+    """A broker became leader of a partition in `leader_epoch`, whose records start at `start_offset`."""
+
+    ts_ns: int
+    broker: int
+    leader_epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """A broker dropped all that its replica held from `offset` on."""
+
+    ts_ns: int
+    broker: int
+    offset: int
+    reason: str
+
+
+Place = tuple[str, int]
+"""Lane and partition."""
+
+
+@dataclass(frozen=True)
+class TimelineEvents:
+    """Everything that the events show, by phase, lane and partition. `controllers`: brokers, as clients see them."""
+
+    phases: tuple[Phase, ...]
+    faults: tuple[FaultSpan, ...] = ()
+    leaders: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
+    isrs: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
+    elections: Mapping[Place, Sequence[Election]] = field(default_factory=dict)
+    truncations: Mapping[Place, Sequence[Truncation]] = field(default_factory=dict)
+    controllers: Sequence[Change] = ()
+    notices: int = 0
+    seconds: float | None = None
+
+    def phase_of(self, lane: str) -> str:
+        """The name of the phase that loaded a lane."""
+        return next((phase.name for phase in self.phases if lane in phase.lanes), WHOLE_RUN)
+
+
+def timeline_events_of(evidence: Evidence) -> TimelineEvents:
+    """What a run's events show."""
+    leaders: dict[Place, list[Change]] = {}
+    isrs: dict[Place, list[Change]] = {}
+    elections: dict[Place, list[Election]] = {}
+    truncations: dict[Place, list[Truncation]] = {}
+    controllers: list[Change] = []
+    notices, seconds = 0, None
+    for event in evidence.events:
+        ts_ns = event["ts_ns"]
+        try:
+            match event["type"]:
+                case "leader_changed":
+                    change = Change(ts_ns, _broker(event["leader"]))
+                    leaders.setdefault(_place(event), []).append(change)
+                case "isr_changed":
+                    isr = " ".join(str(int(broker)) for broker in sorted(event["isr"]))
+                    isrs.setdefault(_place(event), []).append(Change(ts_ns, isr or "nobody"))
+                case "leader_elected":
+                    election = Election(ts_ns, *_whole(event, "broker", "leader_epoch", "start_offset"))
+                    elections.setdefault(_place(event), []).append(election)
+                case "log_truncated":
+                    truncation = Truncation(
+                        ts_ns, int(event["broker"]), int(event["offset"]), str(event.get("reason", ""))
+                    )
+                    truncations.setdefault(_place(event), []).append(truncation)
+                case "controller_changed":
+                    controllers.append(Change(ts_ns, _broker(event["controller"])))
+                case "client_notice":
+                    notices += 1
+                case "run_ended":
+                    seconds = float(event["seconds"])
+        except (KeyError, TypeError, ValueError):
+            continue
+    return TimelineEvents(
+        phases=_phases(evidence),
+        faults=_faults(evidence.events),
+        leaders=leaders,
+        isrs=isrs,
+        elections=elections,
+        truncations=truncations,
+        controllers=controllers,
+        notices=notices,
+        seconds=seconds,
+    )
+
+
+def _place(event: Mapping[str, Any]) -> Place:
+    return str(event["lane"]), int(event["partition"])
+
+
+def _broker(broker: object) -> str:
+    return "nobody" if broker is None else str(int(str(broker)))
+
+
+def _whole(event: Mapping[str, Any], *names: str) -> tuple[int, ...]:
+    return tuple(int(event[name]) for name in names)
+
+
+def _phases(evidence: Evidence) -> tuple[Phase, ...]:
+    """The recorded phases; lanes that none of them names form one of their own."""
+    phases: dict[str, Phase] = {}
+    for event in evidence.events:
+        name = str(event.get("phase"))
+        if event["type"] == "phase_started" and isinstance(event.get("lanes"), list):
+            lanes = tuple(lane for lane in event["lanes"] if lane in evidence.lanes)
+            phases[name] = Phase(name, lanes, start_ns=event["ts_ns"])
+        elif event["type"] == "phase_ended" and name in phases:
+            phases[name] = replace(phases[name], end_ns=event["ts_ns"])
+    named = {lane for phase in phases.values() for lane in phase.lanes}
+    others = tuple(lane for lane in evidence.lanes if lane not in named)
+    rest = (Phase(WHOLE_RUN if not phases else "other lanes", others),) if others else ()
+    return (*phases.values(), *rest)
+
+
+def _faults(events: Iterable[Mapping[str, Any]]) -> tuple[FaultSpan, ...]:
+    faults: dict[str, FaultSpan] = {}
+    for event in events:
+        fault_id = str(event.get("fault_id"))
+        known = faults.get(fault_id)
+        match event["type"]:
+            case "fault_requested":
+                lanes = event.get("lanes")
+                faults[fault_id] = FaultSpan(
+                    fault_id=fault_id,
+                    kind=str(event.get("kind", "fault")),
+                    target=str(event.get("target", "")),
+                    resolved=tuple(str(name) for name in event.get("resolved") or ()),
+                    lanes=tuple(str(lane) for lane in lanes) if isinstance(lanes, list) else None,
+                    requested_ns=event["ts_ns"],
+                )
+            case "fault_proven" if known:
+                evidence = event.get("evidence")
+                proof = describe_evidence(known.kind, evidence) if isinstance(evidence, dict) else ""
+                raw = json.dumps(evidence, ensure_ascii=False)
+                # A lock-step phase is proven when its last step has taken effect; nothing heals it.
+                ended = event["ts_ns"] if known.kind == LOCKSTEP else None
+                faults[fault_id] = replace(known, proven=True, proof=proof, raw=raw, healed_ns=ended)
+            case "fault_not_proven" if known:
+                faults[fault_id] = replace(known, proof=str(event.get("reason") or "no reason given"))
+            case "fault_healed" if known:
+                faults[fault_id] = replace(known, healed_ns=event["ts_ns"])
+    return tuple(faults.values())

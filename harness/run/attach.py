@@ -1,0 +1,166 @@
+"""Verifies topics of an existing cluster: load and history as in any run, and nothing is injected or changed.
+
+Guarantee: no fault, no topic created or altered; only records are added, to the topics that the experiment names. Where
+the cluster is and how to log in to it go to the clients and nowhere else: not into the run directory, not into events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.event_bus import Listener
+from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, LaneSpec, PhaseSpec
+from kafka_chaos.harness.run.attach_log import read_log
+from kafka_chaos.harness.run.phase import PhaseRun
+from kafka_chaos.harness.run.runner import RunResult, Stages
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.history import RESERVATIONS
+
+_SHORTEST_RETENTION_MS = 3_600_000
+_ANSWER_TIMEOUT = 20.0
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A cluster of somebody else's: how clients reach it. Neither is shown when this is printed."""
+
+    bootstrap_servers: str = field(repr=False)
+    client_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def run_attached(
+    experiment: Experiment, cluster: Attached, *, root: Path, listeners: Sequence[Listener] = ()
+) -> RunResult:
+    """Load the experiment's existing topics and verify what became of the records of this run.
+
+    Raises `UsageFailure` for an experiment that would inject or change something, or whose lanes are not what the
+    cluster's topics are, and `EnvironmentFailure` where the cluster does not answer.
+    """
+    _refuse_what_changes(experiment)
+    topics = {lane.lane: lane.topic_name for _, lane, _ in experiment.lanes()}
+    try:
+        admin = ClusterAdmin(cluster.bootstrap_servers, topics=topics, configs=dict(cluster.client_configs))
+    except KafkaException as error:
+        raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
+    _check_topics(experiment, cluster, admin)
+    stages = Stages(experiment, root=root, listeners=listeners, keep=False, given=None, applications={})
+    stages.kafka_version = "not known"
+    # The address is not recorded: whoever repeats the run has to know it.
+    stages.replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
+    return stages.run_with(lambda: _observe(stages, cluster, admin))
+
+
+def _observe(stages: Stages, cluster: Attached, admin: ClusterAdmin) -> None:
+    starts: dict[str, dict[int, int]] = {}
+    for phase in stages.experiment.phases:
+        for lane in phase.lanes:
+            starts[lane.lane] = admin.end_offsets(lane.lane, range(lane.partitions))
+        _load(stages, cluster, admin, phase, starts)
+    (stages.directory.path / RESERVATIONS).unlink()
+    stages.say("reading the records of this run back")
+    for lane in [lane for _, lane, _ in stages.experiment.lanes()]:
+        read_log(
+            lane,
+            bootstrap_servers=cluster.bootstrap_servers,
+            configs=cluster.client_configs,
+            start_offsets=starts[lane.lane],
+            end_offsets=admin.end_offsets(lane.lane, range(lane.partitions)),
+            folder=stages.directory.path / "log",
+        )
+
+
+def _load(
+    stages: Stages,
+    cluster: Attached,
+    admin: ClusterAdmin,
+    phase: PhaseSpec,
+    starts: Mapping[str, Mapping[int, int]],
+) -> None:
+    running = PhaseRun(
+        phase,
+        admin,
+        cluster.bootstrap_servers,
+        stages.directory.path,
+        stages.events,
+        stages.cancelled,
+        client_configs=cluster.client_configs,
+        start_offsets=starts,
+    )
+    with running.loaded():
+        duration = phase.workload.duration
+        stages.say(f"loading {counted(len(running.lanes), 'topic')} of the attached cluster for {duration:g} s")
+        stages.cancelled.wait(duration)
+    stages.gaps.update(running.gaps)
+
+
+def _refuse_what_changes(experiment: Experiment) -> None:
+    for number, phase in enumerate(experiment.phases):
+        for key in ("schedule", "lockstep"):
+            if getattr(phase, key):
+                raise ExperimentError(
+                    ("phases", number, key),
+                    "nothing is injected into an attached cluster: leave it out (outside_faults says what others do)",
+                )
+        for index, lane in enumerate(phase.lanes):
+            for key in ("leader", "topic_configs"):
+                if getattr(lane, key):
+                    raise ExperimentError(
+                        ("phases", number, "lanes", index, key), "an attached cluster is left as it is: leave it out"
+                    )
+
+
+def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
+    """Compare every lane with its topic: a prediction for other settings would judge something else."""
+    client = new_client(
+        AdminClient,
+        {"log_level": 0, **cluster.client_configs, "bootstrap.servers": cluster.bootstrap_servers},
+    )
+    if not admin.live_brokers():
+        refusal = admin.refusal()
+        if refusal:
+            raise EnvironmentFailure(f"the attached cluster refuses this client: {refusal}: check the --client-config")
+        raise EnvironmentFailure(
+            "the attached cluster does not answer: check the address given to --attach and the --client-config"
+        )
+    for number, phase in enumerate(experiment.phases):
+        for index, lane in enumerate(phase.lanes):
+            for key, wanted, found in _compared(lane, admin, client):
+                if wanted != found:
+                    raise ExperimentError(
+                        ("phases", number, "lanes", index, key),
+                        f"{wanted!r}, but the topic {lane.topic_name} has {found!r}",
+                    )
+
+
+def _compared(lane: LaneSpec, admin: ClusterAdmin, client: AdminClient) -> Iterator[tuple[str, object, object]]:
+    partitions = admin.partitions(lane.lane)
+    if not partitions:
+        raise UsageFailure(f"the attached cluster has no topic {lane.topic_name}, or this client may not see it")
+    yield "partitions", lane.partitions, len(partitions)
+    yield "replication_factor", lane.replication_factor, min(len(state.replicas) for state in partitions.values())
+    resource = ConfigResource(ResourceType.TOPIC, lane.topic_name)
+    try:
+        entries = client.describe_configs([resource], request_timeout=_ANSWER_TIMEOUT)[resource].result()
+    except KafkaException as error:
+        raise EnvironmentFailure(
+            f"the configuration of topic {lane.topic_name} can't be read: {error.args[0].str()}"
+        ) from error
+    configs = {key: entry.value for key, entry in entries.items()}
+    yield "min_insync_replicas", lane.min_insync_replicas, int(configs["min.insync.replicas"])
+    yield "unclean_leader_election", lane.unclean_leader_election, configs["unclean.leader.election.enable"] == "true"
+    yield "cleanup_policy", lane.cleanup_policy, _cleanup(configs)
+
+
+def _cleanup(configs: Mapping[str, str]) -> str | None:
+    """The lane's `cleanup_policy` for a topic: None where nothing is removed while a run lasts."""
+    retention_ms, retention_bytes = int(configs["retention.ms"]), int(configs["retention.bytes"])
+    keeps = (retention_ms < 0 or retention_ms >= _SHORTEST_RETENTION_MS) and retention_bytes < 0
+    policies = sorted(policy.strip() for policy in configs["cleanup.policy"].split(","))
+    return None if policies == ["delete"] and keeps else ",".join(policies)

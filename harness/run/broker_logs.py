@@ -1,0 +1,77 @@
+"""Reads the brokers' own logs: who became leader in which epoch, which epochs nobody led, and who truncated what, why.
+
+Guarantee: each event has the time of its log line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from datetime import UTC, datetime
+
+from kafka_chaos.contract.events import Event, LeaderElected, LogTruncated, PartitionOffline
+
+_TIME = r"^\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
+_PARTITION = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
+_ELECTED = re.compile(
+    _TIME + rf" INFO .*Leader {_PARTITION} with topic id .*? starts at leader epoch (?P<epoch>\d+)"
+    r" from offset (?P<offset>\d+) with partition epoch \d+, high watermark \d+, ISR \[(?P<isr>[\d,]*)\]"
+)
+_TRUNCATED = re.compile(
+    _TIME + rf" INFO .*\[(?:Log|UnifiedLog) partition={_PARTITION}, dir=[^\]]*\] Truncating to offset (?P<offset>\d+)"
+)
+_OFFLINE = re.compile(
+    _TIME + rf" INFO \[Controller .*Partition {_PARTITION} state changed to \(Leader:-1,.*LeaderEpoch:(?P<epoch>\d+),"
+)
+_REASON = re.compile(rf"Truncating partition {_PARTITION} (?:to offset|with TruncationState)(?P<reason>.*)")
+_MARKS = ("runcating", "starts at leader epoch", "(Leader:-1,")
+
+
+def read_broker_log(
+    lines: Iterable[str], *, broker: int, lanes: Collection[str], monotonic_at_epoch_ns: int
+) -> Iterator[Event]:
+    """Events out of one broker's log, of the lanes' topics only.
+
+    `monotonic_at_epoch_ns` is the monotonic clock's reading at the wall clock's epoch: what to add to a wall-clock
+    time in nanoseconds since then.
+    """
+    reasons: dict[tuple[str, int], str] = {}
+    for line in lines:
+        if not any(mark in line for mark in _MARKS):
+            continue
+        why = _REASON.search(line)
+        if why is not None:
+            reasons[why["topic"], int(why["partition"])] = why["reason"].split(" (")[0].strip(" :")
+        match = _TRUNCATED.match(line) or _ELECTED.match(line) or _OFFLINE.match(line)
+        if match is None or match["topic"] not in lanes:
+            continue
+        ts_ns = _nanoseconds(match["time"]) + monotonic_at_epoch_ns
+        place = (match["topic"], int(match["partition"]))
+        if match.re is _TRUNCATED:
+            yield LogTruncated(
+                ts_ns=ts_ns,
+                broker=broker,
+                lane=place[0],
+                partition=place[1],
+                offset=int(match["offset"]),
+                reason=reasons.get(place, "not told"),
+            )
+        elif match.re is _OFFLINE:
+            yield PartitionOffline(
+                ts_ns=ts_ns, controller=broker, lane=place[0], partition=place[1], leader_epoch=int(match["epoch"])
+            )
+        else:
+            yield LeaderElected(
+                ts_ns=ts_ns,
+                broker=broker,
+                lane=place[0],
+                partition=place[1],
+                leader_epoch=int(match["epoch"]),
+                start_offset=int(match["offset"]),
+                isr=tuple(int(number) for number in match["isr"].split(",") if number),
+            )
+
+
+def _nanoseconds(time: str) -> int:
+    moment = datetime.strptime(time, "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000) * 1_000_000

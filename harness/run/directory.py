@@ -1,0 +1,75 @@
+"""The run directory: a run's evidence, written while the run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import FORMAT_VERSION, LANES_FILE, PREDICTION_FILE
+
+LATEST = "latest"
+
+
+def new_run_id(experiment: str) -> str:
+    """An id that sorts by time and that no two runs share."""
+    plain = re.sub(r"[^a-z0-9]+", "-", experiment.lower()).strip("-")
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{plain}-{secrets.token_hex(2)}"
+
+
+class RunDirectoryWriter:
+    """A new run directory below `root`, with `root/latest` pointing to it."""
+
+    def __init__(self, root: Path, run_id: str) -> None:
+        self.run_id = run_id
+        self.path = root / run_id
+        self.path.mkdir(parents=True)
+        (self.path / "logs").mkdir()
+        point_latest(root, run_id)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file whole or not at all."""
+        part = self.path / f".{name}.part"
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, self.path / name)
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write a JSON file whole or not at all."""
+        self.write_text(name, json.dumps(value, indent=1) + "\n")
+
+    def write_lanes(self, lanes: Iterable[Lane]) -> None:
+        """lanes.json as the contract has it."""
+        self.write_json(LANES_FILE, {"format_version": FORMAT_VERSION, "lanes": [lane.to_json() for lane in lanes]})
+
+    def write_predictions(self, predictions: Mapping[str, Mapping[str, Any]]) -> None:
+        """prediction.json as the contract has it: lane → the prediction's own JSON."""
+        self.write_json(PREDICTION_FILE, {"format_version": FORMAT_VERSION, "lanes": predictions})
+
+
+def versions(kafka_version: str) -> dict[str, str]:
+    """Versions of everything that a run's result may depend on."""
+    from confluent_kafka import libversion
+
+    return {
+        "kafka_chaos": version("kafka-chaos"),
+        "kafka": kafka_version,
+        "confluent_kafka": version("confluent-kafka"),
+        "librdkafka": libversion()[0],
+        "spark": version("pyspark"),
+        "python": platform.python_version(),
+    }
+
+
+def point_latest(root: Path, run_id: str) -> None:
+    """Let `root/latest` point to this run."""
+    new = root / f".{LATEST}-{run_id}"
+    new.symlink_to(run_id)
+    os.replace(new, root / LATEST)

@@ -1,0 +1,47 @@
+"""Turns what the injector does into events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_chaos.contract.events import FaultHealed, FaultNotProven, FaultProven, FaultRequested
+from kafka_chaos.faults.fault import Fault, parameters
+from kafka_chaos.harness.event_bus import EventBus
+
+
+class FaultEvents:
+    """Observer of an injector for the lanes of one phase; fault ids carry the phase's name."""
+
+    def __init__(self, events: EventBus, *, phase: str, lanes: tuple[str, ...]) -> None:
+        self._events = events
+        self._phase = phase
+        self._lanes = lanes
+
+    def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...]) -> None:
+        """Emit `FaultRequested`."""
+        self._events.emit(
+            FaultRequested(
+                fault_id=self._name(fault_id),
+                kind=fault.kind,
+                target=fault.target.text,
+                resolved=resolved,
+                lanes=self._lanes,
+                parameters=parameters(fault),
+            )
+        )
+
+    def proven(self, fault_id: str, evidence: Mapping[str, Any]) -> None:
+        """Emit `FaultProven`."""
+        self._events.emit(FaultProven(fault_id=self._name(fault_id), evidence=dict(evidence)))
+
+    def not_proven(self, fault_id: str, reason: str) -> None:
+        """Emit `FaultNotProven`."""
+        self._events.emit(FaultNotProven(fault_id=self._name(fault_id), reason=reason))
+
+    def healed(self, fault_id: str) -> None:
+        """Emit `FaultHealed`."""
+        self._events.emit(FaultHealed(fault_id=self._name(fault_id)))
+
+    def _name(self, fault_id: str) -> str:
+        return f"{self._phase}/{fault_id}"

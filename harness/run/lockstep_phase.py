@@ -1,0 +1,135 @@
+"""Runs a lock-step phase: lock-stepped faults at one leader, each step waiting for its own condition.
+
+The prediction of a lock-step phase rests on conditions that the steps must keep: the ISR is full when the cut begins,
+and the kill comes before `replica.lag.time.max.ms` could shrink it. Where one is not kept, the phase reports it, and
+its lanes are not judged by a prediction that does not fit them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafka_chaos.faults.fault import Fault
+from kafka_chaos.faults.injector import Injector, Occurrence
+from kafka_chaos.faults.kill import Kill
+from kafka_chaos.faults.partition import Partition
+from kafka_chaos.faults.pause import Pause
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model import LockstepStep
+
+REPLICA_LAG_TIME_MAX = 30.0
+"""Seconds: Kafka's default for replica.lag.time.max.ms."""
+
+RECORDS_PER_APPEND = 100
+_STEP_TIMEOUT = 40.0
+
+Counts = Mapping[str, tuple[int, int, int]]
+
+
+@dataclass
+class LockstepRun:
+    """One lock-step phase on a running phase; `run` returns why it was broken, or nothing when it was kept."""
+
+    target: Target
+    topics: Sequence[str]
+    acks: Mapping[str, str]
+    step_seconds: float
+    lag_time_max: float
+    injector: Injector
+    admin: ClusterAdmin
+    counts: Callable[[], Counts]
+    say: Callable[[str], None]
+    cancelled: threading.Event
+
+    def __post_init__(self) -> None:
+        self._leader: int | None = None
+        self._cut_at: float | None = None
+        self._occurrences: dict[str, Occurrence] = {}
+
+    def run(self, steps: Sequence[LockstepStep]) -> str | None:
+        """Take the steps in order."""
+        actions: Mapping[LockstepStep, Callable[[], str | None]] = {
+            LockstepStep.CUT_REPLICATION: self._cut,
+            LockstepStep.HEAL_REPLICATION: lambda: self._heal("partition"),
+            LockstepStep.APPEND: self._append,
+            LockstepStep.KILL_LEADER: self._kill,
+            LockstepStep.PAUSE_LEADER: lambda: self._inject(Pause(target=self._same_broker())),
+            LockstepStep.EXPIRE_SESSION: self._await_other_leader,
+            LockstepStep.THAW: lambda: self._heal("pause"),
+            LockstepStep.ELECT: self._await_other_leader,
+            LockstepStep.RESTART: lambda: self._heal("kill"),
+        }
+        self._leader = self.admin.await_leader(self.topics[0], self.target.partition)
+        broken = self._isr_is_not_full()
+        for step in steps:
+            self.say(f"executing step {step}")
+            broken = actions[step]() or broken
+        return broken
+
+    def _cut(self) -> str | None:
+        self._inject(Partition(target=self._same_broker(), direction="in", port="replication", action="reject"))
+        self._cut_at = time.monotonic()
+        return None
+
+    def _append(self) -> str | None:
+        """Wait until every lane has moved on by some records, and the load has gone on for `step_seconds`."""
+        before = self.counts()
+        until = time.monotonic() + self.step_seconds
+
+        def behind() -> list[str]:
+            now = self.counts()
+            return [lane for lane in self.topics if _progress(self.acks[lane], before[lane], now[lane])]
+
+        wait_until(
+            lambda: time.monotonic() >= until and not behind(),
+            f"every lane to send {RECORDS_PER_APPEND} records",
+            timeout=_STEP_TIMEOUT,
+            cancelled=self.cancelled,
+            seen=lambda: f"still behind: {', '.join(behind())}",
+        )
+        return None
+
+    def _kill(self) -> str | None:
+        broken = self._isr_is_not_full()
+        self._inject(Kill(target=self._same_broker()))
+        if self._cut_at is not None:
+            lasted = time.monotonic() - self._cut_at
+            if lasted >= self.lag_time_max:
+                broken = f"the cut lasted {lasted:.1f} s, longer than replica.lag.time.max.ms"
+        return broken
+
+    def _await_other_leader(self) -> None:
+        for topic in self.topics:
+            self.admin.await_leader(topic, 0, other_than=self._leader, timeout=_STEP_TIMEOUT)
+
+    def _isr_is_not_full(self) -> str | None:
+        for topic in self.topics:
+            for number, state in self.admin.partitions(topic).items():
+                if set(state.isr) != set(state.replicas):
+                    return f"the ISR of {topic}-{number} was {list(state.isr)} of {list(state.replicas)}"
+                if state.leader != self._leader:
+                    return f"{topic}-{number} was led by broker {state.leader} instead of {self._leader}"
+        return None
+
+    def _same_broker(self) -> Target:
+        if self._leader is None:
+            raise ClusterFailure(f"{self.target.text}: nobody holds this role at the moment")
+        return Target(self.target.text, "broker", number=self._leader)
+
+    def _inject(self, fault: Fault) -> None:
+        self._occurrences[fault.kind] = self.injector.inject(fault)
+
+    def _heal(self, kind: str) -> None:
+        self.injector.heal(self._occurrences[kind])
+
+
+def _progress(acks: str, before: tuple[int, int, int], now: tuple[int, int, int]) -> bool:
+    """Whether a lane still lacks records: acknowledged ones, where a leader alone may acknowledge."""
+    counted = 1 if acks == "1" else 0
+    return now[counted] - before[counted] < RECORDS_PER_APPEND

@@ -1,0 +1,63 @@
+"""Watches leaders, ISRs and the controller as clients see them, and the load's counts, and emits events."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from kafka_chaos.contract.events import ControllerChanged, IsrChanged, LeaderChanged, Progress
+from kafka_chaos.harness.cluster.admin import ClusterAdmin, PartitionState
+from kafka_chaos.harness.event_bus import EventBus
+
+_INTERVAL = 0.25
+
+
+class Monitor:
+    """A watching thread as a context manager."""
+
+    def __init__(
+        self,
+        admin: ClusterAdmin,
+        topics: Sequence[str],
+        events: EventBus,
+        counts: Callable[[], Mapping[str, tuple[int, int, int]]],
+    ) -> None:
+        self._admin = admin
+        self._topics = topics
+        self._events = events
+        self._counts = counts
+        self._known: dict[tuple[str, int], PartitionState] = {}
+        self._controller: int | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
+
+    def __enter__(self) -> Monitor:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._look()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_INTERVAL):
+            self._look()
+
+    def _look(self) -> None:
+        self._events.emit(Progress(counts=dict(self._counts())))
+        for topic in self._topics:
+            for partition, state in self._admin.partitions(topic).items():
+                self._compare(topic, partition, state)
+        controller = self._admin.controller()
+        if controller is not None and controller != self._controller:
+            self._events.emit(ControllerChanged(before=self._controller, controller=controller))
+            self._controller = controller
+
+    def _compare(self, topic: str, partition: int, state: PartitionState) -> None:
+        before = self._known.get((topic, partition), PartitionState(None, (), ()))
+        self._known[topic, partition] = state
+        if state.leader != before.leader:
+            self._events.emit(LeaderChanged(lane=topic, partition=partition, before=before.leader, leader=state.leader))
+        if set(state.isr) != set(before.isr):
+            self._events.emit(IsrChanged(lane=topic, partition=partition, before=before.isr, isr=state.isr))

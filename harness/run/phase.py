@@ -1,0 +1,137 @@
+"""Runs one phase: its lanes are loaded, faults may hit the cluster meanwhile, and everything settles.
+
+Guarantee: whatever happens in the block, clients and their threads end with it, and every row that they had is written.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafka_chaos.contract import events as event_types
+from kafka_chaos.faults.injector import Injector
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.event_bus import EventBus
+from kafka_chaos.harness.experiment.specs import LaneSpec, PhaseSpec
+from kafka_chaos.harness.run.high_watermarks import HighWatermarkRecorder
+from kafka_chaos.harness.run.lockstep_phase import LockstepRun
+from kafka_chaos.harness.run.monitor import Monitor
+from kafka_chaos.harness.workload.application import Application
+from kafka_chaos.harness.workload.load import PhaseLoad
+
+FIRST_RECORDS_TIMEOUT = 60.0
+
+
+@dataclass
+class PhaseRun:
+    """A phase on a cluster that clients reach at `bootstrap_servers`.
+
+    `client_configs`: further settings of all clients; `start_offsets`: where consumers begin, by lane and partition.
+    `brokers`: the brokers' own client addresses by id, where their high watermarks are to be recorded.
+    `gaps`: once settled, the longest time between two acknowledgements, in seconds by lane.
+    """
+
+    phase: PhaseSpec
+    admin: ClusterAdmin
+    bootstrap_servers: str
+    run_directory: Path
+    events: EventBus
+    cancelled: threading.Event
+    applications: Mapping[str, Application] = field(default_factory=dict)
+    client_configs: Mapping[str, str] = field(default_factory=dict)
+    start_offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    brokers: Mapping[int, str] = field(default_factory=dict)
+    gaps: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The lanes' names."""
+        return tuple(lane.lane for lane in self.phase.lanes)
+
+    @contextmanager
+    def loaded(self) -> Iterator[PhaseLoad]:
+        """Load: the block begins when every lane has its first acknowledgement; after it, everything settles."""
+        load = PhaseLoad(
+            self.phase.lanes,
+            bootstrap_servers=self.bootstrap_servers,
+            workload=self.phase.workload,
+            run_directory=self.run_directory,
+            on_notice=lambda text: self.events.emit(event_types.ClientNotice(text=text)),
+            applications=self.applications,
+            client_configs=self.client_configs,
+            start_offsets=self.start_offsets,
+        )
+        high_watermarks = HighWatermarkRecorder(
+            self.brokers, self.phase.lanes, self.events, configs=self.client_configs
+        )
+        with load, Monitor(self.admin, self.lanes, self.events, lambda: load.counts), high_watermarks:
+            self.events.emit(event_types.PhaseStarted(phase=self.phase.phase, lanes=self.lanes))
+            if outside := self.phase.outside_faults:
+                self.events.emit(event_types.OutsideFaults(kinds=outside, lanes=self.lanes))
+            load.await_first_acknowledgements(timeout=FIRST_RECORDS_TIMEOUT)
+            yield load
+            self._settle(load)
+            if self.brokers:
+                text = f"settled; the brokers reported {high_watermarks.reports:,} high watermarks"
+                self.events.emit(event_types.Step(text=text))
+            self.events.emit(event_types.PhaseEnded(phase=self.phase.phase))
+
+    def run_lockstep(self, injector: Injector, load: PhaseLoad, *, lag_time_max: float) -> bool:
+        """Lock-stepped faults under load: whether conditions were kept. `lag_time_max`: the brokers', in seconds."""
+        lockstep = self.phase.lockstep
+        assert lockstep is not None
+        # The phase as a whole needs a proof too: its prediction holds only where its conditions were kept.
+        lockstep_id = f"{self.phase.phase}/lockstep"
+        self.events.emit(
+            event_types.FaultRequested(
+                fault_id=lockstep_id,
+                kind="lockstep",
+                target=lockstep.target,
+                resolved=(),
+                lanes=self.lanes,
+                parameters={"steps": list(lockstep.steps)},
+            )
+        )
+        broken = LockstepRun(
+            target=Target.parse(lockstep.target),
+            topics=self.lanes,
+            acks={lane.lane: lane.acks for lane in self.phase.lanes},
+            step_seconds=lockstep.step_seconds,
+            lag_time_max=lag_time_max,
+            injector=injector,
+            admin=self.admin,
+            counts=lambda: load.counts,
+            say=lambda text: self.events.emit(event_types.Step(text=text)),
+            cancelled=self.cancelled,
+        ).run(self.phase.lockstep_steps() or ())
+        if broken is None:
+            self.events.emit(event_types.FaultProven(fault_id=lockstep_id, evidence={"steps": list(lockstep.steps)}))
+        else:
+            self.events.emit(event_types.FaultNotProven(fault_id=lockstep_id, reason=broken))
+        return broken is None
+
+    def _settle(self, load: PhaseLoad) -> None:
+        """End the load; every record gets an outcome, every replica catches up, every consumer reaches the end."""
+        self.events.emit(event_types.Step(text="letting everything in flight get an outcome"))
+        load.stop()
+        timeout = self.phase.workload.settle_timeout
+        self.admin.await_full_isr(self.lanes, timeout=timeout)
+        ends = {lane.lane: self.admin.end_offsets(lane.lane, range(lane.partitions)) for lane in self.phase.lanes}
+        load.drain(ends, timeout=timeout)
+        self.gaps = {name: lane.producer.longest_gap_ns / 1e9 for name, lane in load.lanes.items()}
+
+
+def create_topic(admin: ClusterAdmin, lane: LaneSpec, *, brokers: int) -> None:
+    """A lane's topic, with its configuration and its replicas where the lane wants them."""
+    configs: dict[str, object] = {
+        "min.insync.replicas": lane.min_insync_replicas,
+        "unclean.leader.election.enable": lane.unclean_leader_election,
+        **lane.topic_configs,
+    }
+    if lane.cleanup_policy is not None:
+        configs["cleanup.policy"] = lane.cleanup_policy
+    admin.create_topic(lane.lane, replica_assignment=lane.replica_assignment(brokers), configs=configs)

@@ -1,0 +1,220 @@
+"""Clusters that scenarios share: started on first use, reused only when they are clean.
+
+In a clean cluster every node runs, nothing is frozen, there are no packet filter rules, and all brokers are
+registered. A cluster that can't be cleaned up is removed, and the next scenario gets a new one.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.broker_client import BrokerClient
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
+from kafka_chaos.harness.cluster.fault_control import ClusterView
+from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.cluster.zookeeper import ZooKeeper
+from kafka_chaos.harness.waiting import wait_until
+
+BEFORE_KIP_101: Mapping[str, object] = {
+    # The same binaries truncate to the high watermark, as brokers did before leader epochs; records stay in format v2.
+    "inter.broker.protocol.version": "0.11.0-IV1",
+    "log.message.format.version": "0.11.0-IV1",
+}
+_MOST_AT_ONCE = 2
+"""Clusters that run at the same time: 1.3 GB each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterProfile:
+    """A kind of cluster: its settings, and the protocol by which followers truncate in the model.
+
+    `fresh`: each act gets a cluster of its own.
+    `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`). Otherwise
+    that time is longer than any scenario.
+    """
+
+    name: str
+    brokers: int = 3
+    fresh: bool = False
+    log_directories: int = 1
+    kafka_version: str = KAFKA_VERSION
+    protocol: str = "kip320"
+    lag_is_short: bool = False
+    configs: Mapping[str, object] = field(default_factory=dict)
+    configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
+
+    @property
+    def watermark_waits_for_min_isr(self) -> bool:
+        """Whether these brokers hold the high watermark while the ISR is too small (KAFKA-15583, since 3.7)."""
+        return tuple(int(part) for part in self.kafka_version.split(".")[:2]) >= (3, 7)
+
+    @property
+    def lag_seconds(self) -> float:
+        """`replica.lag.time.max.ms` in seconds."""
+        return float(str({**_ALWAYS, **self.configs}["replica.lag.time.max.ms"])) / 1000
+
+    @property
+    def spec(self) -> ClusterLayout:
+        """What the cluster is started with."""
+        return ClusterLayout(
+            kafka_version=self.kafka_version,
+            brokers=self.brokers,
+            log_directories=self.log_directories,
+            broker_configs={**_ALWAYS, **self.configs},
+            configs_of=dict(self.configs_of),
+        )
+
+
+_ALWAYS: Mapping[str, object] = {
+    # Scenarios compare checkpoints: write them every half second instead of every five seconds.
+    "replica.high.watermark.checkpoint.interval.ms": 500,
+    # Longer than any cut of a scenario, unless the profile sets it.
+    "replica.lag.time.max.ms": 300_000,
+    # Observing a log directory copies its index files: 10 MiB each by default.
+    "log.index.size.max.bytes": 4096,
+}
+
+STEADY = ClusterProfile(name="steady")
+"""A follower stays in the ISR however long it is cut off. Otherwise Kafka's defaults, except what observations need."""
+
+QUICK = ClusterProfile(name="short lag time", lag_is_short=True, configs={"replica.lag.time.max.ms": 2500})
+"""A follower that does not fetch leaves the ISR after 2.5 to 3.8 seconds."""
+
+
+@dataclass
+class ClusterLease:
+    """A running cluster and the connections to it."""
+
+    profile: ClusterProfile
+    cluster: Cluster
+    admin: ClusterAdmin
+    zookeeper: ZooKeeper
+    view: ClusterView
+
+    def close(self) -> None:
+        """Close the connections and remove the cluster."""
+        try:
+            self.zookeeper.close()
+        finally:
+            self.cluster.__exit__(None, None, None)
+
+    def make_controller(self, broker: int, *, timeout: float = 60.0) -> None:
+        """Make a broker the controller, and wait until every broker's metadata responses name it.
+
+        Which broker wins the election is a race, so this repeats it. Every election raises the controller epoch.
+        """
+
+        def elected() -> bool:
+            now = self._await_settled_controller()
+            if now != broker:
+                self.zookeeper.depose_controller()
+            return now == broker
+
+        wait_until(elected, f"broker {broker} to become controller", timeout=timeout, interval=0.05)
+        # An admin client keeps using the controller that it learned of first.
+        self.admin = ClusterAdmin(self.cluster.bootstrap_servers)
+        self.view = ClusterView(self.cluster, self.admin)
+
+    def _await_settled_controller(self) -> int:
+        """The controller, once every broker names it: it has begun its work, and every broker knows the change."""
+
+        def named() -> dict[int, int | None]:
+            answers = {}
+            for number in self.cluster.brokers:
+                with BrokerClient(self.cluster.client_address(number)) as client:
+                    answers[number] = client.controller()
+            return answers
+
+        def agreed() -> int | None:
+            controller = self.zookeeper.controller()
+            return controller if set(named().values()) == {controller} else None
+
+        return wait_until(
+            agreed,
+            "all brokers to know the controller",
+            timeout=30,
+            seen=lambda: f"ZooKeeper: {self.zookeeper.controller()}, brokers: {named()}",
+        )
+
+    def clean_up(self) -> None:
+        """Thaw, start and reconnect everything; raises a `KafkaChaosError` if that fails."""
+        for node in self.cluster.nodes:
+            node.unpause()
+        for node in self.cluster.brokers.values():
+            if node.is_running():
+                _drop_rules(node)
+        self.cluster.start_again(self.cluster.nodes)
+        everyone = frozenset(self.cluster.brokers)
+        wait_until(
+            lambda: self.zookeeper.brokers() == everyone and self.zookeeper.controller() is not None,
+            "all brokers to be registered",
+            timeout=30,
+            seen=lambda: str(sorted(self.zookeeper.brokers())),
+        )
+
+
+def _drop_rules(node: Node) -> None:
+    for command in ("-F", "-X"):
+        node.must_execute("iptables", "-w", command)
+
+
+class ClusterPool:
+    """Running clusters by profile; a context manager that removes them all."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, ClusterLease] = {}
+
+    def __enter__(self) -> ClusterPool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with ExitStack() as stack:
+            for lease in self._running.values():
+                stack.callback(lease.close)
+            self._running.clear()
+
+    def enter(self, profile: ClusterProfile) -> ClusterLease:
+        """A clean cluster of this profile: a running one if there is one."""
+        lease = self._running.get(profile.name)
+        if lease is not None:
+            try:
+                if not profile.fresh:
+                    lease.clean_up()
+                    return lease
+            except KafkaChaosError as trouble:
+                logging.getLogger(__name__).info("cluster %s is removed: %s", profile.name, trouble)
+            self.discard(profile)
+        while len(self._running) >= _MOST_AT_ONCE:
+            self.discard(next(iter(self._running.values())).profile)
+        lease = self._running[profile.name] = _start(profile)
+        return lease
+
+    def discard(self, profile: ClusterProfile) -> None:
+        """Remove a cluster that no act should get any more."""
+        lease = self._running.get(profile.name)
+        if lease is not None:
+            lease.close()
+            # Only now: after an interrupt, leaving the pool removes the rest.
+            del self._running[profile.name]
+
+
+def _start(profile: ClusterProfile) -> ClusterLease:
+    cluster = Cluster(profile.spec, run_id=f"scenario-{secrets.token_hex(4)}")
+    cluster.__enter__()
+    try:
+        admin = ClusterAdmin(cluster.bootstrap_servers)
+        zookeeper = ZooKeeper(cluster.zookeeper_addresses)
+    except BaseException:
+        cluster.__exit__(None, None, None)
+        raise
+    return ClusterLease(profile, cluster, admin, zookeeper, ClusterView(cluster, admin))

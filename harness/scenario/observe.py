@@ -1,0 +1,134 @@
+"""Observes every replica of a partition from outside, without asking the leader about the others.
+
+| observed | where, and how exact |
+| --- | --- |
+| log, with leader epochs; log end offset | the broker's own segment files, running or stopped: exact |
+| leader epochs, checkpointed high watermark | leader-epoch-checkpoint and replication-offset-checkpoint: exact |
+| high watermark in memory | a consumer's fetch sent to that very broker (Fetch 12): the leader and, since KIP-392,
+followers answer with the high watermark of their own replica, exact at the moment of the answer |
+| role | ListOffsets for the latest offset, which only a leader answers |
+| leader epoch | fetches fenced by a guessed epoch (KIP-320) until one is neither too old nor unknown: exact |
+| leader | this broker's own metadata response, from its metadata cache, which the controller's UpdateMetadata fills
+right after LeaderAndIsr on the same connection |
+| leader, ISR, leader epoch, controller epoch of the partition | ZooKeeper: exact |
+"""
+
+from __future__ import annotations
+
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from kafka_chaos.harness.cluster import broker_client
+from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.server_properties import BROKER_DATA, SECOND_BROKER_DATA
+from kafka_chaos.harness.cluster.storage.replica import NoReplica, ReplicaFiles, read_replica
+from kafka_chaos.harness.cluster.storage.segments import Record
+from kafka_chaos.harness.cluster.zookeeper import ZooKeeper
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.scenario.clients import NAME, Clients
+from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY, NONE, OFFLINE
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+KAFKA_STORAGE_ERROR = 56
+OFFSET_NOT_AVAILABLE = 78
+"""A leader whose high watermark has not yet reached the start of its epoch (KIP-207)."""
+_ROLES = {
+    broker_client.NONE: LEADER,
+    OFFSET_NOT_AVAILABLE: LEADER,
+    broker_client.NOT_LEADER_OR_FOLLOWER: FOLLOWER,
+    UNKNOWN_TOPIC_OR_PARTITION: NONE,
+    KAFKA_STORAGE_ERROR: OFFLINE,
+}
+UNREACHABLE = "unreachable"
+"""A role that no state of the model has: the process runs, but does not answer."""
+
+
+def _named(record: Record) -> str:
+    """The name of a record in the scenario: its value, or a tombstone's header."""
+    name = record.value if record.value is not None else dict(record.headers).get(NAME)
+    return (name or b"").decode(errors="replace")
+
+
+@dataclass
+class ReplicaObserver:
+    """Observes one partition of a cluster on the brokers `replicas`; the log directory of `without_files` is gone."""
+
+    cluster: Cluster
+    zookeeper: ZooKeeper
+    clients: Clients
+    topic: str
+    replicas: tuple[int, ...]
+    without_files: frozenset[int] = frozenset()
+
+    def observe(self) -> Observation:
+        """Everything that can be observed now. It is not one moment: rely on two equal observations in a row."""
+        with ThreadPoolExecutor(max_workers=len(self.replicas)) as threads:
+            seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
+        partition = self.zookeeper.partition(self.topic)
+        return Observation(
+            replicas=seen,
+            leader=None if partition is None else max(partition.leader, NOBODY),
+            leader_epoch=None if partition is None else partition.leader_epoch,
+            isr=None if partition is None else partition.isr,
+            controller_epoch=self.zookeeper.controller_epoch(),
+            acknowledged=self.clients.acknowledged(),
+        )
+
+    def files(self, broker: int) -> ReplicaFiles:
+        """The replica in the broker's files.
+
+        Raises `NoReplica` if the broker has none, and `ClusterFailure` if its container is between two states.
+        """
+        from docker.errors import APIError
+
+        node = self.cluster.brokers[broker]
+        folders = (BROKER_DATA, SECOND_BROKER_DATA)[: self.cluster.spec.log_directories]
+        for folder in folders:
+            try:
+                return read_replica(node, self.topic, 0, data=folder)
+            except NoReplica:
+                continue
+            except (tarfile.TarError, APIError, OSError, ValueError) as error:
+                raise ClusterFailure(f"{node.name}: its files could not be read: {error}") from error
+        raise NoReplica(f"{node.name} has no replica of {self.topic}")
+
+    def _replica(self, broker: int) -> ReplicaObservation:
+        state = self.cluster.brokers[broker].state()
+        serves = state["Running"] and not state["Paused"]
+        if broker in self.without_files:
+            return self._in_memory(broker, ReplicaObservation()) if serves else ReplicaObservation()
+        try:
+            files = self.files(broker)
+        except NoReplica:
+            # A broker without a replica answers like a follower, so its answers say nothing.
+            return ReplicaObservation(log=(), log_end=0, epochs=())
+        on_disk = ReplicaObservation(
+            log=tuple((r.offset, _named(r), r.leader_epoch) for r in files.records),
+            log_end=files.log_end,
+            epochs=tuple(files.leader_epochs),
+            checkpointed_high_watermark=files.high_watermark or 0,
+        )
+        return self._in_memory(broker, on_disk) if serves else on_disk
+
+    def _in_memory(self, broker: int, on_disk: ReplicaObservation) -> ReplicaObservation:
+        try:
+            with BrokerClient(self.cluster.client_address(broker)) as client:
+                error, _ = client.latest_offset(self.topic)
+                role = _ROLES.get(error, f"error {error}")
+                fetched = client.fetch(self.topic, version=broker_client.FETCH_FROM_ANY, offset=on_disk.log_end or 0)
+                known = client.metadata(self.topic)
+                epoch = client.leader_epoch(self.topic, guess=known.leader_epoch)
+        except BrokerUnreachable:
+            return replace(on_disk, role=UNREACHABLE)
+        answers = fetched.error == broker_client.NONE
+        return replace(
+            on_disk,
+            role=role,
+            high_watermark=fetched.high_watermark if answers else None,
+            log_start=fetched.log_start if answers else None,
+            leader=None if role == NONE else known.leader or NOBODY,
+            leader_epoch=epoch,
+        )

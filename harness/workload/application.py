@@ -1,0 +1,181 @@
+"""A user's own application as producer or consumer of a lane: what it sends and gets ends up in the history.
+
+The application is a function that is given a handle, works until the handle says that it is over, and returns. Its
+clients come from the handle: `confluent_kafka` clients that record what passes through them. A record keeps the
+application's own value and key; its identity travels in the header `kafka-chaos-id`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder, RecordingConsumer
+from kafka_chaos.harness.workload.application_producer import ProducerRecorder, RecordingProducer
+
+_AS_THE_LANE = {
+    "acks": "acks",
+    "request.required.acks": "acks",
+    "enable.idempotence": "idempotence",
+    "max.in.flight": "max_in_flight",
+    "max.in.flight.requests.per.connection": "max_in_flight",
+}
+"""Client keys whose value the prediction rests on, and the lane's key that sets them."""
+_RETURN_TIMEOUT = 30.0
+
+
+class Handle:
+    """What the application's function is given: where to work, and for how long.
+
+    `client_configs`: what any further client of the application needs on a secured listener, in librdkafka's keys.
+    """
+
+    def __init__(self, lane: LaneSpec, bootstrap_servers: str, client_configs: Mapping[str, str] | None) -> None:
+        self.lane = lane.lane
+        self.topic = lane.topic_name
+        self.partitions = lane.partitions
+        self.bootstrap_servers = bootstrap_servers
+        self.client_configs = dict(client_configs or {})
+        self.over = threading.Event()
+
+    def running(self) -> bool:
+        """Whether the function should go on; once false it finishes what it has begun, and returns."""
+        return not self.over.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Pause for up to `seconds`, less if it is over meanwhile; whether to go on."""
+        return not self.over.wait(seconds)
+
+
+class ProducerHandle(Handle):
+    """The handle of a `producer` function."""
+
+    def __init__(
+        self,
+        lane: LaneSpec,
+        bootstrap_servers: str,
+        recorder: ProducerRecorder,
+        configs: Mapping[str, object],
+        client_configs: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(lane, bootstrap_servers, client_configs)
+        self._lane = lane
+        self._recorder = recorder
+        self._configs = configs
+
+    def producer(self, configs: Mapping[str, object] | None = None) -> RecordingProducer:
+        """A `confluent_kafka.Producer` whose records to the lane's topic end up in the history.
+
+        `configs` are librdkafka's keys; bootstrap servers, acks, idempotence and requests in flight are the lane's.
+        Raises `UsageFailure` where `configs` contradict the lane, whose prediction would not fit.
+        """
+        given = dict(configs or {})
+        given.pop("bootstrap.servers", None)
+        for key, name in _AS_THE_LANE.items():
+            if key in given:
+                wanted = str(getattr(self._lane, name)).lower()
+                if _plain(given.pop(key)) != _plain(wanted):
+                    raise UsageFailure(
+                        f"{key}: the lane {self.lane} has {name}={wanted}, and its prediction holds for that only: "
+                        f"give it to the lane, as lane({self.lane!r}, {name}=…)"
+                    )
+        if "transactional.id" in given:
+            raise UsageFailure("transactional.id: the model does not predict transactions; leave it out")
+        return self._recorder.client({**self._configs, **given})
+
+
+class ConsumerHandle(Handle):
+    """The handle of a `consumer` function."""
+
+    def __init__(
+        self,
+        lane: LaneSpec,
+        bootstrap_servers: str,
+        recorder: ConsumerRecorder,
+        client_configs: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(lane, bootstrap_servers, client_configs)
+        self._recorder = recorder
+
+    def consumer(self, configs: Mapping[str, object] | None = None) -> RecordingConsumer:
+        """A `confluent_kafka.Consumer` that records what it receives from the lane's topic.
+
+        `configs` are librdkafka's keys over these: a group of the lane's own, reading from the earliest offset.
+        """
+        return self._recorder.client(
+            {
+                "group.id": f"kafka-chaos-{self.topic}",
+                "auto.offset.reset": "earliest",
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+                **self.client_configs,
+                **(configs or {}),
+                "bootstrap.servers": self.bootstrap_servers,
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Application:
+    """The functions that take the place of the harness's own clients in a lane; None leaves those in place."""
+
+    producer: Callable[[ProducerHandle], object] | None = None
+    consumer: Callable[[ConsumerHandle], object] | None = None
+
+
+class ApplicationThread:
+    """Runs one function of the application in a thread of its own."""
+
+    def __init__(self, function: Callable[[], object], *, what: str, over: threading.Event) -> None:
+        self._function = function
+        self._what = what
+        self._over = over
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=what, daemon=True)
+
+    def start(self) -> None:
+        """Call the function."""
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        """Whether the function has not returned."""
+        return self._thread.is_alive()
+
+    def has_ended(self, *, within: float) -> bool:
+        """Wait for the function to return, at most `within` seconds: whether it has."""
+        self._thread.join(within)
+        return not self._thread.is_alive()
+
+    def end(self, timeout: float = _RETURN_TIMEOUT) -> None:
+        """Signal the function to end and wait until it returns; raises what it raised, or `ClusterFailure`."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        if self._thread.is_alive():
+            raise ClusterFailure(
+                f"{self._what} did not return within {timeout:g} s after its handle said that it is over: "
+                "let it loop while handle.running()"
+            )
+        self.raise_error()
+
+    def raise_error(self) -> None:
+        """Raise what the function raised."""
+        if isinstance(self._error, KafkaChaosError):
+            raise self._error
+        if self._error is not None:
+            raise ClusterFailure(f"{self._what} raised {type(self._error).__name__}: {self._error}") from self._error
+
+    def _run(self) -> None:
+        try:
+            self._function()
+        except BaseException as error:  # noqa: BLE001 - raised again where the run waits for the function
+            self._error = error
+
+
+def _plain(value: object) -> str:
+    text = str(value).lower()
+    return "all" if text == "-1" else text

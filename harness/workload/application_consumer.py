@@ -1,0 +1,161 @@
+"""A consumer for a user's application: a `confluent_kafka.Consumer` that records everything it receives.
+
+A name in the history denotes one uninterrupted assignment: an assignment, a seek, and a position that went back
+because of `auto.offset.reset` each begin a new one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer
+
+from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.history import CONSUMED_SCHEMA, HistoryWriter
+
+_MOST_ROWS = 16_384
+
+
+class ConsumerRecorder:
+    """What all consumers of one lane's application were given."""
+
+    def __init__(self, *, lane: str, topic: str, partitions: int, writer: HistoryWriter) -> None:
+        self.lane = lane
+        self.topic = topic
+        self.consumed = 0
+        self._codec = IdentityCodec(lane)
+        self._writer = writer
+        self._names = itertools.count(1)
+        self._rows: list[dict[str, Any]] = []
+        self._last_ns = 0
+        self._position = dict.fromkeys(range(partitions), 0)
+        self._lock = threading.Lock()
+        writer.follow(self._take)
+
+    def client(self, configs: Mapping[str, object]) -> RecordingConsumer:
+        """A further client."""
+        return RecordingConsumer(self, configs)
+
+    def new_name(self) -> str:
+        """A name for one assignment."""
+        return f"{self.lane}-application-{next(self._names)}"
+
+    def behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+        """Partitions that were not read to their end: (read, end) by number."""
+        with self._lock:
+            return {
+                number: (self._position[number], end) for number, end in ends.items() if self._position[number] < end
+            }
+
+    def record(self, name: str, message: Any) -> None:
+        """Write down a message that a client was given."""
+        with self._lock:
+            self._last_ns = max(self._last_ns + 1, time.monotonic_ns())
+            producer_id, seq = self._identity(message)
+            self._rows.append(
+                {
+                    "lane": self.lane,
+                    "consumer": name,
+                    "partition": message.partition(),
+                    "offset": message.offset(),
+                    "producer_id": producer_id,
+                    "seq": seq,
+                    "leader_epoch": message.leader_epoch(),
+                    "poll_ns": self._last_ns,
+                }
+            )
+            self.consumed += 1
+            end = message.offset() + 1
+            self._position[message.partition()] = max(self._position.get(message.partition(), 0), end)
+            full = len(self._rows) >= _MOST_ROWS
+        # Not under the lock, which the writer's thread takes too.
+        if full and (table := self._take()) is not None:
+            self._writer.write(table)
+
+    def _identity(self, message: Any) -> tuple[int, int]:
+        own = [value for key, value in message.headers() or () if key == IDENTITY_HEADER]
+        carrier = own[-1] if own else message.value()
+        return self._codec.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
+
+    def _take(self) -> pa.Table | None:
+        with self._lock:
+            rows, self._rows = self._rows, []
+        return pa.Table.from_pylist(rows, schema=CONSUMED_SCHEMA) if rows else None
+
+
+class RecordingConsumer:
+    """Behaves as a `confluent_kafka.Consumer`; what it is asked for beside these methods is the client's own."""
+
+    def __init__(self, recorder: ConsumerRecorder, configs: Mapping[str, object]) -> None:
+        self._recorder = recorder
+        self._client = new_client(Consumer, configs)
+        self._resets = str(configs.get("auto.offset.reset", "latest")) != "error"
+        self._name = recorder.new_name()
+        self._last: dict[int, int] = {}
+
+    def subscribe(
+        self, topics: Sequence[str], on_assign: Callable[[Any, Any], None] | None = None, **callbacks: Any
+    ) -> None:
+        """As `confluent_kafka.Consumer.subscribe`; callbacks are given this consumer."""
+
+        def assigned(_: Any, partitions: Any) -> None:
+            self._begin()
+            if on_assign is not None:
+                on_assign(self, partitions)
+
+        wrapped = {name: self._with_self(callback) for name, callback in callbacks.items() if callback is not None}
+        self._client.subscribe(list(topics), on_assign=assigned, **wrapped)
+
+    def assign(self, partitions: Sequence[Any]) -> None:
+        """As `confluent_kafka.Consumer.assign`."""
+        self._begin()
+        self._client.assign(list(partitions))
+
+    def incremental_assign(self, partitions: Sequence[Any]) -> None:
+        """As `confluent_kafka.Consumer.incremental_assign`."""
+        self._begin()
+        self._client.incremental_assign(list(partitions))
+
+    def seek(self, partition: Any) -> None:
+        """As `confluent_kafka.Consumer.seek`."""
+        self._client.seek(partition)
+        self._begin()
+
+    def poll(self, timeout: float = -1) -> Any:
+        """As `confluent_kafka.Consumer.poll`."""
+        message = self._client.poll(timeout)
+        self._take(message)
+        return message
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
+        """As `confluent_kafka.Consumer.consume`."""
+        messages = self._client.consume(num_messages, timeout)
+        for message in messages:
+            self._take(message)
+        return list(messages)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def _take(self, message: Any) -> None:
+        if message is None or message.error() is not None or message.topic() != self._recorder.topic:
+            return
+        partition, offset = message.partition(), message.offset()
+        if self._resets and offset <= self._last.get(partition, -1):
+            self._begin()
+        self._last[partition] = offset
+        self._recorder.record(self._name, message)
+
+    def _begin(self) -> None:
+        self._name = self._recorder.new_name()
+        self._last = {}
+
+    def _with_self(self, callback: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+        return lambda _, partitions: callback(self, partitions)

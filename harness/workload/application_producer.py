@@ -1,0 +1,224 @@
+"""A producer for a user's application: a `confluent_kafka.Producer` that records all it sends to the lane's topic.
+
+The application keeps its values, keys, headers and callbacks; each record gets its identity in a further header. It may
+use a client from several threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.history import PRODUCED_SCHEMA, RESERVED, HistoryWriter, Reservations
+from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
+
+_MOST_ROWS = 16_384
+
+Headers = Mapping[str, Any] | Iterable[tuple[str, Any]] | None
+Report = Callable[[KafkaError | None, Any], None]
+
+
+class ProducerRecorder:
+    """What all clients of one lane's application send; a client is one producer_id of the history."""
+
+    def __init__(
+        self,
+        *,
+        lane: str,
+        topic: str,
+        answered: bool,
+        retries: bool,
+        writer: HistoryWriter,
+        reservations: Reservations,
+    ) -> None:
+        self.lane = lane
+        self.topic = topic
+        self.codec = IdentityCodec(lane)
+        self.answered = answered
+        self.retries = retries
+        self.acknowledged = 0
+        self.longest_gap_ns = 0
+        self._last_acknowledgement_ns = 0
+        self._writer = writer
+        self._reservations = reservations
+        self._clients: list[RecordingProducer] = []
+        self._done: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+        writer.follow(self._take)
+
+    @property
+    def sent(self) -> int:
+        """Records handed to clients so far."""
+        return sum(client.sent for client in list(self._clients))
+
+    def client(self, configs: Mapping[str, object]) -> RecordingProducer:
+        """A further client."""
+        with self._lock:
+            client = RecordingProducer(self, len(self._clients), configs)
+            self._clients.append(client)
+        return client
+
+    def reserve(self, producer_id: int, first_seq: int) -> None:
+        """Note on disk that these seqs may be used."""
+        self._reservations.reserve(
+            lane=self.lane, producer_id=producer_id, first_seq=first_seq, count=RESERVED, now_ns=time.monotonic_ns()
+        )
+
+    def settled(self, row: dict[str, Any]) -> None:
+        """Take a row that has its outcome."""
+        with self._lock:
+            if row["outcome"] == Outcome.OK:
+                self.acknowledged += 1
+                if self._last_acknowledgement_ns:
+                    gap = row["complete_ns"] - self._last_acknowledgement_ns
+                    self.longest_gap_ns = max(self.longest_gap_ns, gap)
+                self._last_acknowledgement_ns = row["complete_ns"]
+            self._done.append(row)
+            full = len(self._done) >= _MOST_ROWS
+        # Not under the lock, which the writer's thread takes too.
+        if full and (table := self._take()) is not None:
+            self._writer.write(table)
+
+    def finish(self, timeout: float, cancelled: threading.Event) -> int:
+        """Wait until every record has an outcome, at most `timeout` seconds; the rest becomes info. Their number."""
+        deadline = time.monotonic() + timeout
+        left = 0
+        for client in self._clients:
+            left += client.finish(deadline, cancelled)
+        return left
+
+    def _take(self) -> pa.Table | None:
+        with self._lock:
+            rows, self._done = self._done, []
+        return pa.Table.from_pylist(rows, schema=PRODUCED_SCHEMA) if rows else None
+
+
+class RecordingProducer:
+    """Behaves as a `confluent_kafka.Producer`; what it is asked for beside `produce` is the client's own."""
+
+    def __init__(self, recorder: ProducerRecorder, producer_id: int, configs: Mapping[str, object]) -> None:
+        self.producer_id = producer_id
+        self.sent = 0
+        self._recorder = recorder
+        self._client = new_client(Producer, configs)
+        self._rows: dict[int, dict[str, Any]] = {}
+        self._reserved = 0
+        self._lock = threading.Lock()
+
+    def produce(
+        self,
+        topic: str,
+        value: str | bytes | None = None,
+        key: str | bytes | None = None,
+        partition: int = -1,
+        callback: Report | None = None,
+        on_delivery: Report | None = None,
+        timestamp: int = 0,
+        headers: Headers = None,
+    ) -> None:
+        """As `confluent_kafka.Producer.produce`; records to other topics are passed on and not recorded."""
+        report = on_delivery or callback
+        pairs = list(headers.items() if isinstance(headers, Mapping) else headers or ())
+        if topic != self._recorder.topic:
+            self._send(topic, value, key, partition, report, timestamp, pairs)
+            return
+        # Under a lock, so that seqs enter the client's queue in their order.
+        with self._lock:
+            seq = self.sent
+            if seq == self._reserved:
+                self._recorder.reserve(self.producer_id, seq)
+                self._reserved += RESERVED
+            row = self._rows[seq] = self._row(seq, key, partition)
+            identity = (IDENTITY_HEADER, self._recorder.codec.encode(self.producer_id, seq))
+            try:
+                self._send(topic, value, key, partition, self._delivery(seq, report), timestamp, [*pairs, identity])
+            except BufferError:
+                del self._rows[seq]
+                raise
+            except KafkaException as error:
+                self.sent += 1
+                self._settle(seq, row, outcome_of_refusal(), error.args[0].name())
+                raise
+            self.sent += 1
+
+    def finish(self, deadline: float, cancelled: threading.Event) -> int:
+        """Give every record its outcome; the number of those that became info for want of time."""
+        while len(self._client) and time.monotonic() < deadline and not cancelled.is_set():
+            self._client.poll(0.1)
+        if len(self._client):
+            self._client.purge()
+            self._client.poll(1.0)
+        self._client.close()
+        left = list(self._rows.items())
+        for seq, row in left:
+            self._settle(seq, row, Outcome.INFO, "no outcome when the run ended", at_ns=None)
+        return len(left)
+
+    def __len__(self) -> int:
+        return len(self._client)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def _send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int,
+        report: Report | None,
+        timestamp: int,
+        headers: list[Any],
+    ) -> None:
+        options: dict[str, Any] = {"partition": partition, "timestamp": timestamp, "headers": headers}
+        if report is not None:
+            options["on_delivery"] = report
+        self._client.produce(topic, value, key, **options)
+
+    def _row(self, seq: int, key: str | bytes | None, partition: int) -> dict[str, Any]:
+        return {
+            "lane": self._recorder.lane,
+            "producer_id": self.producer_id,
+            "seq": seq,
+            "partition": partition if partition >= 0 else None,
+            "offset": None,
+            "invoke_ns": time.monotonic_ns(),
+            "complete_ns": None,
+            "outcome": Outcome.INFO,
+            "error": None,
+        }
+
+    def _delivery(self, seq: int, report: Report | None) -> Report:
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            row = self._rows.get(seq)
+            if row is not None:
+                if message.partition() is not None and message.partition() >= 0:
+                    row["partition"] = message.partition()
+                if error is None and self._recorder.answered:
+                    row["offset"] = message.offset()
+                code = None if error is None else error.code()
+                outcome = outcome_of_report(code, retries=self._recorder.retries)
+                self._settle(seq, row, outcome, None if error is None else error.name())
+            if report is not None:
+                report(error, message)
+
+        return delivered
+
+    def _settle(
+        self, seq: int, row: dict[str, Any], outcome: Outcome, error: str | None, *, at_ns: int | None = -1
+    ) -> None:
+        row["outcome"], row["error"] = outcome.value, error
+        row["complete_ns"] = time.monotonic_ns() if at_ns == -1 else at_ns
+        self._rows.pop(seq, None)
+        self._recorder.settled(row)

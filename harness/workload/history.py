@@ -1,0 +1,229 @@
+"""Histories on disk: rows are in whole Parquet files at most a second after their outcome, in bounded memory.
+
+A file gets its name only when it is complete, so whatever a killed harness left behind can be read, and a reader may
+follow the folder while the run goes on. A file never changes and is never replaced: a reader that follows files by
+name neither loses nor doubles a row. The seqs that a producer may use are reserved in `reservations.jsonl` before the
+first of them is sent. What was reserved but has no row is `info` after a crash (`recover`), never a phantom.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_chaos.contract.columns import CONSUMED, PRODUCED, arrow_schema
+
+PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key",))
+CONSUMED_SCHEMA = arrow_schema(CONSUMED)
+
+RESERVATIONS = "reservations.jsonl"
+RESERVED = 256
+"""Seqs per reservation: few, since after a crash those that were never sent are counted as `info`."""
+FLUSH_INTERVAL = 0.2
+"""Seconds for which a recorder may keep rows before it hands them over."""
+_GATHER_INTERVAL = 0.5
+"""Seconds for which a writer gathers rows. Both and the time to write a file are less than a second."""
+_ROWS_PER_FILE = 100_000
+_QUEUED_TABLES = 16
+_STOP = None
+
+Take = Callable[[], pa.Table | None]
+
+
+def write_parquet(table: pa.Table, path: Path) -> None:
+    """Write a file that is either whole under `path` or not there."""
+    part = path.with_name(f".{path.name}.part")
+    pq.write_table(table, part, compression="zstd", compression_level=1)
+    os.replace(part, path)
+
+
+class HistoryWriter:
+    """Writes the rows of one kind of history (`produced` or `consumed`) of all lanes, from a thread of its own.
+
+    Rows of all lanes share a file: the number of files grows with time, not with lanes. The queue is bounded: a disk
+    that can't keep up slows the load instead of filling the memory. An error of the thread is raised from the next
+    `write` or from `close`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._number = _last_number(folder)
+        self._tables: queue.Queue[pa.Table | None] = queue.Queue(maxsize=_QUEUED_TABLES)
+        self._sources: list[Take] = []
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name=f"history-{folder.name}", daemon=True)
+        self._thread.start()
+
+    def write(self, table: pa.Table) -> None:
+        """Queue rows; waits while the queue is full."""
+        self._raise_error()
+        if table.num_rows:
+            self._tables.put(table)
+
+    def follow(self, take: Take) -> None:
+        """Call `take` for further rows at least every half a second, and once more at the end; it must not wait."""
+        self._sources.append(take)
+
+    def close(self) -> None:
+        """Write what is left and end the thread."""
+        self._tables.put(_STOP)
+        self._thread.join()
+        self._raise_error()
+
+    def _run(self) -> None:
+        ended = False
+        while not ended:
+            pending, ended = self._gather()
+            if self._error is None:
+                try:
+                    taken = [table for take in list(self._sources) if (table := take()) is not None]
+                    if pending or taken:
+                        self._write_file([*pending, *taken])
+                except Exception as error:  # noqa: BLE001 - handed to the thread that writes next
+                    self._error = error
+
+    def _gather(self) -> tuple[list[pa.Table], bool]:
+        """The rows of one file, and whether they are the last."""
+        pending: list[pa.Table] = []
+        rows, until = 0, time.monotonic() + _GATHER_INTERVAL
+        while rows < _ROWS_PER_FILE:
+            try:
+                table = self._tables.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                return pending, False
+            if table is _STOP:
+                return pending, True
+            pending.append(table)
+            rows += table.num_rows
+        return pending, False
+
+    def _write_file(self, tables: list[pa.Table]) -> None:
+        self._number += 1
+        write_parquet(pa.concat_tables(tables), self._folder / f"part-{self._number:06d}.parquet")
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def _last_number(folder: Path) -> int:
+    """The number of the newest file that a writer left in `folder`: a further phase goes on from there."""
+    numbers = [path.stem.removeprefix("part-") for path in folder.glob("part-*.parquet")]
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+
+class Reservations:
+    """The journal of seqs that producers may use, one JSON line per range, on disk before the first is sent."""
+
+    def __init__(self, run_directory: Path) -> None:
+        self._file = (run_directory / RESERVATIONS).open("a", encoding="utf-8")
+        self._lock = threading.Lock()
+
+    def reserve(self, *, lane: str, producer_id: int, first_seq: int, count: int, now_ns: int) -> None:
+        """Note that `count` seqs from `first_seq` on may be sent from `now_ns` on."""
+        entry = {"lane": lane, "producer_id": producer_id, "first_seq": first_seq, "count": count, "ns": now_ns}
+        with self._lock:
+            self._file.write(json.dumps(entry) + "\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the journal; it stays in the run directory only where rows may be missing."""
+        self._file.close()
+
+
+def recover(run_directory: Path) -> int:
+    """Give every reserved seq without a row the outcome `info`; the number of rows added.
+
+    For run directories whose harness died. Does nothing where the journal is gone because the run ended in order.
+    """
+    journal = run_directory / RESERVATIONS
+    if not journal.exists():
+        return 0
+    folder = run_directory / "produced"
+    folder.mkdir(exist_ok=True)
+    missing = _Missing(_reservations(journal))
+    for path in sorted(folder.glob("*.parquet")):
+        missing.remove(pq.read_table(path, columns=["lane", "producer_id", "seq"]))
+    added = 0
+    number = _last_number(folder)
+    for table in missing.tables():
+        number += 1
+        write_parquet(table, folder / f"part-{number:06d}.parquet")
+        added += table.num_rows
+    for folder in (run_directory / "produced", run_directory / "consumed"):
+        for unfinished in folder.glob(".*.part"):
+            unfinished.unlink()
+    journal.unlink()
+    return added
+
+
+def _reservations(journal: Path) -> Iterator[Mapping[str, Any]]:
+    """Entries of the journal; a last line that the crash cut short reserved nothing that was sent."""
+    with journal.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.endswith("\n"):
+                yield json.loads(line)
+
+
+class _Missing:
+    """Which reserved seqs have no row yet: per lane and producer, one byte per seq."""
+
+    def __init__(self, reservations: Iterator[Mapping[str, Any]]) -> None:
+        ranges: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
+        for entry in reservations:
+            producer = (entry["lane"], entry["producer_id"])
+            ranges.setdefault(producer, []).append((entry["first_seq"], entry["count"], entry["ns"]))
+        self._ranges = ranges
+        self._is_missing: dict[tuple[str, int], npt.NDArray[np.bool_]] = {}
+        for producer, reserved in ranges.items():
+            missing = np.zeros(max(first + count for first, count, _ in reserved), dtype=np.bool_)
+            for first, count, _ in reserved:
+                missing[first : first + count] = True
+            self._is_missing[producer] = missing
+
+    def remove(self, rows: pa.Table) -> None:
+        """Take out the seqs that have a row."""
+        for batch in rows.to_batches(max_chunksize=_ROWS_PER_FILE):
+            lanes = batch.column("lane").dictionary_encode()
+            codes = lanes.indices.to_numpy(zero_copy_only=False)
+            producer_ids = batch.column("producer_id").to_numpy()
+            seqs = batch.column("seq").to_numpy()
+            for (lane, producer_id), missing in self._is_missing.items():
+                code = lanes.dictionary.index(lane).as_py()
+                own = seqs[(codes == code) & (producer_ids == producer_id)]
+                missing[own[own < missing.size]] = False
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows of what is missing, by producer; sent when it was reserved, as far as is known."""
+        for (lane, producer_id), missing in self._is_missing.items():
+            seqs = np.flatnonzero(missing)
+            if not seqs.size:
+                continue
+            ranges = sorted(self._ranges[lane, producer_id])
+            firsts = np.array([first for first, _, _ in ranges])
+            reserved_ns = np.array([ns for _, _, ns in ranges])
+            rows = len(seqs)
+            columns = [
+                pa.array([lane] * rows, pa.string()),
+                pa.array(np.full(rows, producer_id, np.int32)),
+                pa.array(seqs.astype(np.int64)),
+                pa.nulls(rows, pa.int32()),
+                pa.nulls(rows, pa.int64()),
+                pa.array(reserved_ns[np.searchsorted(firsts, seqs, side="right") - 1]),
+                pa.nulls(rows, pa.int64()),
+                pa.array(["info"] * rows, pa.string()),
+                pa.array(["the harness died"] * rows, pa.string()),
+            ]
+            yield pa.Table.from_arrays(columns, schema=PRODUCED_SCHEMA)

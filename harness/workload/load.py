@@ -1,0 +1,279 @@
+"""The load of a phase: one paced producer and one following consumer per lane, each in a thread of its own.
+
+Functions of a user's application can take the place of either.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
+from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.application import Application
+from kafka_chaos.harness.workload.application_load import ApplicationConsuming, ApplicationProducing
+from kafka_chaos.harness.workload.history import HistoryWriter, Reservations
+from kafka_chaos.harness.workload.recorded_consumer import RecordedConsumer
+from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
+
+_TICK = 0.01
+_DELIVERY_TIMEOUT_MS = 60_000
+_FIRST_READ_TIMEOUT = 15.0
+
+
+def producer_configs(lane: LaneSpec, bootstrap_servers: str) -> dict[str, object]:
+    """librdkafka's configuration for a lane: its own keys under what the lane gives."""
+    return {
+        "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
+        "linger.ms": 5,
+        # A producer that asks for a topic's metadata would create the topic, where brokers allow it.
+        "allow.auto.create.topics": False,
+        **lane.producer_configs,
+        "bootstrap.servers": bootstrap_servers,
+        "acks": lane.acks,
+        "enable.idempotence": lane.idempotence,
+        "max.in.flight.requests.per.connection": lane.max_in_flight,
+        # Brokers are broken on purpose: what the client would print of it is in the history.
+        "log_level": 0,
+    }
+
+
+class LaneLoad:
+    """The clients of one lane."""
+
+    def __init__(
+        self,
+        lane: LaneSpec,
+        *,
+        bootstrap_servers: str,
+        workload: WorkloadSpec,
+        produced: HistoryWriter,
+        consumed: HistoryWriter,
+        reservations: Reservations,
+        on_notice: Callable[[str], None],
+        application: Application | None = None,
+        client_configs: Mapping[str, str] | None = None,
+        start_offsets: Mapping[int, int] | None = None,
+    ) -> None:
+        self.lane = lane
+        configs = {**producer_configs(lane, bootstrap_servers), **(client_configs or {})}
+        self._application: ApplicationProducing | None = None
+        self.producer: RecordedProducer | ApplicationProducing
+        self.consumer: RecordedConsumer | ApplicationConsuming
+        if application is not None and application.producer is not None:
+            self._application = ApplicationProducing(
+                lane,
+                application.producer,
+                configs=configs,
+                client_configs=client_configs or {},
+                writer=produced,
+                reservations=reservations,
+            )
+            self.producer = self._application
+        else:
+            self._paced = RecordedProducer(
+                lane=lane.lane,
+                topic=lane.topic_name,
+                producer_id=0,
+                partitions=lane.partitions,
+                record_size=workload.record_size,
+                configs=configs,
+                writer=produced,
+                reservations=reservations,
+            )
+            self.producer = self._paced
+        if application is not None and application.consumer is not None:
+            self.consumer = ApplicationConsuming(
+                lane,
+                application.consumer,
+                bootstrap_servers=bootstrap_servers,
+                client_configs=client_configs or {},
+                writer=consumed,
+                on_notice=on_notice,
+            )
+        else:
+            self.consumer = RecordedConsumer(
+                lane=lane.lane,
+                topic=lane.topic_name,
+                partitions=lane.partitions,
+                bootstrap_servers=bootstrap_servers,
+                configs=client_configs or {},
+                writer=consumed,
+                on_error=on_notice,
+                start_offsets=start_offsets,
+            )
+        self.unsettled = 0
+        self._rate = workload.rate
+        self._settle_timeout = workload.settle_timeout
+        self._sending = threading.Event()
+        self._sending.set()
+        self._cancelled = threading.Event()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name=f"producer-{lane.lane}", daemon=True)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Records sent, acknowledged and consumed so far."""
+        return self.producer.sent, self.producer.acknowledged, self.consumer.consumed
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def stop_sending(self) -> None:
+        """Send no more; what is in flight still gets its outcome."""
+        self._sending.clear()
+
+    def await_outcomes(self) -> None:
+        """Wait until every record has an outcome; raises what the producer's thread raised."""
+        self._thread.join()
+        self.raise_error()
+
+    def raise_error(self) -> None:
+        """Raise what the producer's thread raised, or a consumer of the application, if they did."""
+        if isinstance(self.consumer, ApplicationConsuming):
+            self.consumer.raise_error()
+        if self._error is not None:
+            raise self._error
+
+    def cancel(self) -> None:
+        """End at once; what has no outcome becomes info."""
+        self._sending.clear()
+        self._cancelled.set()
+
+    def close(self) -> None:
+        """End the threads, if they haven't, and hand the last rows to the writers."""
+        self.cancel()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self.consumer.close()
+
+    def _run(self) -> None:
+        try:
+            try:
+                if self._application is not None:
+                    self._application.run(self._sending)
+                else:
+                    self._send_paced()
+            finally:
+                self.unsettled = self.producer.finish(self._settle_timeout, self._cancelled)
+        except Exception as error:  # noqa: BLE001 - raised again in await_outcomes()
+            self._error = error
+
+    def _send_paced(self) -> None:
+        start = time.monotonic()
+        due_before = self._paced.sent
+        while self._sending.is_set():
+            due = due_before + int((time.monotonic() - start) * self._rate) - self._paced.sent
+            if due > 0:
+                self._paced.send(due)
+            self._paced.poll(_TICK)
+
+
+class PhaseLoad:
+    """All lanes of a phase under load, as a context manager that leaves no thread behind.
+
+    `applications` maps lanes to the functions that take the place of their clients. `client_configs` go to every client
+    of the harness's own, such as those for SASL and TLS; `start_offsets` maps lanes to the offsets, by partition, that
+    their topics' records of this run begin at: without them a topic is the run's own.
+    """
+
+    def __init__(
+        self,
+        lanes: Sequence[LaneSpec],
+        *,
+        bootstrap_servers: str,
+        workload: WorkloadSpec,
+        run_directory: Path,
+        on_notice: Callable[[str], None],
+        applications: Mapping[str, Application] | None = None,
+        client_configs: Mapping[str, str] | None = None,
+        start_offsets: Mapping[str, Mapping[int, int]] | None = None,
+    ) -> None:
+        self._produced = HistoryWriter(run_directory / "produced")
+        self._consumed = HistoryWriter(run_directory / "consumed")
+        self._reservations = Reservations(run_directory)
+        self._on_notice = on_notice
+        self.lanes: dict[str, LaneLoad] = {}
+        for lane in lanes:
+            self.lanes[lane.lane] = LaneLoad(
+                lane,
+                bootstrap_servers=bootstrap_servers,
+                workload=workload,
+                produced=self._produced,
+                consumed=self._consumed,
+                reservations=self._reservations,
+                on_notice=on_notice,
+                application=(applications or {}).get(lane.lane),
+                client_configs=client_configs,
+                start_offsets=(start_offsets or {}).get(lane.lane),
+            )
+
+    def __enter__(self) -> PhaseLoad:
+        for lane in self.lanes.values():
+            lane.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for lane in self.lanes.values():
+            lane.cancel()
+        # Whatever an application's function raises when it is ended, everything else is closed all the same.
+        with ExitStack() as stack:
+            stack.callback(self._reservations.close)
+            stack.callback(self._consumed.close)
+            stack.callback(self._produced.close)
+            for lane in self.lanes.values():
+                stack.callback(lane.close)
+
+    @property
+    def counts(self) -> Mapping[str, tuple[int, int, int]]:
+        """Per lane: sent, acknowledged, consumed."""
+        return {name: lane.counts for name, lane in self.lanes.items()}
+
+    def await_first_acknowledgements(self, *, timeout: float) -> None:
+        """Wait until every lane has seen an acknowledgement and its consumer a record.
+
+        Raises `WaitTimeout` for the acknowledgements. A consumer that reads nothing is reported, and holds nothing up
+        for more than some seconds: its lane will be `unknown`.
+        """
+        lacking = partial(self._lanes_without, 1)
+        message = "every lane to have a record acknowledged"
+        wait_until(lambda: not lacking(), message, timeout=timeout, seen=lambda: f"none yet in {', '.join(lacking())}")
+        unread = partial(self._lanes_without, 2)
+        try:
+            wait_until(lambda: not unread(), "every lane to have a record consumed", timeout=_FIRST_READ_TIMEOUT)
+        except WaitTimeout:
+            for name in unread():
+                self._on_notice(
+                    f"the consumer of lane {name} read nothing within {_FIRST_READ_TIMEOUT:g} s "
+                    "of the first acknowledgements"
+                )
+
+    def _lanes_without(self, count: int) -> list[str]:
+        """The lanes whose count, by its place in `counts`, is zero; raises what a lane's thread raised."""
+        for lane in self.lanes.values():
+            lane.raise_error()
+        return [name for name, counts in self.counts.items() if not counts[count]]
+
+    def stop(self) -> None:
+        """End the load and wait until every record has an outcome."""
+        for lane in self.lanes.values():
+            lane.stop_sending()
+        for lane in self.lanes.values():
+            lane.await_outcomes()
+
+    def drain(self, end_offsets: Mapping[str, Mapping[int, int]], *, timeout: float) -> None:
+        """Let every consumer read up to its lane's end offsets, at most `timeout` seconds for all of them."""
+        never = threading.Event()
+        missing = [name for name in self.lanes if name not in end_offsets]
+        if missing:
+            raise ClusterFailure(f"no end offsets for the lanes {', '.join(missing)}")
+        deadline = time.monotonic() + timeout
+        for name, lane in self.lanes.items():
+            left = max(0.0, deadline - time.monotonic())
+            lane.consumer.drain(end_offsets[name], timeout=left, cancelled=never)

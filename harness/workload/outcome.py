@@ -1,0 +1,81 @@
+"""The outcome of a produced record, decided from its delivery report alone.
+
+`ok`: acknowledged (with acks=0: handed to the socket). `fail`: certainly not in the log. `info`: may or may not be.
+
+librdkafka knows whether a message was possibly persisted, but the Python client does not expose it, and the last error
+of a message says nothing of what its earlier attempts left in the log. So an error is `fail` only where no attempt can
+have reached a log at all:
+
+| error | when | outcome | why |
+| --- | --- | --- | --- |
+| none | delivery report | ok | acknowledged as `acks` asks |
+| any | raised by `produce()` itself | fail | the message never entered the queue |
+| INVALID_MSG_SIZE, MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP, \
+UNSUPPORTED_FOR_MESSAGE_FORMAT, TOPIC_EXCEPTION, POLICY_VIOLATION, INVALID_REQUIRED_ACKS, \
+TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, INVALID_CONFIG | the broker checks it before the append | \
+fail if the producer never retries, else info | an earlier attempt may have been appended under other settings |
+| NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PART, LEADER_NOT_AVAILABLE | as above: the broker \
+refuses before the append | fail if the producer never retries, else info | as above: they are retried, and the \
+attempt before may have been answered by nobody |
+| NOT_ENOUGH_REPLICAS_AFTER_APPEND | after the append | info | the record is in the leader's log |
+| _MSG_TIMED_OUT | message.timeout.ms passed, sent or not | info | the request may have been handled |
+| REQUEST_TIMED_OUT, NETWORK_EXCEPTION, _TRANSPORT, _TIMED_OUT | after the send | info | appended, unanswered |
+| _PURGE_INFLIGHT, _PURGE_QUEUE | purged by the client | info | in flight, or back in the queue after an attempt |
+| OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID, INVALID_PRODUCER_EPOCH, _FATAL, \
+_GAPLESS_GUARANTEE | the idempotent producer gave up | info | an attempt may have been appended |
+| any other | | info | when in doubt |
+
+Sources: librdkafka's INTRODUCTION.md, "Message reliability" and "Idempotent Producer"; Kafka protocol guide, error
+codes; KIP-98; KIP-679 for the defaults.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from confluent_kafka import KafkaError
+
+
+class Outcome(StrEnum):
+    """The outcome of a produced record, as far as its producer knows it."""
+
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+REFUSED_BEFORE_APPEND = frozenset(
+    {
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.INVALID_REQUIRED_ACKS,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    }
+)
+"""Errors with which a broker refuses a produce request before it appends anything."""
+
+
+def outcome_of_report(error_code: int | None, *, retries: bool) -> Outcome:
+    """The outcome for a delivery report; `error_code` None is success, `retries` whether the producer ever retries."""
+    if error_code is None:
+        return Outcome.OK
+    if error_code in REFUSED_BEFORE_APPEND and not retries:
+        return Outcome.FAIL
+    return Outcome.INFO
+
+
+def outcome_of_refusal() -> Outcome:
+    """The outcome of a record that `produce()` itself refused: it never entered the client's queue."""
+    return Outcome.FAIL

@@ -1,0 +1,1 @@
+"""Exhaustive exploration of the replication protocol and its variants against invariants."""

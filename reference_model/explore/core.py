@@ -1,0 +1,255 @@
+"""The replication core's actions: one action, one function of the model's state.
+
+As in the public TLA+ specification by hachikuji, node failure is not a state: the controller may take any broker
+out of the ISR or move the leader away from it at any moment, and a broker that stops is one that takes no
+further step. Pauses, partitions, expired sessions and controlled shutdowns are therefore in every exploration.
+A restart is not (it forgets what was in memory), nor is power loss: those are faults of the scope.
+
+Left out: the version check on ISR changes (only the leader of record in its own epoch may change the ISR, at
+once; KIP-497), the leader's knowledge of a follower's log lagging behind it, producers and their
+acknowledgements (`predict/exchanges.py` has them), more than one partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafka_chaos.reference_model.explore.pairs import Pair, examine
+from kafka_chaos.reference_model.explore.state import (
+    NO_EPOCH,
+    NO_LEADER,
+    Budget,
+    Controller,
+    CoreState,
+    Local,
+    Tables,
+    make_entry,
+)
+from kafka_chaos.reference_model.protocol import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreScope:
+    """The bounds of an exploration: a log holds at most `records`, and the controller decides at most
+    `leader_epochs` times; each entry of `faults` ("kill", "power-loss") strikes at most once."""
+
+    brokers: int = 3
+    records: int = 2
+    leader_epochs: int = 3
+    faults: tuple[str, ...] = ()
+    unclean_leader_election: bool = False
+
+
+class CoreAction(NamedTuple):
+    """A step: its name, the broker that takes it, the other one it concerns, and a number for its sentence."""
+
+    name: str
+    broker: int = -1
+    other: int = -1
+    detail: int = -1
+
+
+CoreStep = tuple[CoreAction, CoreState]
+
+
+class Core:
+    """The core under one protocol, in one scope: tables, remembered pairs, and the actions."""
+
+    def __init__(self, protocol: Protocol, scope: CoreScope) -> None:
+        self.protocol = protocol
+        self.scope = scope
+        self.tables = Tables()
+        self.brokers = range(scope.brokers)
+        self._pairs: dict[tuple[int, int, int], Pair] = {}
+
+    def initial(self) -> CoreState:
+        """Nobody leads, every broker is in the ISR, all logs are empty."""
+        everyone = (1 << self.scope.brokers) - 1
+        blank = self.tables.local(Local((), 0, NO_EPOCH, NO_LEADER, 0))
+        controller = self.tables.controller(Controller((), everyone))
+        budget = self.tables.budget(Budget(0, tuple(sorted(self.scope.faults))))
+        return (*(blank for _ in self.brokers), controller, budget)
+
+    def pair(self, broker: int, leader: int, follower: int) -> Pair:
+        """`examine` for two interned locals, remembered."""
+        key = (broker, leader, follower)
+        pair = self._pairs.get(key)
+        if pair is None:
+            table = self.tables.locals
+            pair = self._pairs[key] = examine(self.protocol, broker, table[leader], table[follower])
+        return pair
+
+    def steps(self, state: CoreState) -> Iterator[CoreStep]:
+        """Every (action, next state)."""
+        yield from self.controller_elect_leader(state)
+        yield from self.controller_shrink_isr(state)
+        yield from self.become_leader(state)
+        yield from self.become_follower(state)
+        for broker in self.brokers:
+            if self.tables.locals[state[broker]].leader == broker:
+                yield from self.leader_write(state, broker)
+                yield from self.leader_advance_high_watermark(state, broker)
+                yield from self.follower_fetch(state, broker)
+                yield from self.leader_change_isr(state, broker)
+        if self.tables.budgets[state[-1]].faults:
+            yield from self.restart(state)
+
+    def controller_elect_leader(self, state: CoreState) -> Iterator[CoreStep]:
+        """The controller makes another member of the ISR the leader; unclean, any broker if that is allowed."""
+        controller = self.tables.controllers[state[-2]]
+        if len(controller.requests) == self.scope.leader_epochs:
+            return
+        for broker in self.brokers:
+            if controller.leader == broker:
+                continue
+            if controller.isr >> broker & 1:
+                yield (
+                    CoreAction("elect", broker, detail=len(controller.requests)),
+                    self._decided(state, controller, broker, controller.isr),
+                )
+            elif self.scope.unclean_leader_election:
+                yield (
+                    CoreAction("elect_unclean", broker, detail=len(controller.requests)),
+                    self._decided(state, controller, broker, 1 << broker),
+                )
+
+    def controller_shrink_isr(self, state: CoreState) -> Iterator[CoreStep]:
+        """The controller takes a broker it holds for dead out of the ISR; the last member stays, leaderless."""
+        controller = self.tables.controllers[state[-2]]
+        if len(controller.requests) == self.scope.leader_epochs:
+            return
+        for broker in self.brokers:
+            bit = 1 << broker
+            leader = NO_LEADER if controller.leader == broker else controller.leader
+            if controller.leader == broker and controller.isr == bit:
+                isr = bit
+            elif controller.isr & bit and (controller.leader == broker or controller.isr != bit):
+                isr = controller.isr & ~bit
+            else:
+                continue
+            action = CoreAction("controller_shrink_isr", broker, detail=len(controller.requests))
+            yield action, self._decided(state, controller, leader, isr)
+
+    def _decided(self, state: CoreState, controller: Controller, leader: int, isr: int) -> CoreState:
+        requests = (*controller.requests, (leader, isr))
+        return (*state[:-2], self.tables.controller(Controller(requests, isr)), state[-1])
+
+    def become_leader(self, state: CoreState) -> Iterator[CoreStep]:
+        """A broker receives a LeaderAndIsr of a newer epoch that makes it the leader; its high watermark stays."""
+        for broker, local, epoch, leader, isr in self._newer_requests(state):
+            if leader == broker:
+                led = local._replace(leader_epoch=epoch, leader=broker, isr=isr)
+                yield CoreAction("become_leader", broker, detail=epoch), self._with(state, broker, led)
+
+    def become_follower(self, state: CoreState) -> Iterator[CoreStep]:
+        """A broker receives a LeaderAndIsr of a newer epoch that makes another the leader, and truncates."""
+        for broker, local, epoch, leader, isr in self._newer_requests(state):
+            if leader == broker:
+                continue
+            end = len(local.log)
+            if leader != NO_LEADER:
+                other = self.tables.locals[state[leader]]
+                if not self._may_answer(other, leader, epoch):
+                    continue
+                end = self.protocol.truncation(local.log, local.high_watermark, other.log)
+            follower = Local(local.log[:end], min(end, local.high_watermark), epoch, leader, isr)
+            yield CoreAction("become_follower", broker, leader, epoch), self._with(state, broker, follower)
+
+    def _newer_requests(self, state: CoreState) -> Iterator[tuple[int, Local, int, int, int]]:
+        """(broker, its local state, epoch, leader, isr) for each LeaderAndIsr sent that is news to a broker."""
+        requests = self.tables.controllers[state[-2]].requests
+        for broker in self.brokers:
+            local = self.tables.locals[state[broker]]
+            for epoch in range(local.leader_epoch + 1, len(requests)):
+                yield broker, local, epoch, *requests[epoch]
+
+    def _may_answer(self, leader_local: Local, leader: int, epoch: int) -> bool:
+        """Whether the leader answers a new follower's question for the truncation offset."""
+        if not self.protocol.asks_leader:
+            return True
+        presumes = leader_local.leader == leader
+        return presumes and (not self.protocol.fenced or leader_local.leader_epoch == epoch)
+
+    def leader_write(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
+        """Whoever takes itself for the leader appends a record in its own epoch."""
+        local = self.tables.locals[state[broker]]
+        budget = self.tables.budgets[state[-1]]
+        if budget.next_record < self.scope.records:
+            record = budget.next_record
+            log = (*local.log, make_entry(record, local.leader_epoch))
+            after = self._with(state, broker, local._replace(log=log))
+            rest = self.tables.budget(budget._replace(next_record=record + 1))
+            yield CoreAction("write", broker, record, len(local.log)), (*after[:-1], rest)
+
+    def leader_advance_high_watermark(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
+        """Every member of the leader's own ISR follows it and holds the next record: it is committed."""
+        local = self.tables.locals[state[broker]]
+        if len(local.log) == local.high_watermark:
+            return
+        for other in self.brokers:
+            counts = other != broker and local.isr >> other & 1
+            if counts and not self.pair(broker, state[broker], state[other]).holds_next:
+                return
+        advanced = local._replace(high_watermark=local.high_watermark + 1)
+        action = CoreAction("advance_high_watermark", broker, detail=advanced.high_watermark)
+        yield action, self._with(state, broker, advanced)
+
+    def follower_fetch(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
+        """A replica that follows this leader takes the next record and the high watermark."""
+        for other in self.brokers:
+            if other != broker:
+                fetched = self.pair(broker, state[broker], state[other]).fetched
+                if fetched is not None:
+                    action = CoreAction("fetch", other, broker, len(fetched.log) - 1)
+                    yield action, self._with(state, other, fetched)
+
+    def leader_change_isr(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
+        """The leader of record, in its own epoch, drops a follower that lags or admits one that caught up."""
+        local = self.tables.locals[state[broker]]
+        controller = self.tables.controllers[state[-2]]
+        if controller.leader != broker or controller.leader_epoch != local.leader_epoch:
+            return
+        for other in self.brokers:
+            if other == broker:
+                continue
+            bit = 1 << other
+            pair = self.pair(broker, state[broker], state[other])
+            if local.isr & bit and pair.lags:
+                yield CoreAction("shrink_isr", broker, other), self._with_isr(state, broker, local.isr & ~bit)
+            elif not local.isr & bit and pair.may_join_isr:
+                yield CoreAction("expand_isr", broker, other), self._with_isr(state, broker, local.isr | bit)
+
+    def restart(self, state: CoreState) -> Iterator[CoreStep]:
+        """A broker that the controller holds for dead starts again.
+
+        Its log is what the operating system kept ("kill") or any prefix ("power-loss"), its high watermark any
+        that it may have checkpointed. It takes no request from before its registration (KIP-380).
+        """
+        controller = self.tables.controllers[state[-2]]
+        budget = self.tables.budgets[state[-1]]
+        for fault in sorted(set(budget.faults)):
+            at = budget.faults.index(fault)
+            rest = self.tables.budget(budget._replace(faults=budget.faults[:at] + budget.faults[at + 1 :]))
+            for broker in self.brokers:
+                bit = 1 << broker
+                if controller.leader == broker or (controller.isr & bit and controller.isr != bit):
+                    continue
+                local = self.tables.locals[state[broker]]
+                shortest = 0 if fault == "power-loss" else len(local.log)
+                for end in range(shortest, len(local.log) + 1):
+                    for watermark in range(min(end, local.high_watermark) + 1):
+                        known = max(local.leader_epoch, controller.leader_epoch - 1)
+                        started = Local(local.log[:end], watermark, known, NO_LEADER, 0)
+                        after = self._with(state, broker, started)
+                        yield CoreAction(fault, broker, watermark, end), (*after[:-1], rest)
+
+    def _with(self, state: CoreState, broker: int, local: Local) -> CoreState:
+        return (*state[:broker], self.tables.local(local), *state[broker + 1 :])
+
+    def _with_isr(self, state: CoreState, broker: int, isr: int) -> CoreState:
+        local = self.tables.locals[state[broker]]._replace(isr=isr)
+        controller = self.tables.controllers[state[-2]]._replace(isr=isr)
+        after = self._with(state, broker, local)
+        return (*after[:-2], self.tables.controller(controller), after[-1])

@@ -1,0 +1,1 @@
+"""The cluster model that scenarios play in lock step with real brokers."""

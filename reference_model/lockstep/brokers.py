@@ -1,0 +1,194 @@
+"""What brokers do among themselves: one action, one function.
+
+Sources: Kafka's documentation ("Replication"), KIP-101, KIP-279, KIP-320 (leader epochs), KIP-497 (ISR changes
+through the controller). An action is urgent (it happens without anyone waiting for anything) or optional (it may
+happen or not: a parked fetch that ends, a high-watermark checkpoint). `lockstep/clients.py` has the
+clients' side.
+
+Left out: the time a leader waits before it drops a follower (`ClusterConfig.lag_is_short`), UpdateMetadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.reference_model.lockstep.producers import after_append, after_truncation
+from kafka_chaos.reference_model.lockstep.state import (
+    FOLLOWER,
+    HELD,
+    LEADER,
+    REPLICATION,
+    ClusterConfig,
+    ClusterState,
+    Entry,
+    Replica,
+)
+from kafka_chaos.reference_model.protocol.rules import EPOCH_SHIFT
+
+Outcome = tuple[str, ClusterState]
+"""A sentence for what happened, and the state after it."""
+
+
+def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Replica) -> Replica | None:
+    """The leader that would answer this follower's requests, if it is there and takes them."""
+    if not follower.runs or follower.role != FOLLOWER or not follower.leader:
+        return None
+    leader = state.replica(follower.leader)
+    cut = any(state.is_cut(channel, follower.broker, leader.broker) for channel in (REPLICATION, HELD))
+    if cut or not leader.runs or leader.role != LEADER:
+        return None
+    if config.protocol.fenced and leader.leader_epoch != follower.leader_epoch:
+        return None
+    return leader
+
+
+def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A new follower finds its truncation offset; urgent. By the high watermark alone it needs no answer."""
+    for follower in state.replicas:
+        if not follower.runs or not follower.truncating:
+            continue
+        leader = reachable_leader(state, config, follower)
+        if leader is None and config.protocol.asks_leader:
+            continue
+        mine, theirs = epochs_of(follower), epochs_of(leader) if leader else ()
+        watermark = follower.high_watermark - follower.log_start
+        end = follower.log_start + config.protocol.truncation(mine, watermark, theirs)
+        kept = truncated(follower, end)._replace(truncating=False)
+        said = f", dropping {gone(follower, end)}" if end < follower.log_end else ""
+        yield f"Broker {follower.broker} truncates to offset {end}{said}.", state.with_replica(kept)
+
+
+def epochs_of(replica: Replica) -> tuple[int, ...]:
+    """The log as the truncation rules take it: one epoch per offset, gaps filled from the epoch file."""
+    starts = sorted(replica.epochs, key=lambda line: line[1])
+    epochs = []
+    for offset in range(replica.log_start, replica.log_end):
+        known = [epoch for epoch, start in starts if start <= offset]
+        epochs.append((known[-1] if known else 0) << EPOCH_SHIFT)
+    return tuple(epochs)
+
+
+def truncated(replica: Replica, end: int) -> Replica:
+    """The replica with its log, epoch file and high watermark cut at an offset."""
+    return replica._replace(
+        log=tuple(entry for entry in replica.log if entry.offset < end),
+        log_end=end,
+        epochs=tuple(line for line in replica.epochs if line[1] < end),
+        high_watermark=min(replica.high_watermark, end),
+        flushed=min(replica.flushed, end),
+        active_segment=min(replica.active_segment, end),
+        producers=after_truncation(replica.producers, replica.log, end),
+    )
+
+
+def gone(replica: Replica, end: int) -> str:
+    """The names of the records at or past an offset."""
+    return ", ".join(entry.record for entry in replica.log if entry.offset >= end)
+
+
+def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A follower fetches from its log end; urgent while that brings news to either side.
+
+    Only the request shows the leader how far the follower is. With nothing to return it is parked.
+    """
+    yield from _answer_held(state)
+    for follower in state.replicas:
+        leader = reachable_leader(state, config, follower)
+        if leader is None or follower.truncating:
+            continue
+        known = dict(leader.fetched).get(follower.broker)
+        behind = follower.log_end < leader.log_end
+        if known == follower.log_end and follower.parked and not behind:
+            continue
+        if not behind:
+            informed = with_fetched_offset(leader, follower)
+            parked = follower._replace(parked=True)
+            after = state.with_replica(parked).with_replica(advanced(informed, config))
+            sentence = f"Broker {leader.broker} learns that broker {follower.broker} holds all below "
+            yield f"{sentence}{follower.log_end}.", after
+            continue
+        informed = leader if follower.parked else advanced(with_fetched_offset(leader, follower), config)
+        names, received = _received(follower, informed)
+        sentence = f"Broker {follower.broker} fetches {names or 'nothing'} from broker {leader.broker}."
+        yield sentence, state.with_replica(informed).with_replica(received)
+
+
+def _answer_held(state: ClusterState) -> Iterator[Outcome]:
+    """A parked fetch is answered though its follower's next one is held: the leader learns nothing by that."""
+    for follower in state.replicas:
+        if not follower.runs or not follower.parked or not state.is_cut(HELD, follower.broker, follower.leader):
+            continue
+        leader = state.replica(follower.leader)
+        if leader.runs and leader.role == LEADER and follower.log_end < leader.log_end:
+            names, received = _received(follower, leader)
+            sentence = f"Broker {follower.broker} is sent {names}, which it had asked for."
+            yield sentence, state.with_replica(received)
+
+
+def _received(follower: Replica, leader: Replica) -> tuple[str, Replica]:
+    """What a leader sends a follower from its log end on, by name, and the follower with it."""
+    new = tuple(entry for entry in leader.log if entry.offset >= follower.log_end)
+    received = append(follower, new, leader.log_end)
+    received = received._replace(high_watermark=min(leader.high_watermark, leader.log_end), parked=False)
+    return ", ".join(entry.record for entry in new), received
+
+
+def append(replica: Replica, entries: tuple[Entry, ...], log_end: int) -> Replica:
+    """The replica with entries appended as the leader has them, and a line in the epoch file per new epoch."""
+    epochs = replica.epochs
+    for entry in entries:
+        if not epochs or epochs[-1][0] < entry.leader_epoch:
+            epochs = (*epochs, (entry.leader_epoch, entry.offset))
+    producers = after_append(replica.producers, entries)
+    return replica._replace(log=replica.log + entries, log_end=log_end, epochs=epochs, producers=producers)
+
+
+def with_fetched_offset(leader: Replica, follower: Replica) -> Replica:
+    """The leader after a fetch request from this follower's log end."""
+    known = dict(leader.fetched)
+    known[follower.broker] = follower.log_end
+    return leader._replace(fetched=tuple(sorted(known.items())))
+
+
+def advanced(leader: Replica, config: ClusterConfig) -> Replica:
+    """The leader with the high watermark its ISR's known log ends allow.
+
+    Since Kafka 3.7 (KAFKA-15583) it stays where it is while the ISR is smaller than min.insync.replicas.
+    """
+    if config.watermark_waits_for_min_isr and len(leader.isr) < config.effective_min_isr:
+        return leader
+    known = dict(leader.fetched)
+    ends = [known.get(broker, -1) for broker in leader.isr if broker != leader.broker]
+    return leader._replace(high_watermark=max(leader.high_watermark, min([leader.log_end, *ends])))
+
+
+def end_parked_fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A parked fetch ends (`replica.fetch.wait.max.ms`) and brings the leader's high watermark; optional."""
+    for follower in state.replicas:
+        leader = reachable_leader(state, config, follower)
+        if leader is None or not follower.parked or follower.log_end != leader.log_end:
+            continue
+        watermark = min(leader.high_watermark, follower.log_end)
+        if watermark > follower.high_watermark:
+            sentence = f"Broker {follower.broker} learns the high watermark {watermark}."
+            yield sentence, state.with_replica(follower._replace(high_watermark=watermark))
+
+
+def checkpoint_high_watermark(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A broker writes its high watermark to replication-offset-checkpoint; optional."""
+    for replica in state.replicas:
+        if replica.runs and replica.role in (LEADER, FOLLOWER):
+            written = replica._replace(checkpointed_high_watermark=replica.high_watermark)
+            if written != replica:
+                sentence = f"Broker {replica.broker} checkpoints its high watermark {replica.high_watermark}."
+                yield sentence, state.with_replica(written)
+
+
+def checkpoint_meanwhile(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """What a checkpoint may say once the cluster has settled: any high watermark on the way to the present one."""
+    for replica in state.replicas:
+        written = replica.checkpointed_high_watermark
+        if replica.runs and replica.role in (LEADER, FOLLOWER) and written != replica.high_watermark:
+            following = written + 1 if written < replica.high_watermark else replica.high_watermark
+            after = state.with_replica(replica._replace(checkpointed_high_watermark=following))
+            yield f"Broker {replica.broker} checkpoints a high watermark of {following}.", after

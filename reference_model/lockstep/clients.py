@@ -1,0 +1,137 @@
+"""What brokers do for producers and consumers, and what those do of themselves: one action, one function.
+
+Sources: Kafka's documentation of the producer and topic configurations, KIP-98 (sequence numbers). All of it is
+urgent: it happens without anyone waiting for anything.
+
+Left out: batches of more than one record, more than one request in flight (`predict/exchanges.py` has them), consumer
+groups, transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.reference_model.lockstep.brokers import Outcome, advanced, append
+from kafka_chaos.reference_model.lockstep.producers import cached_offset, last_sequence
+from kafka_chaos.reference_model.lockstep.state import (
+    CLIENT,
+    CLIENTS,
+    LEADER,
+    ClusterConfig,
+    ClusterState,
+    Entry,
+    Pending,
+    Produce,
+    Replica,
+)
+
+
+def send(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A producer sends, or sends again, its first unanswered record to a broker that leads; urgent.
+
+    A producer has one request in flight: a broker takes no second one from a connection before it answered.
+    """
+    busy = {pending.produce.producer for pending in state.pending}
+    for produce in dict.fromkeys(state.outgoing):
+        if produce.producer in busy:
+            continue
+        busy.add(produce.producer)
+        for leader in state.replicas:
+            if leader.role == LEADER and leader.runs and not state.is_cut(CLIENTS, CLIENT, leader.broker):
+                yield from _handle(state, config, leader, produce)
+        if produce.acks == "0" and state.partition.leader_epoch > 0:
+            sentence = f"{produce.record} is sent to a former leader, which closes the connection without a word."
+            yield sentence, _acknowledged(_without(state, produce), produce.record, None)
+
+
+def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce: Produce) -> Iterator[Outcome]:
+    if produce.acks == "all" and len(leader.isr) < config.effective_min_isr:
+        yield from _answered_with(state, leader, produce, "NOT_ENOUGH_REPLICAS")
+        return
+    offset = _held_at(leader, produce) if produce.idempotent else None
+    if offset is None and produce.idempotent and not _in_sequence(leader, produce):
+        yield from _answered_with(state, leader, produce, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+        return
+    sentence = f"Broker {leader.broker} already holds {produce.record}, by its sequence number."
+    if offset is None:
+        offset = leader.log_end
+        producer = produce.producer if produce.idempotent else None
+        entry = Entry(
+            offset, produce.record, leader.leader_epoch, producer, produce.sequence, produce.key, produce.tombstone
+        )
+        leader = advanced(append(leader, (entry,), offset + 1), config)
+        sentence = f"Broker {leader.broker} appends {produce.record} at offset {offset}."
+    after = _without(state.with_replica(leader), produce)
+    if produce.acks == "all":
+        yield sentence, after._replace(pending=(*after.pending, Pending(produce, leader.broker, offset)))
+    else:
+        known = None if produce.acks == "0" else offset
+        yield f"{sentence} It is acknowledged.", _acknowledged(after, produce.record, known)
+
+
+def _held_at(leader: Replica, produce: Produce) -> int | None:
+    return cached_offset(leader.producers, produce.producer, produce.sequence)
+
+
+def _in_sequence(leader: Replica, produce: Produce) -> bool:
+    last = last_sequence(leader.producers, produce.producer)
+    return last is None or produce.sequence == last + 1
+
+
+def _answered_with(state: ClusterState, leader: Replica, produce: Produce, error: str) -> Iterator[Outcome]:
+    if produce.error != error:
+        failed = tuple(produce._replace(error=error) if p == produce else p for p in state.outgoing)
+        yield f"Broker {leader.broker} answers {produce.record} with {error}.", state._replace(outgoing=failed)
+
+
+def _without(state: ClusterState, produce: Produce) -> ClusterState:
+    at = state.outgoing.index(produce)
+    return state._replace(outgoing=state.outgoing[:at] + state.outgoing[at + 1 :])
+
+
+def _acknowledged(state: ClusterState, record: str, offset: int | None) -> ClusterState:
+    return state._replace(acknowledged=(*state.acknowledged, (record, offset)))
+
+
+def answer(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A leader answers acks=all once its high watermark has passed the record; one that no longer leads, or is
+    gone, leaves the producer to try again; urgent."""
+    for pending in state.pending:
+        replica = state.replica(pending.broker)
+        rest = state._replace(pending=tuple(other for other in state.pending if other != pending))
+        record = pending.produce.record
+        if not replica.up or (replica.runs and replica.role != LEADER):
+            error = "NOT_LEADER_OR_FOLLOWER" if replica.up else "NETWORK_EXCEPTION"
+            yield _retried(rest, pending, error)
+        elif replica.runs and replica.high_watermark > pending.offset:
+            if len(replica.isr) < config.effective_min_isr:
+                yield _retried(rest, pending, "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+            else:
+                sentence = f"Broker {replica.broker} acknowledges {record} at offset {pending.offset}."
+                yield sentence, _acknowledged(rest, record, pending.offset)
+
+
+def _retried(state: ClusterState, pending: Pending, error: str) -> Outcome:
+    again = pending.produce._replace(error=error)
+    sentence = f"The answer for {again.record} is {error}: its producer will send it again."
+    return sentence, state._replace(outgoing=(again, *state.outgoing))
+
+
+def serve_consumers(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A consumer that polls is answered by a broker that leads, with what lies below its high watermark; urgent.
+
+    A position outside the log is reset to the log's start (`auto.offset.reset=earliest`).
+    """
+    for consumer in state.consumers:
+        if not consumer.polling:
+            continue
+        for leader in state.replicas:
+            if leader.role != LEADER or not leader.runs or state.is_cut(CLIENTS, CLIENT, leader.broker):
+                continue
+            start = consumer.position if leader.log_start <= consumer.position <= leader.log_end else leader.log_start
+            new = tuple((e.offset, e.record) for e in leader.log if start <= e.offset < leader.high_watermark)
+            end = max(start, leader.high_watermark)
+            answered = consumer._replace(position=end, read=consumer.read + new, polling=False)
+            names = ", ".join(record for _, record in new) or "nothing"
+            after = tuple(answered if other == consumer else other for other in state.consumers)
+            yield f"{consumer.name} reads {names} from broker {leader.broker}.", state._replace(consumers=after)

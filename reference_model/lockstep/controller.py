@@ -1,0 +1,309 @@
+"""What the controller does, and how a broker answers its LeaderAndIsr requests: one action, one function.
+
+Sources: Kafka's documentation, KIP-497 (ISR changes go through the controller), KIP-380 (a restarted broker gets
+nothing from before its registration), the LeaderAndIsr handling that experiments/behaviours documents.
+
+Left out: ZooKeeper itself (its writes are atomic and seen at once), UpdateMetadata, cancelling a reassignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.reference_model.lockstep.brokers import Outcome, advanced, reachable_leader
+from kafka_chaos.reference_model.lockstep.state import (
+    CONTROL,
+    FOLLOWER,
+    LEADER,
+    NOBODY,
+    NONE,
+    OFFLINE,
+    ClusterConfig,
+    ClusterState,
+    LeaderAndIsr,
+    Partition,
+    Replica,
+)
+from kafka_chaos.reference_model.protocol.rules import may_join_isr
+
+
+def decide(state: ClusterState, leader: int, isr: tuple[int, ...]) -> ClusterState:
+    """The controller writes a new leader and ISR in a new leader epoch, and informs every live broker."""
+    old = state.partition
+    partition = old._replace(
+        leader=leader,
+        leader_epoch=old.leader_epoch + 1,
+        partition_epoch=old.partition_epoch + 1,
+        isr=tuple(sorted(isr)),
+        controller_epoch=state.controller_epoch,
+    )
+    state = state._replace(partition=partition)
+    return tell(state, live_replicas(state))
+
+
+def live_replicas(state: ClusterState) -> list[int]:
+    """The registered brokers of the partition's assignment, which the controller keeps informed."""
+    return [r.broker for r in state.replicas if r.registered and r.broker in state.partition.replicas]
+
+
+def tell(state: ClusterState, brokers: list[int]) -> ClusterState:
+    """The controller sends the partition's state to these brokers."""
+    requests = tuple(request_to(state, broker) for broker in brokers)
+    return state._replace(requests=state.requests + requests)
+
+
+def request_to(state: ClusterState, broker: int) -> LeaderAndIsr:
+    """The LeaderAndIsr that the controller would send to a broker now."""
+    partition = state.partition
+    return LeaderAndIsr(
+        broker,
+        state.controller,
+        state.controller_epoch,
+        partition.leader,
+        partition.leader_epoch,
+        partition.partition_epoch,
+        partition.isr,
+    )
+
+
+def broker_failed(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """A broker's session has ended: it is no longer registered, and leaves the ISR unless it is the last.
+
+    Without a controller the next one does this, when it takes over.
+    """
+    state = state.with_replica(state.replica(broker)._replace(registered=False))
+    return replica_failed(state, config, broker) if state.controller else state
+
+
+def replica_failed(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """The controller moves the leader away from a replica that failed, or takes it out of the ISR."""
+    partition = state.partition
+    if partition.leader == broker:
+        return elect(state, config, excluded=broker)
+    if broker in partition.isr and len(partition.isr) > 1:
+        return decide(state, partition.leader, tuple(b for b in partition.isr if b != broker))
+    return state
+
+
+def elect(state: ClusterState, config: ClusterConfig, *, excluded: int = NOBODY) -> ClusterState:
+    """Choose a leader in assignment order: from the live ISR, else, where allowed, any live replica, else none."""
+    partition = state.partition
+    registered = {replica.broker for replica in state.replicas if replica.registered}
+    live = [broker for broker in partition.replicas if broker in registered and broker != excluded]
+    clean = [broker for broker in live if broker in partition.isr]
+    if clean:
+        return decide(state, clean[0], tuple(clean))
+    if live and config.unclean_leader_election:
+        return decide(state, live[0], (live[0],))
+    if partition.leader == NOBODY:
+        return state
+    rest = tuple(broker for broker in partition.isr if broker != excluded) or partition.isr
+    return decide(state, NOBODY, rest)
+
+
+def session_ends(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """The ZooKeeper session of a dead process runs out; urgent."""
+    for replica in state.replicas:
+        if not replica.up and replica.registered:
+            yield (
+                f"The session of broker {replica.broker} ends.",
+                session_ended(state, config, replica.broker),
+            )
+
+
+def session_ended(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """The state after a broker's session has ended, with a controller's succession if it was the controller."""
+    if state.controller == broker:
+        state = state._replace(controller=NOBODY)
+    return broker_failed(state, config, broker)
+
+
+def controller_takes_over(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A live broker becomes controller in a new controller epoch, and informs every broker; urgent."""
+    if state.controller:
+        return
+    for replica in state.replicas:
+        if replica.runs and replica.registered:
+            epoch = state.controller_epoch + 1
+            after = state._replace(controller=replica.broker, controller_epoch=epoch)
+            after = _catch_up(after, config)
+            yield f"Broker {replica.broker} becomes controller, controller epoch {epoch}.", after
+
+
+def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
+    """A new controller handles the failures from before its time, then informs every live broker.
+
+    Unlike a controller that sees a leader fail, a new one first takes each dead broker out of the ISR, which
+    leaves the partition without a leader, and then elects one: two leader epochs, as real brokers show.
+    """
+    before = state.partition
+    for replica in state.replicas:
+        partition = state.partition
+        if not replica.registered and replica.broker in partition.isr:
+            rest = tuple(broker for broker in partition.isr if broker != replica.broker) or partition.isr
+            leader = NOBODY if partition.leader == replica.broker else partition.leader
+            if leader != partition.leader or rest != partition.isr:
+                state = decide(state, leader, rest)
+    if not state.partition.leader:
+        state = elect(state, config)
+    if state.partition == before:
+        state = tell(state, live_replicas(state))
+    return state
+
+
+def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A broker receives the oldest LeaderAndIsr that a controller, or a former one, has on its way to it; urgent
+    unless it is cut off."""
+    for request in _oldest(state):
+        replica = state.replica(request.to)
+        if not replica.runs or state.is_cut(CONTROL, request.controller, replica.broker):
+            continue
+        at = state.requests.index(request)
+        rest = state._replace(requests=state.requests[:at] + state.requests[at + 1 :])
+        error, after = handle(replica, request)
+        if after.role == LEADER and after.leader_epoch > replica.leader_epoch:
+            after = advanced(after, config)
+        what = f"LeaderAndIsr(leader {request.leader}, leader epoch {request.leader_epoch})"
+        if request.stop:
+            what = "StopReplica"
+        yield f"Broker {replica.broker} answers {what} with {error}.", rest.with_replica(after)
+
+
+def _oldest(state: ClusterState) -> Iterator[LeaderAndIsr]:
+    """The first request of each connection between a sender and a broker: the others wait for its answer."""
+    connections: set[tuple[int, int]] = set()
+    for request in state.requests:
+        if (request.controller, request.to) not in connections:
+            connections.add((request.controller, request.to))
+            yield request
+
+
+def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) -> tuple[str, Replica]:
+    """How a broker answers a LeaderAndIsr, and what becomes of its replica.
+
+    A sender without ClusterAction, a stale controller epoch, an offline log directory and a stale leader epoch
+    are refused; so is a leader epoch that it has already, by the same error.
+    """
+    if not authorized:
+        return "CLUSTER_AUTHORIZATION_FAILED", replica
+    if request.controller_epoch < replica.controller_epoch:
+        return "STALE_CONTROLLER_EPOCH", replica
+    replica = replica._replace(controller_epoch=request.controller_epoch)
+    if replica.role == OFFLINE:
+        # Its clients learn of the leader all the same, from the UpdateMetadata that follows.
+        return "KAFKA_STORAGE_ERROR", replica._replace(leader=request.leader)
+    if request.leader_epoch < replica.leader_epoch:
+        return "STALE_CONTROLLER_EPOCH", replica
+    if request.stop:
+        return "NONE", Replica(replica.broker, controller_epoch=request.controller_epoch)
+    if request.leader_epoch == replica.leader_epoch and replica.role in (LEADER, FOLLOWER):
+        return "STALE_CONTROLLER_EPOCH", replica
+    if request.leader == NOBODY:
+        # Only the clients' metadata changes: a broker neither truncates nor takes the epoch while there is no leader.
+        role = FOLLOWER if replica.role == NONE else replica.role
+        return "NONE", replica._replace(role=role, leader=NOBODY)
+    shared = replica._replace(
+        leader=request.leader,
+        leader_epoch=request.leader_epoch,
+        partition_epoch=request.partition_epoch,
+        isr=request.isr,
+    )
+    if request.leader == replica.broker:
+        return "NONE", make_leader(shared)
+    return "NONE", make_follower(shared)
+
+
+def make_leader(replica: Replica) -> Replica:
+    """The broker leads: it notes the epoch's start offset, and knows nothing yet of its followers."""
+    epochs = replica.epochs
+    if not epochs or epochs[-1][0] < replica.leader_epoch:
+        epochs = (*(line for line in epochs if line[1] < replica.log_end), (replica.leader_epoch, replica.log_end))
+    return replica._replace(role=LEADER, fetched=(), truncating=False, parked=False, epochs=epochs)
+
+
+def make_follower(replica: Replica) -> Replica:
+    """The broker follows, and has to truncate first."""
+    return replica._replace(role=FOLLOWER, fetched=(), truncating=True, parked=False)
+
+
+def start_reassignment(state: ClusterState, target: tuple[int, ...]) -> ClusterState:
+    """The controller adds the target's replicas to the assignment and informs all in a new leader epoch (KIP-455)."""
+    old = state.partition
+    both = (*target, *(broker for broker in old.replicas if broker not in target))
+    state = state._replace(partition=old._replace(replicas=both, target=target))
+    return decide(state, old.leader, old.isr)
+
+
+def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """All of the target is in the ISR: the target becomes the assignment, one of it leads, the others leave; urgent.
+
+    The assignment changes in a new leader epoch, and so does the ISR with each replica that leaves it.
+    """
+    partition = state.partition
+    if not partition.target or not set(partition.target) <= set(partition.isr) or not state.controller:
+        return
+    alive = [broker for broker in partition.target if state.replica(broker).registered]
+    if not state.replica(state.controller).runs or not alive:
+        return
+    removed = [broker for broker in partition.replicas if broker not in partition.target]
+    leader = partition.leader if partition.leader in alive else alive[0]
+    after = state._replace(partition=partition._replace(replicas=partition.target, target=()))
+    after = decide(after, leader, partition.isr)
+    for broker in removed:
+        if broker in after.partition.isr:
+            after = decide(after, leader, tuple(member for member in after.partition.isr if member != broker))
+    stops = tuple(request_to(after, b)._replace(stop=True) for b in removed if state.replica(b).registered)
+    names = ", ".join(map(str, partition.target))
+    yield f"The reassignment to {names} is complete.", after._replace(requests=after.requests + stops)
+
+
+def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """The leader of record admits a follower whose fetch has reached its high watermark and epoch; urgent."""
+    leader = leader_of_record(state)
+    if leader is None:
+        return
+    start = leader.epochs[-1][1] if leader.epochs else 0
+    for broker, end in leader.fetched:
+        follower = state.replica(broker)
+        caught_up = may_join_isr(end, leader.high_watermark, start) and follower.registered
+        if broker not in leader.isr and caught_up and reachable_leader(state, config, follower) is not None:
+            yield f"Broker {broker} joins the ISR.", _with_isr(state, config, leader, (*leader.isr, broker))
+
+
+def shrink_isr(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """The leader of record drops a follower that does not catch up; urgent where the lag time is short."""
+    if config.lag_is_short:
+        yield from drop_lagging(state, config)
+
+
+def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """Every way the leader of record can drop a follower that it has not seen at its log end."""
+    leader = leader_of_record(state)
+    if leader is None:
+        return
+    known = dict(leader.fetched)
+    for broker in leader.isr:
+        if broker == leader.broker:
+            continue
+        stuck = reachable_leader(state, config, state.replica(broker)) is None
+        if stuck and known.get(broker, -1) < leader.log_end:
+            rest = tuple(member for member in leader.isr if member != broker)
+            yield f"Broker {broker} leaves the ISR.", _with_isr(state, config, leader, rest)
+
+
+def leader_of_record(state: ClusterState) -> Replica | None:
+    """The broker that leads and is also ZooKeeper's leader, in the same epoch, with a controller to ask."""
+    partition = state.partition
+    if not partition.leader or not state.controller or not state.replica(state.controller).runs:
+        return None
+    leader = state.replica(partition.leader)
+    leads = leader.role == LEADER and leader.runs and leader.leader_epoch == partition.leader_epoch
+    return leader if leads else None
+
+
+def _with_isr(state: ClusterState, config: ClusterConfig, leader: Replica, isr: tuple[int, ...]) -> ClusterState:
+    partition: Partition = state.partition._replace(
+        isr=tuple(sorted(isr)), partition_epoch=state.partition.partition_epoch + 1
+    )
+    changed = leader._replace(isr=partition.isr, partition_epoch=partition.partition_epoch)
+    return state._replace(partition=partition).with_replica(advanced(changed, config))

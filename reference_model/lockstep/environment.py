@@ -1,0 +1,208 @@
+"""What is done to a cluster from outside: faults, healing, operators and producers. One action, one function.
+
+Each takes the state, the configuration and its own arguments, and returns the state right after; what the
+cluster then does of itself is `ClusterModel.settle`. An action that makes no sense in a state (starting a broker
+that runs) raises `ActionError`: a scenario that asks for it is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kafka_chaos.reference_model.lockstep.cleaning import apply_retention, compact, roll
+from kafka_chaos.reference_model.lockstep.controller import (
+    decide,
+    drop_lagging,
+    handle,
+    replica_failed,
+    request_to,
+    start_reassignment,
+)
+from kafka_chaos.reference_model.lockstep.processes import (
+    expire_session,
+    kill,
+    pause,
+    power_loss,
+    register,
+    replica_on,
+    require,
+    running,
+    start,
+    stop,
+    thaw,
+)
+from kafka_chaos.reference_model.lockstep.producers import last_sequence
+from kafka_chaos.reference_model.lockstep.state import (
+    CLIENTS,
+    CONTROL,
+    HELD,
+    OFFLINE,
+    REPLICATION,
+    ClusterConfig,
+    ClusterState,
+    Consumer,
+    LeaderAndIsr,
+    Produce,
+)
+
+CHANNELS = (REPLICATION, HELD, CONTROL, CLIENTS)
+
+
+def produce(
+    state: ClusterState,
+    config: ClusterConfig,
+    record: str,
+    *,
+    acks: str = "all",
+    producer: str = "p",
+    idempotent: bool = False,
+    key: str | None = None,
+    tombstone: bool = False,
+) -> ClusterState:
+    """A producer has a record to send; an idempotent one gives it the next sequence number."""
+    require(acks in ("0", "1", "all"), f"acks {acks!r}: expected 0, 1 or all")
+    require(acks == "all" or not idempotent, "an idempotent producer needs acks=all")
+    sequence = _next_sequence(state, producer) if idempotent else None
+    sent = Produce(record, producer, acks, idempotent, sequence, key, tombstone=tombstone)
+    return state._replace(outgoing=(*state.outgoing, sent))
+
+
+def _next_sequence(state: ClusterState, producer: str) -> int:
+    """One after the highest this producer has used, in flight or in any log."""
+    used = [sent.sequence for sent in state.outgoing if sent.producer == producer]
+    used += [pending.produce.sequence for pending in state.pending if pending.produce.producer == producer]
+    used += [last_sequence(replica.producers, producer) for replica in state.replicas]
+    return max((number for number in used if number is not None), default=-1) + 1
+
+
+def give_up(state: ClusterState, config: ClusterConfig, record: str) -> ClusterState:
+    """A producer's delivery time-out passes for a record that was not answered."""
+    outgoing = tuple(sent for sent in state.outgoing if sent.record != record)
+    pending = tuple(waiting for waiting in state.pending if waiting.produce.record != record)
+    return state._replace(outgoing=outgoing, pending=pending)
+
+
+def consume(state: ClusterState, config: ClusterConfig, consumer: str = "c") -> ClusterState:
+    """A consumer polls, from offset 0 the first time; it waits until a broker that leads answers."""
+    others = tuple(one for one in state.consumers if one.name != consumer)
+    known = next((one for one in state.consumers if one.name == consumer), Consumer(consumer))
+    return state._replace(consumers=tuple(sorted((*others, known._replace(polling=True)))))
+
+
+def cut(state: ClusterState, config: ClusterConfig, channel: str, source: int, target: int) -> ClusterState:
+    """Requests from one broker to another no longer arrive on a channel; what waited there is broken off."""
+    require(channel in CHANNELS, f"channel {channel!r}: expected {', '.join(CHANNELS)}")
+    if channel == REPLICATION:
+        follower = replica_on(state, source)
+        if follower.leader == target:
+            state = state.with_replica(follower._replace(parked=False))
+    return state._replace(cuts=tuple(sorted({*state.cuts, (channel, source, target)})))
+
+
+def heal(state: ClusterState, config: ClusterConfig, channel: str, source: int, target: int) -> ClusterState:
+    """A cut is lifted."""
+    require((channel, source, target) in state.cuts, f"no cut on {channel} from {source} to {target}")
+    return state._replace(cuts=tuple(c for c in state.cuts if c != (channel, source, target)))
+
+
+def expire_lag(state: ClusterState, config: ClusterConfig) -> ClusterState:
+    """`replica.lag.time.max.ms` passes: the leader drops every follower that does not catch up."""
+    while (dropped := next(drop_lagging(state, config), None)) is not None:
+        state = dropped[1]
+    return state
+
+
+def reassign(state: ClusterState, config: ClusterConfig, replicas: Sequence[int]) -> ClusterState:
+    """The assignment gets another order and with it another preferred leader, or other replicas (KIP-455).
+
+    New replicas are added first; once all of them are in the ISR, those that are no longer wanted are removed.
+    """
+    target = tuple(replicas)
+    for broker in target:
+        replica_on(state, broker)
+    require(
+        bool(target) and len(set(target)) == len(target),
+        f"a reassignment names one or more different brokers, not {list(target)}",
+    )
+    partition = state.partition
+    same = set(target) == set(partition.replicas) and set(target) <= set(partition.isr)
+    if same and not partition.target:
+        # There is nothing to wait for; the replicas learn of their new order in a new leader epoch all the same.
+        state = state._replace(partition=partition._replace(replicas=target))
+        return decide(state, partition.leader, partition.isr) if partition.leader and state.controller else state
+    require(not state.partition.target, "a reassignment is under way")
+    require(bool(state.controller), "there is no controller to reassign replicas")
+    return start_reassignment(state, target)
+
+
+def elect_preferred(state: ClusterState, config: ClusterConfig) -> ClusterState:
+    """Preferred leader election: the first replica of the assignment leads, if it is in the ISR and alive."""
+    partition = state.partition
+    preferred = partition.replicas[0]
+    alive = state.replica(preferred).registered and preferred in partition.isr
+    if not state.controller or preferred == partition.leader or not alive:
+        return state
+    return decide(state, preferred, partition.isr)
+
+
+def fail_log_directory(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """A broker's log directory fails: the replica is offline, and the controller hears of it."""
+    replica = running(state, broker)._replace(role=OFFLINE, fetched=(), parked=False, truncating=False)
+    return replica_failed(state.with_replica(replica), config, broker)
+
+
+def send_leader_and_isr(
+    state: ClusterState,
+    config: ClusterConfig,
+    broker: int,
+    *,
+    authorized: bool = True,
+    controller_epoch: int | None = None,
+    leader_epoch: int | None = None,
+) -> ClusterState:
+    """Somebody sends a broker the controller's present request, with other epochs or without the right to."""
+    _, after = handle(
+        running(state, broker),
+        forged_request(state, broker, controller_epoch, leader_epoch),
+        authorized=authorized,
+    )
+    return state.with_replica(after)
+
+
+def forged_request(
+    state: ClusterState, broker: int, controller_epoch: int | None, leader_epoch: int | None
+) -> LeaderAndIsr:
+    """The controller's present request to a broker, with other epochs where given."""
+    request = request_to(state, broker)
+    if controller_epoch is not None:
+        request = request._replace(controller_epoch=controller_epoch)
+    return request if leader_epoch is None else request._replace(leader_epoch=leader_epoch)
+
+
+ACTIONS: Mapping[str, Callable[..., ClusterState]] = {
+    action.__name__: action
+    for action in (
+        produce,
+        give_up,
+        consume,
+        cut,
+        heal,
+        kill,
+        power_loss,
+        stop,
+        start,
+        pause,
+        thaw,
+        expire_session,
+        register,
+        expire_lag,
+        reassign,
+        elect_preferred,
+        fail_log_directory,
+        send_leader_and_isr,
+        roll,
+        apply_retention,
+        compact,
+    )
+}
+"""The external actions by name, as scenarios call them."""

@@ -1,0 +1,140 @@
+"""Compares what was seen of a real cluster with the states the model allows, and names what differs.
+
+Whatever was not observed is None and matches anything. A difference names the broker (0: the partition in
+ZooKeeper), the field, what was seen there, and every value that some allowed state has; it is taken against the
+allowed states that differ in the fewest fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterState, Replica
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaObservation:
+    """What was seen of one broker's replica: `log` as (offset, record, leader epoch), `epochs` as the lines of
+    its leader-epoch-checkpoint, `role` as "leader" or "follower", `isr` as the leader itself has it."""
+
+    log: tuple[tuple[int, str, int], ...] | None = None
+    log_start: int | None = None
+    log_end: int | None = None
+    high_watermark: int | None = None
+    checkpointed_high_watermark: int | None = None
+    epochs: tuple[tuple[int, int], ...] | None = None
+    role: str | None = None
+    leader: int | None = None
+    leader_epoch: int | None = None
+    isr: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What was seen of a cluster: replicas by broker, the partition in ZooKeeper, and the producers' acknowledgements,
+    as (record, offset)."""
+
+    replicas: Mapping[int, ReplicaObservation] = field(default_factory=dict)
+    leader: int | None = None
+    leader_epoch: int | None = None
+    isr: tuple[int, ...] | None = None
+    controller_epoch: int | None = None
+    acknowledged: tuple[tuple[str, int | None], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field that no allowed state has as it was observed; `broker` is 0 for the partition in ZooKeeper."""
+
+    broker: int
+    field: str
+    observed: Any
+    allowed: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        where = f"broker {self.broker}" if self.broker != NOBODY else "the partition in ZooKeeper"
+        allowed = " or ".join(str(value) for value in self.allowed)
+        return f"{where}, {self.field}: observed {self.observed}, the model allows {allowed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The allowed states that match an observation, or, if none does, what differs."""
+
+    matching: frozenset[ClusterState]
+    differences: tuple[Difference, ...]
+
+    @property
+    def conforms(self) -> bool:
+        """Whether the observation is one of the allowed states."""
+        return bool(self.matching)
+
+
+def compare(states: Iterable[ClusterState], observation: Observation) -> Comparison:
+    """Compare an observation with the states allowed. Raises `KeyError` for a broker that is not there."""
+    mismatches = {state: _mismatches(state, observation) for state in states}
+    matching = frozenset(state for state, different in mismatches.items() if not different)
+    if matching:
+        return Comparison(matching, ())
+    fewest = min((len(different) for different in mismatches.values()), default=0)
+    nearest = [different for different in mismatches.values() if len(different) == fewest]
+    allowed: dict[tuple[int, str], dict[Any, None]] = {}
+    observed: dict[tuple[int, str], Any] = {}
+    for different in nearest:
+        for where, (seen, expected) in different.items():
+            observed[where] = seen
+            allowed.setdefault(where, {})[expected] = None
+    # Of several nearest states, name the places that differ in all of them, if there are any.
+    common = [where for where in allowed if all(where in different for different in nearest)] or list(allowed)
+    differences = tuple(
+        Difference(broker, name, observed[broker, name], tuple(sorted(allowed[broker, name], key=repr)))
+        for broker, name in sorted(common)
+    )
+    return Comparison(frozenset(), differences)
+
+
+def observe_replica(replica: Replica) -> ReplicaObservation:
+    """A replica of the model, as one would observe it."""
+    return ReplicaObservation(
+        log=tuple((entry.offset, entry.record, entry.leader_epoch) for entry in replica.log),
+        log_start=replica.log_start,
+        log_end=replica.log_end,
+        high_watermark=replica.high_watermark,
+        checkpointed_high_watermark=replica.checkpointed_high_watermark,
+        epochs=replica.epochs,
+        role=replica.role,
+        leader=replica.leader,
+        leader_epoch=replica.leader_epoch,
+        isr=replica.isr,
+    )
+
+
+def observe_state(state: ClusterState) -> Observation:
+    """A state of the model, as one would observe all of it."""
+    return Observation(
+        replicas={replica.broker: observe_replica(replica) for replica in state.replicas},
+        leader=state.partition.leader,
+        leader_epoch=state.partition.leader_epoch,
+        isr=state.partition.isr,
+        controller_epoch=state.controller_epoch,
+        acknowledged=state.acknowledged,
+    )
+
+
+def _mismatches(state: ClusterState, observation: Observation) -> dict[tuple[int, str], tuple[Any, Any]]:
+    """(broker, field) → (observed, expected), where they differ."""
+    different: dict[tuple[int, str], tuple[Any, Any]] = {}
+    expected_state = observe_state(state)
+    for name in ("leader", "leader_epoch", "isr", "controller_epoch", "acknowledged"):
+        seen, expected = getattr(observation, name), getattr(expected_state, name)
+        if seen is not None and seen != expected:
+            different[NOBODY, name] = (seen, expected)
+    for broker, replica in observation.replicas.items():
+        expected_replica = observe_replica(state.replica(broker))
+        for one in fields(ReplicaObservation):
+            seen, expected = getattr(replica, one.name), getattr(expected_replica, one.name)
+            if seen is not None and seen != expected:
+                different[broker, one.name] = (seen, expected)
+    return different

@@ -1,0 +1,172 @@
+"""What is done to a broker's process, its machine and its ZooKeeper session: one action, one function.
+
+As in `lockstep/environment.py`, which has the other actions, each returns the state right after. Sources: Kafka's
+documentation ("Graceful shutdown", `log.flush.interval.messages`), KIP-380 (nothing from before a registration).
+"""
+
+from __future__ import annotations
+
+from kafka_chaos.reference_model.lockstep.brokers import truncated
+from kafka_chaos.reference_model.lockstep.controller import decide, elect, session_ended, tell
+from kafka_chaos.reference_model.lockstep.state import (
+    CONTROL,
+    NOBODY,
+    NONE,
+    OFFLINE,
+    ClusterConfig,
+    ClusterState,
+    LeaderAndIsr,
+    Replica,
+)
+
+
+class ActionError(ValueError):
+    """An action that can't be taken in this state, or whose arguments name nothing there is."""
+
+
+def replica_on(state: ClusterState, broker: int) -> Replica:
+    """The replica on a broker; raises `ActionError` for one that is not there."""
+    try:
+        return state.replica(broker)
+    except KeyError as error:
+        raise ActionError(error.args[0]) from error
+
+
+def running(state: ClusterState, broker: int) -> Replica:
+    """The replica on a broker; raises `ActionError` unless its process is there and not frozen."""
+    replica = replica_on(state, broker)
+    require(replica.runs, f"broker {broker} does not run")
+    return replica
+
+
+def require(holds: bool, message: str) -> None:
+    """Raise `ActionError` with the message unless the condition holds."""
+    if not holds:
+        raise ActionError(message)
+
+
+def kill(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """SIGKILL: what was in memory is gone, what was written stays."""
+    return _down(state, broker, running(state, broker).log_end)
+
+
+def power_loss(state: ClusterState, config: ClusterConfig, broker: int, kept: int) -> ClusterState:
+    """The machine loses power, or had lost it when it was killed: the log ends at `kept` afterwards.
+
+    What was flushed stays: `kept` lies between the flushed and the written log end.
+    """
+    replica = replica_on(state, broker)
+    require(
+        replica.flushed <= kept <= replica.log_end,
+        f"broker {broker} keeps between {replica.flushed} and {replica.log_end}, not {kept}",
+    )
+    return _down(state, broker, kept)
+
+
+def _down(state: ClusterState, broker: int, log_end: int) -> ClusterState:
+    replica = replica_on(state, broker)
+    if log_end < replica.log_end:
+        # Lines of the epoch file are flushed when they are written; the broker cuts them at its next start.
+        replica = truncated(replica, log_end)._replace(epochs=replica.epochs)
+    stopped = replica._replace(up=False, frozen=False, role=_role_after(replica), fetched=(), parked=False)
+    return state.with_replica(stopped)._replace(requests=_requests_left(state, broker))
+
+
+def _requests_left(state: ClusterState, broker: int) -> tuple[LeaderAndIsr, ...]:
+    """The requests that are still on their way when a process ends: not those to it, and of its own, if it was the
+    controller, what each broker has in its socket already: one at a time is sent, and none through a cut."""
+    left, sent_to = [], set()
+    for request in state.requests:
+        if request.controller == broker:
+            if request.to in sent_to or state.is_cut(CONTROL, broker, request.to):
+                continue
+            sent_to.add(request.to)
+        if request.to != broker:
+            left.append(request)
+    return tuple(left)
+
+
+def _role_after(replica: Replica) -> str:
+    return OFFLINE if replica.role == OFFLINE else NONE
+
+
+def stop(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """Controlled shutdown: the leader moves to another member of the ISR, the broker leaves it, flushes its log
+    and checkpoints its high watermark."""
+    replica = running(state, broker)
+    partition = state.partition
+    others = [b for b in partition.replicas if b in partition.isr and b != broker]
+    live = [b for b in others if state.replica(b).registered]
+    if live and broker in partition.isr and state.controller:
+        leader = live[0] if partition.leader == broker else partition.leader
+        state = decide(state, leader, tuple(others))
+    flushed = replica._replace(flushed=replica.log_end, checkpointed_high_watermark=replica.high_watermark)
+    state = _down(state.with_replica(flushed), broker, replica.log_end)
+    return session_ended(state, config, broker)
+
+
+def start(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """A broker starts from its files and registers; the controller sends it the present state."""
+    replica = replica_on(state, broker)
+    require(not replica.up, f"broker {broker} runs already")
+    if replica.registered:
+        state = session_ended(state, config, broker)
+    replica = truncated(replica, replica.log_end)
+    watermark = min(replica.checkpointed_high_watermark, replica.log_end)
+    started = Replica(
+        broker,
+        role=_role_after(replica),
+        high_watermark=watermark,
+        log=replica.log,
+        log_start=replica.log_start,
+        log_end=replica.log_end,
+        active_segment=replica.active_segment,
+        flushed=replica.flushed,
+        checkpointed_high_watermark=watermark,
+        epochs=replica.epochs,
+        producers=replica.producers,
+    )
+    return _registered(state.with_replica(started), config, broker)
+
+
+def _registered(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    if not state.controller:
+        return state
+    if state.partition.leader == NOBODY:
+        electing = elect(state, config)
+        if electing.partition != state.partition:
+            return electing
+    return tell(state, [broker]) if broker in state.partition.replicas else state
+
+
+def pause(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """A broker's process is frozen."""
+    return state.with_replica(running(state, broker)._replace(frozen=True))
+
+
+def thaw(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """A frozen process runs on, and registers again if its session has ended meanwhile."""
+    replica = replica_on(state, broker)
+    require(replica.up and replica.frozen, f"broker {broker} is not frozen")
+    state = state.with_replica(replica._replace(frozen=False, registered=True))
+    return state if replica.registered else _registered(state, config, broker)
+
+
+def expire_session(state: ClusterState, config: ClusterConfig, broker: int, *, returns: bool = True) -> ClusterState:
+    """A broker's ZooKeeper session ends although its process is there.
+
+    One that runs registers again at once, unless it does not reach ZooKeeper: then `register` is when it does.
+    """
+    replica = replica_on(state, broker)
+    require(replica.up and replica.registered, f"broker {broker} has no session")
+    state = session_ended(state, config, broker)
+    if replica.frozen or not returns:
+        return state
+    return register(state, config, broker)
+
+
+def register(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """A broker whose session had ended reaches ZooKeeper again and registers."""
+    replica = running(state, broker)
+    require(not replica.registered, f"broker {broker} is registered")
+    return _registered(state.with_replica(replica._replace(registered=True)), config, broker)

@@ -1,0 +1,211 @@
+"""The state of one partition's replicas in full, as brokers and their files hold it: the base of scenarios.
+
+Unlike the packed core it is meant to be read, and to be compared with real brokers field by field. Broker ids
+are Kafka's (any positive numbers); 0 means nobody. All values are immutable and hashable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafka_chaos.reference_model.lockstep.producers import ProducerState
+from kafka_chaos.reference_model.protocol import PROTOCOLS, Protocol
+
+NOBODY = 0
+
+# Roles. "none": no LeaderAndIsr yet since its start; "offline": its log directory has failed.
+NONE, LEADER, FOLLOWER, OFFLINE = "none", "leader", "follower", "offline"
+
+# Channels a cut can close: follower → leader fetches, controller → broker requests, clients → broker.
+REPLICATION, CONTROL, CLIENTS = "replication", "control", "clients"
+HELD = "held"
+"""A cut of replication that lets what the follower has already asked for through: only its next fetch is held."""
+CLIENT = -1
+"""The clients' end of a cut on their channel."""
+
+
+class Entry(NamedTuple):
+    """One record of a log. `producer` and `sequence` are None without idempotence."""
+
+    offset: int
+    record: str
+    leader_epoch: int
+    producer: str | None = None
+    sequence: int | None = None
+    key: str | None = None
+    tombstone: bool = False
+
+
+class Replica(NamedTuple):
+    """One broker's replica of the partition, in memory and on disk.
+
+    In memory: `role`, the `leader`, `leader_epoch`, `partition_epoch` and `isr` of the last LeaderAndIsr taken,
+    the highest `controller_epoch` seen, the `high_watermark`; as leader, `fetched`: the (follower, log end
+    offset) pairs that its followers' fetches have shown; as follower, `truncating` until it has found its
+    truncation offset, and `parked` while its fetch waits at the leader. On disk: the `log` from `log_start` on
+    with the `active_segment`'s base offset, the `flushed` log end offset, `checkpointed_high_watermark`, and
+    `epochs`, the (leader epoch, start offset) lines of leader-epoch-checkpoint, and `producers`, what it remembers
+    of idempotent producers.
+    """
+
+    broker: int
+    up: bool = True
+    frozen: bool = False
+    registered: bool = True
+    role: str = NONE
+    leader: int = NOBODY
+    leader_epoch: int = -1
+    partition_epoch: int = -1
+    controller_epoch: int = 0
+    isr: tuple[int, ...] = ()
+    high_watermark: int = 0
+    fetched: tuple[tuple[int, int], ...] = ()
+    truncating: bool = False
+    parked: bool = False
+    log: tuple[Entry, ...] = ()
+    log_start: int = 0
+    log_end: int = 0
+    active_segment: int = 0
+    flushed: int = 0
+    checkpointed_high_watermark: int = 0
+    epochs: tuple[tuple[int, int], ...] = ()
+    producers: tuple[ProducerState, ...] = ()
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process is there and not frozen."""
+        return self.up and not self.frozen
+
+
+class Partition(NamedTuple):
+    """The partition's node in ZooKeeper; `replicas` is its assignment, the preferred leader first.
+
+    While a reassignment adds or removes replicas (KIP-455), `target` is where it leads and `replicas` has both.
+    """
+
+    replicas: tuple[int, ...]
+    leader: int = NOBODY
+    leader_epoch: int = -1
+    partition_epoch: int = -1
+    isr: tuple[int, ...] = ()
+    controller_epoch: int = 0
+    target: tuple[int, ...] = ()
+
+
+class LeaderAndIsr(NamedTuple):
+    """A LeaderAndIsr request on its way to a broker; with `stop`, a StopReplica that deletes its replica."""
+
+    to: int
+    controller: int
+    controller_epoch: int
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    stop: bool = False
+
+
+class Produce(NamedTuple):
+    """A record that its producer has not been answered for: `error` is the last retriable error, if any."""
+
+    record: str
+    producer: str = "p"
+    acks: str = "all"
+    idempotent: bool = False
+    sequence: int | None = None
+    key: str | None = None
+    error: str | None = None
+    tombstone: bool = False
+
+
+class Pending(NamedTuple):
+    """A produce request with acks=all that was appended and waits for the high watermark."""
+
+    produce: Produce
+    broker: int
+    offset: int
+
+
+class Consumer(NamedTuple):
+    """A consumer at its position, with the (offset, record) pairs it has read; `polling` until it is answered."""
+
+    name: str
+    position: int = 0
+    read: tuple[tuple[int, str], ...] = ()
+    polling: bool = False
+
+
+class ClusterState(NamedTuple):
+    """Everything: `requests` in the order sent, `cuts` as (channel, from, to), `acknowledged` as (record,
+    offset), the offset None for acks=0."""
+
+    replicas: tuple[Replica, ...]
+    partition: Partition
+    controller: int
+    controller_epoch: int
+    requests: tuple[LeaderAndIsr, ...] = ()
+    cuts: tuple[tuple[str, int, int], ...] = ()
+    outgoing: tuple[Produce, ...] = ()
+    pending: tuple[Pending, ...] = ()
+    acknowledged: tuple[tuple[str, int | None], ...] = ()
+    consumers: tuple[Consumer, ...] = ()
+
+    def replica(self, broker: int) -> Replica:
+        """The replica on a broker; raises `KeyError` for one that is not there."""
+        for replica in self.replicas:
+            if replica.broker == broker:
+                return replica
+        raise KeyError(f"no broker {broker}; the brokers are {[replica.broker for replica in self.replicas]}")
+
+    def with_replica(self, replica: Replica) -> ClusterState:
+        """The state with one replica exchanged."""
+        exchanged = tuple(replica if old.broker == replica.broker else old for old in self.replicas)
+        return self._replace(replicas=exchanged)
+
+    def is_cut(self, channel: str, source: int, target: int) -> bool:
+        """Whether requests from `source` to `target` are cut off on a channel."""
+        return (channel, source, target) in self.cuts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """What is configured: brokers in the partition's assignment order, and the topic's and brokers' settings.
+
+    `assignment` is for a partition that has replicas on some of the brokers only, the preferred leader first.
+    `lag_is_short`: `replica.lag.time.max.ms` passes within a step, so that a follower that does not fetch leaves
+    the ISR; otherwise only the action `expire_lag` makes it. `watermark_waits_for_min_isr` is false for brokers
+    before 3.7 (KAFKA-15583).
+    """
+
+    brokers: tuple[int, ...] = (1, 2, 3)
+    controller: int = 0
+    protocol: Protocol = PROTOCOLS["kip320"]
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False
+    lag_is_short: bool = False
+    watermark_waits_for_min_isr: bool = True
+    assignment: tuple[int, ...] = ()
+
+    @property
+    def effective_min_isr(self) -> int:
+        """min.insync.replicas, which never asks for more replicas than there are."""
+        return min(self.min_insync_replicas, len(self.assignment or self.brokers))
+
+    def initial(self) -> ClusterState:
+        """All brokers registered, the first leads in epoch 0, everyone has handled that LeaderAndIsr."""
+        assignment = self.assignment or self.brokers
+        first = assignment[0]
+        isr = tuple(sorted(assignment))
+        partition = Partition(assignment, first, 0, 0, isr, 1)
+        shared = {"leader": first, "leader_epoch": 0, "partition_epoch": 0, "controller_epoch": 1}
+        followers = tuple((broker, 0) for broker in isr if broker != first)
+        replicas = tuple(
+            Replica(broker, role=LEADER, isr=isr, fetched=followers, epochs=((0, 0),), **shared)  # type: ignore[arg-type]
+            if broker == first
+            else Replica(broker, role=FOLLOWER, isr=isr, parked=True, **shared)  # type: ignore[arg-type]
+            if broker in isr
+            else Replica(broker, controller_epoch=1)
+            for broker in sorted(self.brokers)
+        )
+        return ClusterState(replicas, partition, self.controller or first, 1)

@@ -1,0 +1,1 @@
+"""Predictions: which anomalies a lane's reachable states can show."""

@@ -1,0 +1,133 @@
+"""Which anomalies a state shows if the run ends in it: each anomaly one function, all of them in one registry.
+
+A run may end wherever a leader serves and no unread request is left in its socket: whatever is down comes back
+and follows, which no longer changes the leader's log; a record with no answer is `info`. The definitions are
+those of docs/anomalies.md, which the verification applies to real histories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.reference_model.predict.state import (
+    FOLLOWER,
+    INFO,
+    NOWHERE,
+    OK,
+    RECORDS,
+    LaneState,
+    entry_record,
+    leader_index,
+)
+
+
+class Ending(NamedTuple):
+    """What a run leaves behind: the final log, and the (record, offset) pairs acknowledged and read.
+
+    `log` holds the records in offset order; an acknowledgement without an offset names `NOWHERE`; `diverged`
+    says whether some live follower's log is not a prefix of the leader's.
+    """
+
+    log: list[int]
+    acknowledged: list[tuple[int, int]]
+    read: list[tuple[int, int]]
+    diverged: bool
+
+
+def final_log(state: LaneState) -> tuple[int, ...] | None:
+    """The log a run would end with in this state, or None if it can't end here."""
+    leader = leader_index(state.replicas)
+    if leader < 0 or state.replicas[leader].socket or state.replicas[leader].abandoned:
+        return None
+    return state.replicas[leader].log
+
+
+def ending(state: LaneState) -> Ending | None:
+    """What a run that ends in this state leaves behind, or None if it can't end here."""
+    log = final_log(state)
+    if log is None:
+        return None
+    acknowledged = [(i, record.offset) for i, record in enumerate(state.records) if record.status == OK]
+    return Ending([entry_record(v) for v in log], acknowledged, pairs(state.reads), diverged(state, log))
+
+
+def is_resolved(state: LaneState) -> bool:
+    """Whether every record has its outcome, so that nothing of the load is left to happen."""
+    return final_log(state) is not None and all(record.status in (OK, INFO) for record in state.records)
+
+
+def pairs(bits: int) -> list[tuple[int, int]]:
+    """The (record, offset) pairs of a set of `read_bit`."""
+    return [(position % RECORDS, position // RECORDS) for position in range(bits.bit_length()) if bits & 1 << position]
+
+
+def diverged(state: LaneState, leader_log: tuple[int, ...]) -> bool:
+    """Whether some live follower's log is not a prefix of the leader's."""
+    return any(replica.role == FOLLOWER and replica.log != leader_log[: len(replica.log)] for replica in state.replicas)
+
+
+def lost_write(end: Ending) -> bool:
+    """A record was acknowledged and is not in the final log."""
+    return any(record not in end.log for record, _ in end.acknowledged)
+
+
+def duplicate(end: Ending) -> bool:
+    """A record is in the final log twice."""
+    return len(set(end.log)) < len(end.log)
+
+
+def inconsistent_offset(end: Ending) -> bool:
+    """Acknowledgements, reads and the final log name two records for one offset."""
+    seen: dict[int, int] = dict(enumerate(end.log))
+    named = [pair for pair in end.acknowledged if pair[1] != NOWHERE] + end.read
+    return any(seen.setdefault(offset, record) != record for record, offset in named)
+
+
+def offset_mismatch(end: Ending) -> bool:
+    """A record is in the final log, but not at the offset it was acknowledged at."""
+    return any(
+        offset != NOWHERE and record in end.log and end.log[offset : offset + 1] != [record]
+        for record, offset in end.acknowledged
+    )
+
+
+def truncated_read(end: Ending) -> bool:
+    """A record was read and is not in the final log."""
+    return any(record not in end.log for record, _ in end.read)
+
+
+def reordered(end: Ending) -> bool:
+    """The first occurrences are not in the order they were sent in."""
+    firsts = list(dict.fromkeys(end.log))
+    return firsts != sorted(firsts)
+
+
+def replica_divergence(end: Ending) -> bool:
+    """A follower that follows holds something else than the leader."""
+    return end.diverged
+
+
+Check = Callable[[Ending], bool]
+
+CHECKS: Mapping[Anomaly, Check] = {
+    Anomaly.LOST_WRITE: lost_write,
+    Anomaly.DUPLICATE: duplicate,
+    Anomaly.INCONSISTENT_OFFSET: inconsistent_offset,
+    Anomaly.OFFSET_MISMATCH: offset_mismatch,
+    Anomaly.TRUNCATED_READ: truncated_read,
+    Anomaly.REORDERED: reordered,
+    Anomaly.REPLICA_DIVERGENCE: replica_divergence,
+}
+"""Anomalies that depend on what brokers and producer do."""
+
+OBSERVED = frozenset(CHECKS) - {Anomaly.DUPLICATE, Anomaly.REORDERED, Anomaly.REPLICA_DIVERGENCE}
+"""Those of them that depend on what was acknowledged or read, and not on logs alone."""
+
+
+def shown(end: Ending | None, wanted: Iterable[Anomaly] = tuple(CHECKS)) -> frozenset[Anomaly]:
+    """Those of the wanted anomalies that a run leaves behind; none if it can't end yet."""
+    if end is None:
+        return frozenset()
+    return frozenset([anomaly for anomaly in wanted if CHECKS[anomaly](end)])

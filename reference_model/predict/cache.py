@@ -1,0 +1,125 @@
+"""Predictions kept on disk by content, so that no run waits for one twice. The model's one module with I/O.
+
+An entry's name is a digest of everything the answer depends on: the lane's fields that the model uses, the
+steps, and the model's own source text. A changed model therefore never meets an old answer, and an entry that
+can't be read, or is not what was written, is computed anew. A cache that can't be written costs time only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
+from kafka_chaos.reference_model.predict.prediction import Prediction, predict
+from kafka_chaos.reference_model.search import Budget
+
+FORMAT_VERSION = 2
+
+
+def default_cache_dir() -> Path:
+    """`kafka-chaos/predictions` under `$XDG_CACHE_HOME`, or under `~/.cache` (XDG Base Directory)."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(home) if home and Path(home).is_absolute() else Path.home() / ".cache"
+    return base / "kafka-chaos" / "predictions"
+
+
+def predict_cached(
+    lane: Lane,
+    lockstep: Sequence[LockstepStep] | None = None,
+    cache_dir: Path | None = None,
+    budget: Budget | None = None,
+) -> Prediction:
+    """`predict(lane, lockstep=lockstep)`, from `cache_dir` where it holds the answer. Raises what `predict` raises."""
+    directory = default_cache_dir() if cache_dir is None else cache_dir
+    path = directory / f"{cache_key(lane, lockstep)}.json"
+    cached = _read(path)
+    if cached is not None:
+        return cached
+    prediction = predict(lane, lockstep=lockstep, budget=budget)
+    _write(path, prediction)
+    return prediction
+
+
+def cache_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
+    """The digest of all that the prediction depends on; the lane's name, topic and partitions are not in it."""
+    question = {
+        "format_version": FORMAT_VERSION,
+        "model": model_digest(),
+        "replication_factor": lane.replication_factor,
+        "min_insync_replicas": lane.min_insync_replicas,
+        "unclean_leader_election": lane.unclean_leader_election,
+        "acks": lane.acks,
+        "idempotence": lane.idempotence,
+        "max_in_flight": lane.max_in_flight,
+        "faults": sorted(lane.faults),
+        "lockstep": None if lockstep is None else [str(step) for step in lockstep],
+    }
+    return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
+
+
+SOURCES = ("kafka_chaos.contract", "kafka_chaos.reference_model")
+"""The packages that an answer depends on."""
+
+
+@cache
+def model_digest() -> str:
+    """A digest of the model's source text, wherever it is imported from: a folder, a wheel or a zip file.
+
+    Raises `RuntimeError` where no source text is to be had: a digest of nothing would let a changed model meet an
+    old answer.
+    """
+    digest = hashlib.sha256()
+    found = 0
+    for package in SOURCES:
+        for name, text in _sources(files(package), package):
+            digest.update(name.encode() + b"\0" + text + b"\0")
+            found += 1
+    if not found:
+        raise RuntimeError(f"no source text of {' and '.join(SOURCES)}: the model can't be distinguished from another")
+    return digest.hexdigest()
+
+
+def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _sources(entry, f"{name}/{entry.name}")
+        elif entry.name.endswith(".py"):
+            yield f"{name}/{entry.name}", entry.read_bytes()
+
+
+def _read(path: Path) -> Prediction | None:
+    try:
+        value: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        body = value["prediction"]
+        if value["digest"] != _body_digest(body):
+            return None
+        return Prediction.from_json(body)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _write(path: Path, prediction: Prediction) -> None:
+    body = prediction.to_json()
+    text = json.dumps({"digest": _body_digest(body), "prediction": body}, indent=1)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except OSError:
+        return
+
+
+def _body_digest(body: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,88 @@
+"""Searches a lane with a rule changed as a known defect changes it: which anomalies become reachable, and how.
+
+The lane lives through no fault here. A slow follower is enough to leave a record in doubt, and what the defect makes
+reachable without a fault it makes reachable with faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.predict.anomalies import CHECKS, ending, shown
+from kafka_chaos.reference_model.predict.effects import Action, Step
+from kafka_chaos.reference_model.predict.idempotence import renew_producer_epoch
+from kafka_chaos.reference_model.predict.state import LaneState, canonical, initial_state
+from kafka_chaos.reference_model.predict.steps import steps
+from kafka_chaos.reference_model.predict.story import tell
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, LIBRDKAFKA_4953, KnownDefect
+from kafka_chaos.reference_model.search import Budget, breadth_first
+
+MAX_STATES = 20_000
+"""A defect's search may end early: what it finds is reachable, and of the rest nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class DefectTrace:
+    """A known defect that makes an anomaly reachable, with the steps of a shortest way to it."""
+
+    defect: KnownDefect
+    why: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of `predict --json`."""
+        return {**self.defect.to_json(), "why": list(self.why)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> DefectTrace:
+        """Read back what `to_json` gave."""
+        return cls(KNOWN_DEFECTS[value["id"]], tuple(map(str, value["why"])))
+
+
+def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
+    """The known defects that concern a lane, by the anomalies that they make reachable."""
+    without_faults = replace(lane, lane="defect", topic="", partitions=1, cleanup_policy=None, faults=())
+    found: dict[Anomaly, tuple[DefectTrace, ...]] = {}
+    for defect in KNOWN_DEFECTS.values():
+        if defect.concerns(lane):
+            for anomaly, trace in _traces(defect, without_faults).items():
+                found[anomaly] = (*found.get(anomaly, ()), trace)
+    return found
+
+
+@cache
+def _traces(defect: KnownDefect, lane: Lane) -> Mapping[Anomaly, DefectTrace]:
+    variant = VARIANTS[defect.id]
+    first: dict[Anomaly, LaneState] = {}
+
+    def visit(state: LaneState) -> bool:
+        for anomaly in shown(ending(state), CHECKS.keys() - first.keys()):
+            first[anomaly] = state
+        return False
+
+    def possible(state: LaneState) -> Iterator[Step]:
+        yield from steps(state, lane, None)
+        yield from variant(state)
+
+    initial = initial_state(lane)
+    retried = tuple(record._replace(attempts=2) for record in initial.records)
+    search = breadth_first(
+        canonical(initial._replace(records=retried), lane),
+        lambda state: [canonical(after, lane) for _, after in possible(state)],
+        visit,
+        Budget(MAX_STATES),
+    )
+    return {anomaly: DefectTrace(defect, tell(search.path(state), lane, possible)) for anomaly, state in first.items()}
+
+
+def renew_after_timeout(state: LaneState) -> Iterator[Step]:
+    """librdkafka-4953: a message of another partition times out, and the producer renews its producer epoch."""
+    if state.producer_epoch == 0:
+        yield Action("renew_producer_epoch"), renew_producer_epoch(state)
+
+
+VARIANTS: Mapping[str, Callable[[LaneState], Iterator[Step]]] = {LIBRDKAFKA_4953.id: renew_after_timeout}

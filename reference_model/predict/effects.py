@@ -1,0 +1,81 @@
+"""What the lane's actions are made of: their names, and the effects that several of them share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.predict.state import (
+    INFO,
+    LEADER,
+    NO_PENDING,
+    NOWHERE,
+    RETRY,
+    SHORT,
+    SOLE,
+    ZOMBIE,
+    LaneReplica,
+    LaneState,
+    Record,
+    high_watermark,
+    isr_size,
+    read_bit,
+    with_record,
+    with_replica,
+)
+
+
+class Action(NamedTuple):
+    """One step: its name, the broker (index into the state's replicas) and the record it concerns, if any."""
+
+    name: str
+    broker: int = -1
+    record: int = -1
+    detail: str = ""
+    from_socket: bool = False
+
+
+Step = tuple[Action, LaneState]
+
+
+def observe(state: LaneState, lane: Lane) -> LaneState:
+    """Let consumers read all that any broker shows them: below the high watermark of whoever takes itself for
+    the leader, which waits while the ISR is smaller than min.insync.replicas (since 3.7, KAFKA-15583).
+
+    Reading changes nothing else, so reading at once reaches every anomaly that reading later would.
+    """
+    reads = state.reads
+    for replica in state.replicas:
+        if replica.role == LEADER and isr_size(state.replicas) >= lane.min_insync_replicas:
+            visible = high_watermark(state.replicas)
+        elif replica.role == ZOMBIE and replica.believed_isr == SOLE and lane.min_insync_replicas == 1:
+            visible = len(replica.log)
+        else:
+            continue
+        for offset in range(visible):
+            reads |= read_bit(replica.log[offset] & 1, offset)
+    return state if reads == state.reads else state._replace(reads=reads)
+
+
+def too_few_in_sync(state: LaneState, lane: Lane, replica: LaneReplica) -> bool:
+    """Whether the replica, by what it knows of its ISR, has to answer NOT_ENOUGH_REPLICAS."""
+    if replica.role == LEADER:
+        return isr_size(state.replicas) < lane.min_insync_replicas
+    return replica.believed_isr == SHORT or (replica.believed_isr == SOLE and lane.min_insync_replicas > 1)
+
+
+def in_doubt(record: Record) -> Record:
+    """The record after an attempt that may or may not have been appended: to be retried, or `info`."""
+    return Record(RETRY, record.attempts, NOWHERE) if record.attempts else Record(INFO, 0, NOWHERE)
+
+
+def drop_connections(state: LaneState, broker: int, *, socket_survives: bool = False) -> LaneState:
+    """Every answer this broker still owes is lost; what lies unread in its socket too, unless it survives."""
+    replica = state.replicas[broker]
+    if replica.pending == NO_PENDING and not (replica.socket | replica.abandoned):
+        return state
+    for index, record in enumerate(state.records):
+        if replica.pending[index] != NOWHERE or replica.socket & 1 << index:
+            state = with_record(state, index, in_doubt(record))
+    abandoned = replica.abandoned | replica.socket if socket_survives else 0
+    return with_replica(state, broker, replica._replace(pending=NO_PENDING, socket=0, abandoned=abandoned))

@@ -1,0 +1,123 @@
+"""The faults a lane can live through, as actions of its environment: one kind, one function, one registry.
+
+Each function yields every way a fault of its kind can strike a broker in a state. A fault takes one entry of
+`Lane.faults`; healing (restart, thaw, hearing of the new leader) is free and may come at any later moment.
+
+- A kill ends the process; the operating system keeps what was written. Power loss also drops any suffix of
+  the log, since which part was flushed is the operating system's affair (`log.flush.interval.messages` is
+  left at its default). Several brokers that lose power at once are several entries.
+- A pause or a partition that outlasts the ZooKeeper session makes its leader a zombie. A paused broker answers
+  nobody; a partitioned one may or may not stay within its clients' reach: both are explored.
+- A fault on a follower, whichever it is, keeps it from fetching and out of the ISR until it is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.predict.effects import Action, Step, drop_connections, observe
+from kafka_chaos.reference_model.predict.replication import depose, lead, leave_isr
+from kafka_chaos.reference_model.predict.state import (
+    DOWN,
+    FOLLOWER,
+    FROZEN_LEADER,
+    LEADER,
+    SHORT,
+    LaneReplica,
+    LaneState,
+    follow_leader,
+    replace_at,
+    with_replica,
+    with_replicas,
+)
+
+FaultAction = Callable[[LaneState, Lane, int], Iterator[Step]]
+
+
+def kill(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+    """SIGKILL: connections break, the log stays as it was written."""
+    yield Action("kill", broker), fail_broker(state, lane, broker, len(state.replicas[broker].log))
+
+
+def power_loss(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+    """The machine loses power: any suffix of the log that was not flushed is gone."""
+    for kept in range(len(state.replicas[broker].log) + 1):
+        yield Action("power_loss", broker, -1, str(kept)), fail_broker(state, lane, broker, kept)
+
+
+def stop(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+    """Controlled shutdown: the leader moves to a live member of the ISR first, if there is one."""
+    replicas = state.replicas
+    heirs = [i for i, r in enumerate(replicas) if i != broker and r.role == FOLLOWER and r.in_isr]
+    stopped = fail_broker(state, lane, broker, len(replicas[broker].log))
+    if replicas[broker].role != LEADER or not heirs:
+        yield Action("stop", broker), stopped
+        return
+    for heir in heirs:
+        yield Action("stop_and_move", broker, -1, str(heir)), lead(stopped, lane, heir, stopped.replicas)
+
+
+def pause(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+    """The process is frozen; requests to it pile up in its socket."""
+    replica = state.replicas[broker]
+    if replica.role == LEADER:
+        yield Action("pause", broker), with_replica(state, broker, replica._replace(role=FROZEN_LEADER))
+    elif replica.role == FOLLOWER:
+        yield Action("pause", broker), fail_broker(state, lane, broker, len(replica.log))
+
+
+def partition(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+    """The broker is cut off from the other brokers and from ZooKeeper, with or without its clients."""
+    replica = state.replicas[broker]
+    if replica.role == LEADER:
+        yield Action("partition", broker), depose(state, lane, broker)
+        yield (
+            Action("partition_from_clients", broker),
+            with_replica(state, broker, replica._replace(role=FROZEN_LEADER)),
+        )
+    elif replica.role == FOLLOWER:
+        yield Action("partition", broker), fail_broker(state, lane, broker, len(replica.log))
+
+
+def session_expiry(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+    """The broker's ZooKeeper session expires while it runs on: it is replaced and hears of it later."""
+    replica = state.replicas[broker]
+    if replica.role == LEADER:
+        yield Action("session_expiry", broker), depose(state, lane, broker)
+    elif replica.role == FOLLOWER:
+        yield Action("session_expiry", broker), fail_broker(state, lane, broker, len(replica.log))
+
+
+FAULT_ACTIONS: Mapping[str, FaultAction] = {
+    "kill": kill,
+    "power-loss": power_loss,
+    "stop": stop,
+    "pause": pause,
+    "partition": partition,
+    "session-expiry": session_expiry,
+}
+
+
+def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """Every way one of the faults left can strike any broker that is not down already."""
+    for kind in sorted(set(state.faults)):
+        at = state.faults.index(kind)
+        rest = state._replace(faults=state.faults[:at] + state.faults[at + 1 :])
+        for broker, replica in enumerate(state.replicas):
+            if replica.role != DOWN:
+                yield from FAULT_ACTIONS[kind](rest, lane, broker)
+
+
+def fail_broker(state: LaneState, lane: Lane, broker: int, kept: int) -> LaneState:
+    """The broker's process is gone and its log ends at `kept`; it leaves the ISR unless it is the last.
+
+    With clean elections a broker that is down and one that is back but has fetched nothing yet can do the same
+    things, so it counts as back at once; with unclean ones, whether it is there to be elected matters.
+    """
+    state = drop_connections(state, broker)
+    replica = state.replicas[broker]
+    in_isr = leave_isr(state.replicas, broker)
+    role = DOWN if lane.unclean_leader_election else FOLLOWER
+    failed = LaneReplica(role, in_isr, replica.log[:kept], replica.pending, 0, 0, 0, SHORT)
+    return observe(with_replicas(state, follow_leader(replace_at(state.replicas, broker, failed))), lane)

@@ -1,0 +1,122 @@
+"""Lock-step phases: what a lock-stepped schedule enforces, so that an anomaly can be not only permitted but required.
+
+A lock-step phase is the whole environment of its lane: its steps happen in the order given, each waits for the one
+before, the load goes on in between, and no other fault strikes. It starts with a full ISR, and the ISR shrinks
+only because the controller removes a failed broker: a lock-stepped schedule ends before
+`replica.lag.time.max.ms` passes. A lock-step phase's lane therefore names no free faults beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.reference_model.predict.effects import Action, Step
+from kafka_chaos.reference_model.predict.faults import fail_broker
+from kafka_chaos.reference_model.predict.replication import elect, expire, restart, thaw
+from kafka_chaos.reference_model.predict.state import (
+    DOWN,
+    FOLLOWER,
+    FROZEN_LEADER,
+    NOWHERE,
+    OK,
+    LaneState,
+    leader_index,
+    with_replica,
+)
+
+
+class LockstepStep(StrEnum):
+    """One step of the environment in a lock-stepped schedule."""
+
+    CUT_REPLICATION = "cut-replication"
+    """The leader's replication port is closed to and from its followers; the control plane stays open."""
+    HEAL_REPLICATION = "heal-replication"
+    """The cut is lifted."""
+    APPEND = "append"
+    """The leader holds a record that no follower holds; with acks=0 or 1 it has been acknowledged."""
+    KILL_LEADER = "kill-leader"
+    """SIGKILL to the leader."""
+    PAUSE_LEADER = "pause-leader"
+    """The leader's process is frozen."""
+    EXPIRE_SESSION = "expire-session"
+    """The frozen leader's ZooKeeper session expires."""
+    THAW = "thaw"
+    """The frozen broker runs on."""
+    ELECT = "elect"
+    """The controller elects a new leader."""
+    RESTART = "restart"
+    """Every broker that is down is started again."""
+
+
+Lockstep = tuple[LockstepStep, ...]
+
+
+def parse_lockstep(steps: Iterable[str]) -> Lockstep:
+    """A lock-step phase from its steps' names, as written in JSON; an unknown one raises `LaneError`."""
+    lockstep = []
+    for step in steps:
+        try:
+            lockstep.append(LockstepStep(step))
+        except ValueError:
+            raise LaneError("lockstep", step, f"steps out of {', '.join(LockstepStep)}") from None
+    return tuple(lockstep)
+
+
+def replication_is_cut(lockstep: Lockstep, position: int) -> bool:
+    """Whether the followers can't fetch after the first `position` steps: a cut lasts until it is lifted or its
+    leader is gone."""
+    cut = False
+    for step in lockstep[:position]:
+        if step is LockstepStep.CUT_REPLICATION:
+            cut = True
+        elif step in (LockstepStep.HEAL_REPLICATION, LockstepStep.KILL_LEADER, LockstepStep.EXPIRE_SESSION):
+            cut = False
+    return cut
+
+
+def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step]:
+    """Every way the lock-step phase's next step can be taken in this state; none while its condition does not hold."""
+    if state.position == len(lockstep):
+        return
+    after = state._replace(position=state.position + 1)
+    step = lockstep[state.position]
+    leader = leader_index(state.replicas)
+    match step:
+        case LockstepStep.CUT_REPLICATION | LockstepStep.HEAL_REPLICATION if leader >= 0:
+            yield Action(str(step), leader), after
+        case LockstepStep.APPEND if leader >= 0 and _has_lonely_record(state, lane, leader):
+            yield Action("condition"), after
+        case LockstepStep.KILL_LEADER if leader >= 0:
+            log = state.replicas[leader].log
+            yield Action("kill", leader), fail_broker(after, lane, leader, len(log))
+        case LockstepStep.PAUSE_LEADER if leader >= 0:
+            frozen = state.replicas[leader]._replace(role=FROZEN_LEADER)
+            yield Action("pause", leader), with_replica(after, leader, frozen)
+        case LockstepStep.EXPIRE_SESSION:
+            yield from expire(after, lane)
+        case LockstepStep.THAW:
+            yield from thaw(after, lane)
+            if not any(replica.role == FROZEN_LEADER for replica in state.replicas):
+                yield Action("thawed"), after
+        case LockstepStep.ELECT:
+            yield from elect(after, lane)
+        case LockstepStep.RESTART:
+            yield from _restart_all(after)
+        case _:
+            return
+
+
+def _has_lonely_record(state: LaneState, lane: Lane, leader: int) -> bool:
+    replicated = max((len(r.log) for r in state.replicas if r.role == FOLLOWER), default=0)
+    lonely = state.replicas[leader].log[replicated:]
+    if lane.acks == "1":
+        return any(r.status == OK and r.offset >= replicated > NOWHERE for r in state.records)
+    return bool(lonely)
+
+
+def _restart_all(state: LaneState) -> Iterator[Step]:
+    while any(replica.role == DOWN for replica in state.replicas):
+        _, state = next(restart(state))
+    yield Action("restart_all"), state

@@ -1,0 +1,311 @@
+"""What a lane may show, must show and can never show, before anything is broken.
+
+A status comes from an exhausted search of the lane's state space (`predict/steps.py`) or from an axiom
+(`protocol/axioms.py`), never from a table. A search that is not exhausted raises `ScopeNotExhausted`, with what it
+found until then.
+
+Scope: one partition; two records of one producer, plain or idempotent, of which the first may be retried once;
+consumers that read everything they are shown. `predict/exchanges.py` names what is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.reference_model.predict.anomalies import CHECKS, ending, is_resolved, shown
+from kafka_chaos.reference_model.predict.bounds.abstraction import FreeBound, kept
+from kafka_chaos.reference_model.predict.bounds.environments import Environments
+from kafka_chaos.reference_model.predict.bounds.heuristic import Guide
+from kafka_chaos.reference_model.predict.bounds.logs import LogState, initial_logs, log_steps, logs_diverge
+from kafka_chaos.reference_model.predict.defects import DefectTrace, known_defects
+from kafka_chaos.reference_model.predict.effects import Step
+from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, LockstepStep
+from kafka_chaos.reference_model.predict.state import (
+    RECORDS,
+    LaneState,
+    attempts,
+    canonical,
+    initial_state,
+)
+from kafka_chaos.reference_model.predict.steps import steps
+from kafka_chaos.reference_model.predict.story import tell
+from kafka_chaos.reference_model.protocol.axioms import AXIOMS
+from kafka_chaos.reference_model.search import (
+    Budget,
+    ScopeNotExhausted,
+    Search,
+    breadth_first,
+    nearest_first,
+    no_garbage_collection,
+)
+
+MAX_STATES = 5_000_000
+"""The states that all searches for one prediction may reach together, unless the caller says otherwise."""
+
+NOT_EXHAUSTED = "not exhausted"
+"""What stands for a status where the search ended early and has not found the anomaly."""
+
+Story = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnomalyPrediction:
+    """One anomaly's status, and why: the steps of a shortest way to it, or the reason there is none.
+
+    `known_defects` names defects that make it reachable although it is forbidden.
+    """
+
+    status: Status
+    why: Story
+    known_defects: tuple[DefectTrace, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of `predict --json`."""
+        defects = [defect.to_json() for defect in self.known_defects]
+        return {"status": str(self.status), "why": list(self.why), "known_defects": defects}
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A lane's predictions, one for every anomaly, and the scope that was searched for them."""
+
+    anomalies: Mapping[Anomaly, AnomalyPrediction]
+    states: int
+    complete: bool
+    bounds: Mapping[str, Any]
+
+    def status(self, anomaly: Anomaly) -> Status:
+        """The status of one anomaly."""
+        return self.anomalies[anomaly].status
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of `predict --json` and of `prediction.json`."""
+        return {
+            "anomalies": {str(anomaly): answer.to_json() for anomaly, answer in self.anomalies.items()},
+            "scope": {"states": self.states, "complete": self.complete, **self.bounds},
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Prediction:
+        """Read back what `to_json` gave; raises `KeyError` or `ValueError` for anything else."""
+        anomalies = {
+            Anomaly(name): AnomalyPrediction(
+                Status(entry["status"]),
+                tuple(map(str, entry["why"])),
+                tuple(DefectTrace.from_json(defect) for defect in entry["known_defects"]),
+            )
+            for name, entry in value["anomalies"].items()
+        }
+        if set(anomalies) != set(Anomaly):
+            raise ValueError("a prediction names every anomaly")
+        bounds = dict(value["scope"])
+        states, complete = int(bounds.pop("states")), bool(bounds.pop("complete"))
+        return cls(anomalies, states, complete, bounds)
+
+
+@dataclass(slots=True)
+class Unfinished:
+    """What a search has found so far: the way to each anomaly that is permitted at least; the rest is not known."""
+
+    stories: dict[Anomaly, Story] = field(default_factory=dict)
+    states: int = 0
+    reason: str = ""
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of `predict --json`; no `Prediction` can be read from it."""
+        return {
+            "anomalies": {
+                str(anomaly): {
+                    "status": str(Status.PERMITTED) if anomaly in self.stories else NOT_EXHAUSTED,
+                    "why": list(self.stories.get(anomaly, ())),
+                    "known_defects": [],
+                }
+                for anomaly in Anomaly
+            },
+            "scope": {"states": self.states, "complete": False, "reason": self.reason, **self.bounds},
+        }
+
+
+class PredictionNotExhausted(ScopeNotExhausted):
+    """The budget ended the search for a prediction; `found` is what it had found by then."""
+
+    def __init__(self, lane: Lane, found: Unfinished) -> None:
+        self.found = found
+        faults = ", ".join(lane.faults) or "no fault"
+        super().__init__(f"the prediction of lane {lane.lane} ({faults}) is not exhausted: {found.reason}")
+
+
+def predict(lane: Lane, *, lockstep: Sequence[LockstepStep] | None = None, budget: Budget | None = None) -> Prediction:
+    """The status of every anomaly in a lane that lives through its faults, or through a lock-step phase.
+
+    Without a lock-step phase a status is `forbidden` or `permitted`. With one, an anomaly that every run through the
+    phase ends with is `required`; what only a consumer's read can show never is, since nothing makes a
+    consumer read in time. Raises `LaneError` for a lock-step phase on a lane that also names free faults, and
+    `ScopeNotExhausted` where no run gets through the lock-step phase or, as `PredictionNotExhausted`, where the
+    budget was too small.
+    """
+    if lockstep is not None and lane.faults:
+        raise LaneError("faults", list(lane.faults), "no free faults beside a lock-step phase")
+    work = _Work(lane, None if lockstep is None else tuple(lockstep), budget or Budget(MAX_STATES))
+    with no_garbage_collection():
+        try:
+            return work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
+        except _BudgetIsEmpty:
+            found = Unfinished(work.stories, work.budget.states, work.budget.reason, work.bounds())
+            raise PredictionNotExhausted(lane, found) from None
+
+
+class _BudgetIsEmpty(Exception):
+    """A search has ended without an answer."""
+
+
+class _Work:
+    """One prediction in progress: the stories found so far, and the budget that all its searches share."""
+
+    def __init__(self, lane: Lane, lockstep: Lockstep | None, budget: Budget) -> None:
+        self.lane = lane
+        self.lockstep = lockstep
+        self.budget = budget
+        self.stories: dict[Anomaly, Story] = {}
+        self._environments = Environments(lane)
+
+    def bounds(self) -> dict[str, Any]:
+        """The scope, as `predict --json` names it."""
+        return {
+            "brokers": self.lane.replication_factor,
+            "records": RECORDS,
+            "attempts": list(attempts(self.lane)),
+            "faults": list(self.lane.faults),
+            "lockstep": None if self.lockstep is None else [str(step) for step in self.lockstep],
+        }
+
+    def free(self) -> Prediction:
+        """Witnesses with few of the faults first, then, for what is still open, with more.
+
+        A witness with fewer faults is one with more, so what is open after the last search is forbidden. Whether
+        replicas diverge is a question of logs alone, and is not searched for where those answer it with no.
+        """
+        self._search_selections(CHECKS.keys() - {Anomaly.REPLICA_DIVERGENCE})
+        if self._may_diverge():
+            self._search_selections({Anomaly.REPLICA_DIVERGENCE})
+        return self._prediction({})
+
+    def _search_selections(self, questions: Set[Anomaly]) -> None:
+        selections = _selections(self.lane)
+        for number, faults in enumerate(selections, 1):
+            self.budget.label = f"{' + '.join(faults) or 'no fault'} (set {number} of {len(selections)})"
+            self._add_stories(replace(self.lane, faults=faults), questions - self.stories.keys())
+
+    def in_lockstep(self, lockstep: Lockstep) -> Prediction:
+        """What every run, and what some run, through a lock-step phase ends with."""
+        lane = self.lane
+        first: dict[Anomaly, LaneState] = {}
+        unavoidable: frozenset[Anomaly] | None = None
+
+        def visit(state: LaneState) -> bool:
+            nonlocal unavoidable
+            if state.position == len(lockstep):
+                for anomaly in shown(ending(state)):
+                    first.setdefault(anomaly, state)
+                if is_resolved(state):
+                    unread = shown(ending(state._replace(reads=0)))
+                    unavoidable = unread if unavoidable is None else unavoidable & unread
+            return False
+
+        def possible(state: LaneState) -> Iterator[Step]:
+            return steps(state, lane, lockstep)
+
+        search = breadth_first(
+            canonical(initial_state(lane), lane),
+            lambda state: [canonical(after, lane) for _, after in possible(state)],
+            visit,
+            self.budget,
+        )
+        for anomaly, state in first.items():
+            self.stories[anomaly] = tell(search.path(state), lane, possible)
+        _require(search.complete)
+        if unavoidable is None:
+            raise ScopeNotExhausted(f"no run gets through the lock-step phase {', '.join(lockstep)}")
+        return self._prediction(dict.fromkeys(unavoidable & first.keys(), Status.REQUIRED))
+
+    def _prediction(self, statuses: Mapping[Anomaly, Status]) -> Prediction:
+        """The prediction from the stories of an exhausted search; `statuses` are those other than the usual."""
+        states = self.budget.states
+        defects = known_defects(self.lane)
+        anomalies = {}
+        for anomaly in Anomaly:
+            if anomaly in self.stories:
+                status = statuses.get(anomaly, Status.PERMITTED)
+                anomalies[anomaly] = AnomalyPrediction(status, self.stories[anomaly])
+            else:
+                axiom = AXIOMS.get(anomaly)
+                why = axiom.sentences() if axiom else (f"scope exhausted: none of {states} states shows it",)
+                anomalies[anomaly] = AnomalyPrediction(Status.FORBIDDEN, why, defects.get(anomaly, ()))
+        return Prediction(anomalies, states, True, self.bounds())
+
+    def _may_diverge(self) -> bool:
+        """Whether the logs of replicas, as far as logs alone decide it, may come to differ."""
+        self.budget.label = "logs alone"
+        diverged: list[LogState] = []
+
+        def visit(state: LogState) -> bool:
+            if logs_diverge(state):
+                diverged.append(state)
+            return bool(diverged)
+
+        search = breadth_first(initial_logs(self.lane), log_steps, visit, self.budget)
+        _require(search.complete or bool(diverged))
+        return bool(diverged)
+
+    def _add_stories(self, lane: Lane, wanted: Set[Anomaly]) -> None:
+        """Search the lane for what has no story yet, guided by the abstraction."""
+        if not wanted:
+            return
+        guide = Guide(lane, wanted, FreeBound(self._environments, kept(lane, wanted)), self.budget)
+        _require(guide.complete)
+        if guide.open_questions:
+            first, search = _witnesses(lane, guide, self.budget)
+            for anomaly, state in first.items():
+                self.stories[anomaly] = tell(search.path(state), lane, lambda before: steps(before, lane, None))
+            _require(search.complete or first.keys() == guide.open_questions)
+
+
+def _require(answered: bool) -> None:
+    if not answered:
+        raise _BudgetIsEmpty
+
+
+def _witnesses(lane: Lane, guide: Guide, budget: Budget) -> tuple[dict[Anomaly, LaneState], Search[LaneState]]:
+    """For each open question of the guide, the nearest state that shows it, as far as there are any."""
+    first: dict[Anomaly, LaneState] = {}
+    missing = set(guide.open_questions)
+
+    def visit(state: LaneState, steps_left: int) -> bool:
+        if steps_left == 0:
+            for anomaly in shown(ending(state), missing):
+                first[anomaly] = state
+                missing.remove(anomaly)
+        return not missing
+
+    def successors(state: LaneState) -> Iterator[LaneState]:
+        return (canonical(after, lane) for _, after in steps(state, lane, None))
+
+    initial = canonical(initial_state(lane), lane)
+    search = nearest_first(initial, successors, visit, lambda state: guide.steps_to(state, missing), budget)
+    return first, search
+
+
+def _selections(lane: Lane) -> list[tuple[str, ...]]:
+    """Selections of the faults, those with fewer first, all of them last: the last alone would answer everything.
+
+    Most of what a lane can show it shows under one fault; an idempotent producer's duplicates take two.
+    """
+    ordered = sorted(lane.faults)
+    sizes = [size for size in range(len(ordered) + 1) if size <= 1 or size == len(ordered) or lane.idempotence]
+    return list(dict.fromkeys(c for size in sizes for c in combinations(ordered, size)))

@@ -1,0 +1,161 @@
+"""What the brokers and the controller of a lane do of themselves: one action, one function.
+
+Sources: Kafka's documentation ("Replication", `unclean.leader.election.enable`, `replica.lag.time.max.ms`),
+KIP-101 and KIP-279 (truncation by leader epoch), KIP-320 (only followers of the leader's own epoch count for
+its high watermark and its ISR), KIP-497 for the order of ISR changes. `predict/exchanges.py` names what is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.predict.effects import Action, Step, drop_connections, observe
+from kafka_chaos.reference_model.predict.state import (
+    DOWN,
+    ENOUGH,
+    FOLLOWER,
+    FROZEN_LEADER,
+    LEADER,
+    NO_PENDING,
+    SHORT,
+    SOLE,
+    ZOMBIE,
+    LaneReplica,
+    LaneState,
+    follow_leader,
+    high_watermark,
+    isr_size,
+    leader_index,
+    replace_at,
+    truncated,
+    with_log,
+    with_replica,
+    with_replicas,
+)
+from kafka_chaos.reference_model.protocol.rules import end_offset_for, may_join_isr
+
+
+def fetch(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """A follower fetches the next record of the serving leader."""
+    leader = leader_index(state.replicas)
+    if leader < 0:
+        return
+    leader_log = state.replicas[leader].log
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == FOLLOWER and len(replica.log) < len(leader_log):
+            fetched = with_replica(state, broker, with_log(replica, leader_log[: len(replica.log) + 1]))
+            yield Action("fetch", broker, -1, str(len(replica.log))), observe(fetched, lane)
+
+
+def shrink_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """The leader drops a follower that has not caught up for `replica.lag.time.max.ms` from the ISR.
+
+    It may hold all of this producer's records and lag behind another's, which the state does not show.
+    """
+    if leader_index(state.replicas) < 0:
+        return
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == FOLLOWER and replica.in_isr:
+            shrunk = with_replica(state, broker, replica._replace(in_isr=False))
+            yield Action("shrink_isr", broker), observe(shrunk, lane)
+
+
+def expand_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """The leader takes a follower into the ISR that has reached its high watermark and its epoch's start."""
+    leader = leader_index(state.replicas)
+    if leader < 0:
+        return
+    epoch_start = end_offset_for(state.replicas[leader].log, state.leader_epoch - 1)
+    watermark = high_watermark(state.replicas)
+    for broker, replica in enumerate(state.replicas):
+        follows = replica.role == FOLLOWER and not replica.in_isr
+        if follows and may_join_isr(len(replica.log), watermark, epoch_start):
+            expanded = with_replica(state, broker, replica._replace(in_isr=True))
+            yield Action("expand_isr", broker), observe(expanded, lane)
+
+
+def elect(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """The controller elects a live member of the ISR, or, where the topic allows it, any live replica.
+
+    Whether the controller already sees a deposed broker as back is open, so both are taken.
+    """
+    replicas = state.replicas
+    if any(replica.role in (LEADER, FROZEN_LEADER) for replica in replicas):
+        return
+    live = [i for i, replica in enumerate(replicas) if replica.role in (FOLLOWER, ZOMBIE)]
+    for broker in live:
+        if replicas[broker].in_isr:
+            yield Action("elect", broker), lead(state, lane, broker, replicas)
+    surely_live = any(replica.role == FOLLOWER and replica.in_isr for replica in replicas)
+    if lane.unclean_leader_election and not surely_live:
+        outside = tuple(replica._replace(in_isr=False) for replica in replicas)
+        for broker in live:
+            if not replicas[broker].in_isr:
+                yield Action("elect_unclean", broker), lead(state, lane, broker, outside)
+
+
+def lead(state: LaneState, lane: Lane, broker: int, replicas: tuple[LaneReplica, ...]) -> LaneState:
+    """`broker` leads in a new leader epoch; live followers hear of it and truncate."""
+    epoch = state.leader_epoch + 1
+    leader = replicas[broker]._replace(role=LEADER, in_isr=True, leader_epoch=epoch, believed_isr=SHORT)
+    replicas = follow_leader(replace_at(replicas, broker, leader))
+    return observe(state._replace(replicas=replicas, leader_epoch=epoch), lane)
+
+
+def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """A zombie hears of the new leader: it follows, truncates, and its producers get NOT_LEADER_OR_FOLLOWER.
+
+    With acks=1 it has answered every append by then: an append is answered at once, on a connection that stays.
+    """
+    leader = leader_index(state.replicas)
+    if leader < 0:
+        return
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == ZOMBIE and (lane.acks != "1" or replica.pending == NO_PENDING):
+            dropped = drop_connections(state, broker)
+            log = truncated(replica.log, state.replicas[leader].log)
+            follower = dropped.replicas[broker]._replace(role=FOLLOWER, log=log, leader_epoch=0, believed_isr=SHORT)
+            action = Action("learn", broker, -1, str(len(log)) if log != replica.log else "")
+            yield action, with_replica(dropped, broker, follower)
+
+
+def restart(state: LaneState) -> Iterator[Step]:
+    """A broker comes back from its log and follows the leader, if there is one."""
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == DOWN:
+            replicas = follow_leader(replace_at(state.replicas, broker, replica._replace(role=FOLLOWER)))
+            kept = replicas[broker].log
+            action = Action("restart", broker, -1, str(len(kept)) if kept != replica.log else "")
+            yield action, with_replicas(state, replicas)
+
+
+def thaw(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """A frozen broker runs on with what it believed before."""
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == FROZEN_LEADER:
+            replicas = follow_leader(replace_at(state.replicas, broker, replica._replace(role=LEADER)))
+            yield Action("thaw", broker), observe(with_replicas(state, replicas), lane)
+
+
+def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """The ZooKeeper session of a frozen leader expires: the partition has no leader until the election.
+
+    It thaws later and runs on; when exactly makes no difference to anyone, so a zombie may act from here on.
+    """
+    for broker, replica in enumerate(state.replicas):
+        if replica.role == FROZEN_LEADER:
+            yield Action("expire", broker), depose(state, lane, broker)
+
+
+def depose(state: LaneState, lane: Lane, broker: int) -> LaneState:
+    """Take the leadership from a broker that does not hear of it; it leaves the ISR unless it is the last."""
+    size = isr_size(state.replicas)
+    believed = SOLE if size == 1 else ENOUGH if size >= lane.min_insync_replicas else SHORT
+    deposed = state.replicas[broker]._replace(role=ZOMBIE, in_isr=size == 1, believed_isr=believed)
+    return observe(with_replica(state, broker, deposed), lane)
+
+
+def leave_isr(replicas: tuple[LaneReplica, ...], broker: int) -> bool:
+    """Whether a failed broker stays in the ISR: only as its last member."""
+    return replicas[broker].in_isr and isr_size(replicas) == 1

@@ -1,0 +1,63 @@
+"""All that can happen next in a lane: the base of every prediction.
+
+With no lock-step phase, any fault left may strike at any moment and is healed at any later one. With a lock-step
+phase, its next step is all that the environment does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.predict.effects import Step
+from kafka_chaos.reference_model.predict.exchanges import (
+    answer,
+    fail_attempt,
+    give_up,
+    request_timeout,
+    send,
+    serve_socket,
+)
+from kafka_chaos.reference_model.predict.faults import strike
+from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, next_step, replication_is_cut
+from kafka_chaos.reference_model.predict.replication import (
+    elect,
+    expand_isr,
+    expire,
+    fetch,
+    learn,
+    restart,
+    shrink_isr,
+    thaw,
+)
+from kafka_chaos.reference_model.predict.state import LaneState
+
+
+def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None) -> Iterator[Step]:
+    """Every (action, next state); the next states are not yet `canonical`."""
+    yield from send(state, lane)
+    yield from serve_socket(state, lane)
+    if lane.acks != "0":
+        yield from answer(state, lane)
+        yield from request_timeout(state, lane)
+        if lane.max_in_flight == 1 or lockstep is not None:
+            yield from give_up(state)
+    yield from fail_attempt(state, lane)
+    yield from expand_isr(state, lane)
+    yield from learn(state, lane)
+    if lockstep is None:
+        yield from _free_environment(state, lane)
+    else:
+        if not replication_is_cut(lockstep, state.position):
+            yield from fetch(state, lane)
+        yield from next_step(state, lane, lockstep)
+
+
+def _free_environment(state: LaneState, lane: Lane) -> Iterator[Step]:
+    yield from fetch(state, lane)
+    yield from shrink_isr(state, lane)
+    yield from elect(state, lane)
+    yield from restart(state)
+    yield from thaw(state, lane)
+    yield from expire(state, lane)
+    yield from strike(state, lane)

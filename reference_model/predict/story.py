@@ -1,0 +1,141 @@
+"""Turns a path through the lane's states into sentences that a reader can follow without the code.
+
+Brokers are numbered 1 to n, 1 leads at first, and a broker keeps its number through the whole story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.predict.anomalies import final_log, pairs
+from kafka_chaos.reference_model.predict.effects import Action, Step
+from kafka_chaos.reference_model.predict.state import (
+    INFO,
+    NOWHERE,
+    OK,
+    LaneState,
+    canonical,
+    entry_record,
+    leader_index,
+    settled_replicas,
+)
+
+SENTENCES: dict[str, str] = {
+    "append": "{broker}, {role}, appends record {record} at offset {detail}{source}.",
+    "duplicate_sequence": "{broker} recognises record {record} by its sequence number, at offset {detail}.",
+    "queue": "Record {record} is sent to {broker}, which is frozen: the request waits in its socket.",
+    "not_enough_replicas": "{broker} refuses record {record}{source}: NOT_ENOUGH_REPLICAS.",
+    "out_of_order_sequence": "{broker} refuses record {record}{source}: OUT_OF_ORDER_SEQUENCE_NUMBER.",
+    "acknowledge": "{broker} acknowledges record {record} at offset {detail}.",
+    "not_enough_replicas_after_append": (
+        "{broker} answers record {record} with NOT_ENOUGH_REPLICAS_AFTER_APPEND: appended, not acknowledged."
+    ),
+    "timeout": "The answer for record {record} does not come in time: it may or may not be written.",
+    "close": "{broker} answers nobody, so the producer gives up the connection and what it sent on it.",
+    "no_leader": "An attempt to send record {record} finds no leader.",
+    "give_up": "The producer gives up record {record}: outcome `info`.",
+    "fetch": "{broker} fetches offset {detail} from the leader.",
+    "shrink_isr": "{broker} lags, and the leader drops it from the ISR.",
+    "expand_isr": "{broker} has caught up and joins the ISR.",
+    "elect": "{broker} is elected from the ISR and leads in epoch {epoch}.",
+    "elect_unclean": "No member of the ISR is there: {broker} is elected from outside it, epoch {epoch}.",
+    "learn": "{broker} hears that it was replaced and follows{truncation}.",
+    "restart": "{broker} starts again{truncation}.",
+    "restart_all": "Every broker that was down is back.",
+    "thaw": "{broker} runs on.",
+    "thawed": "{broker} runs on.",
+    "expire": "The ZooKeeper session of {broker} expires; it will run on without knowing.",
+    "kill": "{broker}, {role}, is killed; from here on it may be back.",
+    "power_loss": "{broker}, {role}, loses power; what is left of its log when it is back: {left}.",
+    "stop": "{broker}, {role}, is shut down in a controlled way.",
+    "stop_and_move": "{broker}, {role}, is shut down in a controlled way: the leader moves first, epoch {epoch}.",
+    "pause": "{broker}, {role}, is paused.",
+    "partition": "{broker}, {role}, is cut off from the other brokers and ZooKeeper.",
+    "partition_from_clients": "{broker}, {role}, is cut off from brokers, ZooKeeper and its clients.",
+    "session_expiry": "The ZooKeeper session of {broker}, {role}, expires while it runs on.",
+    "cut-replication": "The replication port of {broker}, {role}, is cut off from its followers.",
+    "renew_producer_epoch": (
+        "A message to another partition times out: the producer renews its producer epoch, for all partitions."
+    ),
+    "heal-replication": "The cut around {broker} is lifted.",
+    "condition": "",
+}
+"""A sentence per action; a lock-step phase's `append` only waits and needs none."""
+
+ROLES = ("down", "a follower", "the leader", "still leading in its own eyes", "the leader")
+
+
+Possible = Callable[[LaneState], Iterator[Step]]
+"""The steps that are possible in a state."""
+
+
+def tell(path: Sequence[LaneState], lane: Lane, possible: Possible) -> tuple[str, ...]:
+    """The sentences for a path of canonical states from the initial one to one in which the run ends."""
+    names = _initial_names(path[0])
+    sentences = []
+    for before, after in pairwise(path):
+        action, raw = _step_between(before, after, lane, possible)
+        sentence = _sentence(action, before, raw, names)
+        if sentence:
+            sentences.append(sentence)
+        sentences.extend(
+            f"Consumers read record {record} at offset {offset}." for record, offset in pairs(raw.reads & ~before.reads)
+        )
+        names = _renamed(names, raw, lane)
+    return (*sentences, _ending(path[-1], names))
+
+
+def _initial_names(state: LaneState) -> list[int]:
+    leader = leader_index(state.replicas)
+    others = iter(range(2, len(state.replicas) + 1))
+    return [1 if index == leader else next(others) for index in range(len(state.replicas))]
+
+
+def _step_between(before: LaneState, after: LaneState, lane: Lane, possible: Possible) -> tuple[Action, LaneState]:
+    for action, raw in possible(before):
+        if canonical(raw, lane) == after:
+            return action, raw
+    raise AssertionError("no action leads from a state to its successor on the path")
+
+
+def _renamed(names: list[int], raw: LaneState, lane: Lane) -> list[int]:
+    """The names in the order in which `canonical` puts the replicas."""
+    settled = settled_replicas(raw, lane)
+    return [names[index] for index in sorted(range(len(settled)), key=settled.__getitem__)]
+
+
+def _sentence(action: Action, before: LaneState, raw: LaneState, names: list[int]) -> str:
+    replica = before.replicas[action.broker] if action.broker >= 0 else None
+    sentence = SENTENCES[action.name].format(
+        broker=f"broker {names[action.broker]}" if replica else "",
+        role=ROLES[replica.role] if replica else "",
+        record=action.record,
+        detail=action.detail,
+        source=", read from its socket" if action.from_socket else "",
+        epoch=raw.leader_epoch,
+        truncation=f", truncating to offset {action.detail}" if action.detail else "",
+        left=counted_records(int(action.detail)) if action.name == "power_loss" else "",
+    )
+    return sentence[:1].upper() + sentence[1:]
+
+
+def counted_records(count: int) -> str:
+    """A number of records in words."""
+    return "no record" if count == 0 else "1 record" if count == 1 else f"{count} records"
+
+
+def _ending(state: LaneState, names: list[int]) -> str:
+    log = final_log(state)
+    leader = leader_index(state.replicas)
+    records = ", ".join(f"record {entry_record(value)}" for value in log or ()) or "nothing"
+    outcomes = []
+    for index, record in enumerate(state.records):
+        if record.status == OK:
+            where = f" at offset {record.offset}" if record.offset != NOWHERE else ""
+            outcomes.append(f"record {index} was acknowledged{where}")
+        elif record.status == INFO:
+            outcomes.append(f"record {index} ended as `info`")
+    said = "; ".join(outcomes) or "no record was acknowledged"
+    return f"The run ends: the final log, that of broker {names[leader]}, holds {records}; {said}."

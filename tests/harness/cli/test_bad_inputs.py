@@ -1,0 +1,118 @@
+"""What people get wrong on the command line: each ends with its exit code and a line that helps, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GOOD = "name: good\nworkload: {rate: 10, duration: 5}\nlanes:\n  - lane: one\n    acks: all\n"
+FILES = {
+    "good.yaml": GOOD,
+    "nul.yaml": GOOD.replace("one", "'o\0ne'"),
+    "control.yaml": GOOD.replace("one", "o\x07ne"),
+    "empty.yaml": "",
+    "list.yaml": "- a\n- b\n",
+    "scalar.yaml": "just text",
+    "deep.yaml": "[" * 5000,
+    "duplicate.yaml": GOOD + "name: again\n",
+    "tag.yaml": GOOD.replace("one", "!!python/object:os.system x"),
+    "date.yaml": GOOD.replace("good", "2024-99-99"),
+    "endless.yaml": GOOD.replace("duration: 5", "duration: .inf"),
+    "huge.yaml": GOOD.replace("rate: 10, duration: 5", "rate: 1000000, duration: 900000"),
+    "kafka4.yaml": GOOD + "cluster: {kafka_version: 4.0.0}\n",
+    "kafka9.yaml": GOOD + "cluster: {kafka_version: 9.9.9}\n",
+    "number.yaml": GOOD + "cluster: {kafka_version: 3.9}\n",
+    "long.yaml": GOOD.replace("acks: all", f"partitions: {'x' * 5000}"),
+    "run/lanes.json": "{",
+    "odd/lanes.json": '{"format_version": 1, "lanes": [{"lane": 3}]}',
+    "history.jsonl": "3\n",
+    "file": "",
+}
+INPUTS = [
+    ("run nowhere.yaml", 64, "nowhere.yaml: can't be read: No such file or directory"),
+    ("run .", 64, ".: can't be read: Is a directory"),
+    ("run latin.yaml", 64, "latin.yaml: can't be read: byte 9 is not UTF-8"),
+    ("run nul.yaml", 64, "nul.yaml:4: not YAML: the character '\\x00' is not allowed"),
+    ("run control.yaml", 64, "control.yaml:4: not YAML: the character '\\x07' is not allowed"),
+    ("run empty.yaml", 64, "empty.yaml:1: expected a mapping"),
+    ("run list.yaml", 64, "list.yaml:1: expected a mapping"),
+    ("run scalar.yaml", 64, "scalar.yaml:1: expected a mapping"),
+    ("run deep.yaml", 64, "deep.yaml:1: not an experiment: its values are nested too deep"),
+    ("run duplicate.yaml", 64, 'duplicate.yaml:6: not YAML: found duplicate key "name"'),
+    ("run tag.yaml", 64, "tag.yaml:4: lanes[0].lane: expected text"),
+    ("run date.yaml", 64, "date.yaml:1: not YAML: "),
+    ("run endless.yaml", 64, "endless.yaml:2: workload.duration: expected a finite number, got inf"),
+    ("run huge.yaml", 3, "--out runs: the run may write "),
+    ("run kafka4.yaml", 64, "kafka4.yaml:6: cluster.kafka_version: version '4.0.0' of Kafka has no ZooKeeper"),
+    ("run kafka9.yaml", 64, "kafka9.yaml:6: cluster.kafka_version: version '9.9.9' of Kafka is not known"),
+    ("run number.yaml", 64, "number.yaml:6: cluster.kafka_version: expected text, got 3.9"),
+    ("run long.yaml", 64, "long.yaml:5: lanes[0].partitions: expected a whole number, got 'xxx"),
+    ("run good.yaml --seed x", 64, "'x' is not a valid integer"),
+    ("run good.yaml --out file", 64, "'file' is a file"),
+    ("run good.yaml --out file/runs", 64, "file is not a folder: choose another path"),
+    ("run good.yaml --out /proc/runs", 3, "--out /proc/runs: /proc can't be written"),
+    ("run good.yaml --junit nowhere/x.xml", 64, "--junit: nowhere/x.xml: there is no folder nowhere"),
+    ("run good.yaml --client-config x", 64, "--client-config: expected together with --attach"),
+    ("run good.yaml --attach x:1 --client-config nowhere", 64, "nowhere: "),
+    ("run good.yaml --colour red", 64, "No such option '--colour'"),
+    ("image --kafka-version 4.0.0", 64, "version '4.0.0' of Kafka has no ZooKeeper"),
+    ("image --kafka-version 9.9.9", 64, "version '9.9.9' of Kafka is not known: expected one of 3.9.2, 3.9.1"),
+    ("verify nowhere[1]", 64, "nowhere[1]"),
+    ("verify file", 64, "file"),
+    ("verify run", 64, "lanes.json: not valid JSON"),
+    ("verify odd", 64, "odd"),
+    ("report nowhere[1]", 64, "'nowhere[1]' does not exist"),
+    ("report run", 64, "verdict.json"),
+    ("watch run", 64, "lanes.json: not valid JSON"),
+    ("runs show nowhere", 64, "nowhere: no run directory, expected one with a lanes.json"),
+    ("runs show odd/lanes.json", 64, "no run directory"),
+    ("runs diff run nowhere", 64, "run/lanes.json: can't be read as JSON"),
+    ("serve nowhere", 64, "nowhere: no such folder"),
+    ("nightly list.yaml", 64, "list.yaml:1: expected a mapping"),
+    ("nightly good.yaml --out file/x", 64, "file is not a folder"),
+    ("nightly .", 64, "control.yaml:4: not YAML"),
+    ("predict --faults bomb", 64, "expected"),
+    ("predict --acks 1 --idempotence", 64, "idempotence"),
+    ("explore --faults bomb", 64, "'bomb': expected fault kinds out of"),
+    ("scenario run nowhere", 64, "'nowhere' is no scenario"),
+    ("scenario document nowhere.json --out x.md", 64, "nowhere.json: can't be read"),
+    ("import jepsen history.jsonl --out imported", 64, "history.jsonl, line 1: expected an operation"),
+    ("import jepsen history.jsonl --faults kill,bomb --out imported", 64, "'bomb': expected fault kinds out of"),
+    ("import verifiable file --out imported", 64, "Missing option '--consumer'"),
+    ("completion tcsh", 64, "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bad")
+    for name, text in FILES.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    (folder / "latin.yaml").write_bytes(b"name: caf\xe9")
+    return folder
+
+
+@pytest.mark.parametrize(("line", "code", "message"), INPUTS, ids=[line for line, *_ in INPUTS])
+def test_a_bad_input_has_its_exit_code_and_a_line_that_helps(folder: Path, line: str, code: int, message: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kafka_chaos.harness.cli.main", *line.split()],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        # Whatever gets past the checks would ask for an engine, and end with another message.
+        env={**os.environ, "DOCKER_HOST": "unix:///nowhere/docker.sock"},
+    )
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "internal error" not in done.stderr
+    assert "should be" not in done.stderr
+    assert max(map(len, done.stderr.splitlines())) < 600
+    assert not (folder / "runs").exists()

@@ -1,0 +1,177 @@
+"""`kafka-chaos runs` and the help of every command, as people see them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.cli import main as command_line
+from kafka_chaos.harness.cli.main import cli
+from kafka_chaos.harness.cli.runs import read_run, runs_below
+from tests.harness.snapshots import assert_same
+
+EXPERIMENT = """\
+name: orders
+seed: {seed}
+cluster: {{brokers: 3}}
+phases:
+- phase: main
+  workload: {{rate: 500}}
+recorded:
+  run_id: {name}
+  versions: {{kafka: {kafka}}}
+  started: {{wall_clock: '2026-01-0{day}T03:00:00.123+00:00'}}
+"""
+
+
+def make(root: Path, day: int, *, lost: int = 0, kafka: str = "3.9.1", verified: bool = True) -> Path:
+    name = f"2026010{day}-030000-orders-{day:04d}"
+    path = root / name
+    path.mkdir(parents=True)
+    lanes = [{"lane": "safe", "acks": "all"}, {"lane": "fast", "acks": "1"}]
+    (path / "lanes.json").write_text(json.dumps({"format_version": 1, "lanes": lanes}))
+    (path / "experiment.yaml").write_text(EXPERIMENT.format(seed=day, name=name, kafka=kafka, day=day))
+    if verified:
+        (path / "report.html").touch()
+        (path / "verdict.json").write_text(json.dumps(verdict(lost)))
+    return path
+
+
+def verdict(lost: int) -> dict[str, Any]:
+    def lane(name: str, verdict: str, anomalies: dict[str, Any], *reasons: str) -> dict[str, Any]:
+        counts = {"produced": 12000, "acknowledged": 11990, "consumed": 11990}
+        return {"lane": name, "verdict": verdict, **counts, "anomalies": anomalies, "reasons": list(reasons)}
+
+    found = {"lost_write": {"count": lost, "status": "permitted", "examples": []}} if lost else {}
+    broken = {"duplicate": {"count": 2, "status": "forbidden", "examples": []}} if lost > 100 else {}
+    safe = lane("safe", "violation", broken, "duplicate is forbidden and was found: 2") if broken else None
+    lanes = [safe or lane("safe", "conforms", {}), lane("fast", "conforms", found)]
+    return {"format_version": 1, "verdict": "violation" if broken else "conforms", "lanes": lanes}
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    root = Path("runs")
+    make(root, 1, lost=7)
+    make(root, 2, lost=1234, kafka="3.8.1")
+    latest = make(root, 3, verified=False)
+    (root / "latest").symlink_to(latest.name)
+    (root / "nightly").mkdir()
+    return root
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments), prog_name="kafka-chaos", catch_exceptions=False)
+
+
+def test_list_shows_the_latest_first_and_what_was_never_verified(root: Path) -> None:
+    assert_same("runs-list.txt", invoke("runs", "list").output)
+
+
+def test_list_of_nothing_says_what_makes_a_run(tmp_path: Path) -> None:
+    output = invoke("runs", "list", str(tmp_path / "none")).output
+    assert "`kafka-chaos run EXPERIMENT` makes one" in output
+
+
+def test_list_as_json_is_one_object_per_run(root: Path) -> None:
+    runs = [json.loads(line) for line in invoke("runs", "list", "--json").output.splitlines()]
+    assert [run["verdict"] for run in runs] == ["not verified", "violation", "conforms"]
+    assert runs[1]["lanes"]["fast"] == {"verdict": "conforms", "found": {"lost_write": 1234}}
+
+
+def test_show_tells_lane_by_lane_and_the_reasons(root: Path) -> None:
+    assert_same("runs-show.txt", invoke("runs", "show", "runs/20260102-030000-orders-0002").output)
+
+
+def test_show_of_what_was_never_verified_says_how_to(root: Path) -> None:
+    assert "verify it: kafka-chaos verify " in invoke("runs", "show").output
+
+
+def test_diff_tells_settings_versions_verdicts_and_counts(root: Path) -> None:
+    result = invoke("runs", "diff", "runs/20260101-030000-orders-0001", "runs/20260102-030000-orders-0002")
+    assert result.exit_code == 0, "1 means a violation and nothing else"
+    assert_same("runs-diff.txt", result.output)
+
+
+def test_diff_of_equal_runs_says_so_and_ends_with_0(root: Path) -> None:
+    result = invoke("runs", "diff", "runs/latest", "runs/latest")
+    said = "runs/latest and runs/latest have the same settings, versions, verdicts and counts\n"
+    assert (result.exit_code, result.output) == (0, said)
+
+
+def test_list_takes_a_folder(root: Path) -> None:
+    root.rename("elsewhere")
+    assert "20260103-030000-orders-0003" in invoke("runs", "list", "elsewhere").output
+
+
+def test_what_was_never_verified_found_nothing_that_is_known(root: Path) -> None:
+    for command in (["list"], ["show"]):
+        output = invoke("runs", *command).output
+        (line, *_) = [line for line in output.splitlines() if "not verified" in line and ":" not in line[:40]]
+        assert "–" in line
+        assert "nothing" not in line
+
+
+def test_latest_is_the_newest_run_where_the_link_names_a_removed_one(root: Path) -> None:
+    shutil.rmtree((root / "latest").resolve())
+    assert "20260102-030000-orders-0002" in invoke("runs", "show").output
+
+
+def test_a_folder_of_runs_is_no_run_and_the_refusal_names_one(root: Path) -> None:
+    with pytest.raises(UsageFailure, match="it holds runs, such as runs/20260103-030000-orders-0003"):
+        read_run(root)
+
+
+def test_what_is_no_run_directory_is_refused(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageFailure, match="no run directory, expected one with a"):
+        read_run(tmp_path)
+    broken = root / "20260102-030000-orders-0002" / "verdict.json"
+    broken.write_text("{}")
+    with pytest.raises(UsageFailure, match="lanes: expected a list"):
+        read_run(broken.parent)
+    assert [run.name[-4:] for run in runs_below(root)] == ["0003", "0001"], "a list passes over it"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run",
+        "report",
+        "clean",
+        "nightly",
+        "runs",
+        "runs list",
+        "runs show",
+        "runs diff",
+        "serve",
+        "doctor",
+        "completion",
+    ],
+)
+def test_the_help_of_a_command(command: str) -> None:
+    result = invoke(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert_same(f"help-{command.replace(' ', '-')}.txt", result.output)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_for_the_shell(shell: str) -> None:
+    output = invoke("completion", shell).output
+    assert "_KAFKA_CHAOS_COMPLETE" in output
+    assert command_line.cli.name == "cli"
+
+
+def test_commands_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMP_WORDS", "kafka-chaos do")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    result = CliRunner().invoke(
+        cli, [], prog_name="kafka-chaos", env={"_KAFKA_CHAOS_COMPLETE": "bash_complete"}, standalone_mode=True
+    )
+    assert result.output.splitlines() == ["plain,doctor"]

@@ -1,0 +1,140 @@
+"""What is collected of brokers' files, without brokers: chunks, torn tails, log starts, missing checkpoints."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kafka_chaos.harness.cluster.storage import collect
+from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_replicas
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.verification.inputs.parquet import check_parquet
+from tests.harness.cluster.storage.checkpoint_files import format_leader_epochs, format_offsets
+from tests.harness.cluster.storage.test_segments import build
+
+LANE, TOPIC = "orders", "topic-of-orders"
+
+
+def log(epochs: list[int], *, first: int = 0) -> bytes:
+    """One batch of three records per epoch."""
+    codec = IdentityCodec(LANE, 40)
+    batches = []
+    for number, epoch in enumerate(epochs):
+        offset = first + 3 * number
+        batch = bytearray(
+            build([(None, codec.encode(5, offset + i), []) for i in range(3)], offset=offset, epoch=epoch)
+        )
+        struct.pack_into(">q", batch, 0, offset)
+        batches.append(bytes(batch))
+    return b"".join(batches)
+
+
+class Broker:
+    def __init__(self, number: int, files: dict[str, bytes]) -> None:
+        self.number, self.name, self.files = number, f"broker-{number}", files
+
+
+def stream(node: Any, folder: str, paths: Iterable[str], *, wanted: re.Pattern[str]) -> Iterator[tuple[str, IO[bytes]]]:
+    asked = tuple(paths)
+    for name, content in node.files.items():
+        if wanted.fullmatch(name) and any(name == path or name.startswith(f"{path}/") for path in asked):
+            yield name, io.BytesIO(content)
+
+
+def gather(brokers: list[Broker], folder: Path, monkeypatch: pytest.MonkeyPatch, *, chunk: int = 1 << 20) -> Any:
+    monkeypatch.setattr(collect, "stream_files", stream)
+    monkeypatch.setattr(collect, "CHUNK", chunk)
+    monkeypatch.setattr(collect, "CHECKPOINT_TIMEOUT", 0.0)
+    collect_replicas(brokers, [StoredLane(LANE, TOPIC, 2)], folder)  # type: ignore[arg-type]
+    assert not list(folder.rglob(".*"))
+    rows = {}
+    for broker in brokers:
+        file = folder / "replicas" / f"broker-{broker.number}.parquet"
+        check_parquet(file, "replicas")
+        rows[broker.number] = pq.read_table(file).to_pylist()
+    return rows, json.loads((folder / "checkpoints.json").read_text())["brokers"]
+
+
+def segment(number: int, partition: int = 0) -> str:
+    return f"{TOPIC}-{partition}/{number:020}.log"
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+@given(chunk=st.integers(1, 500))
+def test_chunks_of_any_size_give_the_same_rows(
+    chunk: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(1, {segment(0): log([0, 0, 2]), segment(9): log([2, 5], first=9)})
+    rows, _ = gather([broker], tmp_path_factory.mktemp("run"), monkeypatch, chunk=chunk)
+    assert [(row["offset"], row["leader_epoch"], row["producer_id"], row["seq"]) for row in rows[1]] == [
+        (offset, epoch, 5, offset) for offset, epoch in enumerate([0] * 6 + [2] * 6 + [5] * 3)
+    ]
+    assert {(row["lane"], row["partition"], row["broker"]) for row in rows[1]} == {(LANE, 0, 1)}
+
+
+def test_checkpoints_are_told_by_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Broker(
+        2,
+        {
+            segment(0): log([0, 4]),
+            f"{TOPIC}-0/leader-epoch-checkpoint": format_leader_epochs([(0, 0), (4, 3)]).encode(),
+            f"{TOPIC}-1/{0:020}.log": b"",
+            "replication-offset-checkpoint": format_offsets({(TOPIC, 0): 6, ("another", 0): 9}).encode(),
+            "recovery-point-offset-checkpoint": format_offsets({(TOPIC, 0): 2}).encode(),
+            "another-0/00000000000000000000.log": b"no log of a lane is not looked at",
+        },
+    )
+    bare = Broker(3, {segment(0): log([0])})
+    rows, told = gather([full, bare], tmp_path, monkeypatch)
+    assert told == {
+        "2": {
+            f"{LANE}/0": {
+                "high_watermark": 6,
+                "log_end_offset": 6,
+                "recovery_point": 2,
+                "leader_epochs": [[0, 0], [4, 3]],
+            },
+            f"{LANE}/1": {"high_watermark": None, "log_end_offset": 0, "recovery_point": 0, "leader_epochs": []},
+        },
+        # What was not checkpointed in time bounds nothing.
+        "3": {f"{LANE}/0": {"high_watermark": None, "log_end_offset": 3, "recovery_point": 0, "leader_epochs": []}},
+    }
+    assert [len(rows[broker]) for broker in (2, 3)] == [6, 3]
+
+
+def test_what_lies_below_the_log_start_is_no_part_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = format_offsets({(TOPIC, 0): 4}).encode()
+    rows, _ = gather(
+        [Broker(1, {segment(0): log([0, 0]), "log-start-offset-checkpoint": starts})], tmp_path, monkeypatch
+    )
+    assert [row["offset"] for row in rows[1]] == [4, 5]
+
+
+@pytest.mark.parametrize("tail", [bytes(500), b"\xff" * 500, log([0], first=6)[:-1]], ids=["zeros", "noise", "half"])
+def test_a_torn_tail_ends_the_log(tail: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, told = gather([Broker(1, {segment(0): log([0, 0]) + tail})], tmp_path, monkeypatch, chunk=100)
+    assert [row["offset"] for row in rows[1]] == list(range(6))
+    assert told["1"][f"{LANE}/0"]["log_end_offset"] == 6
+
+
+def test_a_file_that_can_not_be_read_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Broker(1, {segment(0): log([0]), f"{TOPIC}-0/leader-epoch-checkpoint": b"rubbish"})
+    with pytest.raises(
+        Exception, match="broker-1:topic-of-orders-0/leader-epoch-checkpoint, line 1: version is 'rubbish'"
+    ):
+        gather([broken], tmp_path, monkeypatch)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

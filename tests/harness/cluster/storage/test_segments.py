@@ -1,0 +1,166 @@
+"""Segment bytes → batches and records: round trips through kafka-python's builder, torn tails, damage."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kafka_chaos.harness.cluster.kafka_python import MemoryRecordsBuilder
+from kafka_chaos.harness.cluster.storage.segments import (
+    CODECS,
+    HEADER_SIZE,
+    SegmentError,
+    base_offset_of,
+    read_segment,
+    records_of,
+)
+
+NAME = "00000000000000000000.log"
+Content = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+contents = st.tuples(
+    st.none() | st.binary(max_size=20),
+    st.none() | st.binary(max_size=40),
+    st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=2),
+)
+
+
+def build(
+    records: list[Content],
+    *,
+    offset: int = 0,
+    epoch: int = 0,
+    codec: int = 0,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    timestamp: int = 1000,
+) -> bytes:
+    builder = MemoryRecordsBuilder(
+        2, codec, 1 << 20, 0, producer_id=producer[0], producer_epoch=producer[1], base_sequence=producer[2]
+    )
+    for index, (key, value, headers) in enumerate(records):
+        assert builder.append(timestamp + index, key, value, headers) is not None
+    builder.close()
+    batch = bytearray(builder.buffer())
+    # The broker sets these two; the checksum doesn't cover them.
+    struct.pack_into(">q", batch, 0, offset)
+    struct.pack_into(">i", batch, 12, epoch)
+    return bytes(batch)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    batches=st.lists(
+        st.tuples(
+            st.lists(contents, min_size=1, max_size=5),
+            st.integers(0, 2**31 - 1),
+            st.integers(0, len(CODECS) - 1),
+            st.just((-1, -1, -1))
+            | st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.integers(0, 2**31 - 1)),
+        ),
+        max_size=4,
+    ),
+    start=st.integers(0, 2**40),
+)
+def test_every_field_comes_back_with_its_place(
+    batches: list[tuple[list[Content], int, int, tuple[int, int, int]]], start: int
+) -> None:
+    data, offset, positions = b"", start, []
+    for records, epoch, codec, producer in batches:
+        positions.append(len(data))
+        data += build(records, offset=offset, epoch=epoch, codec=codec, producer=producer)
+        offset += len(records)
+    segment = read_segment(f"{start:020}.log", data)
+    assert segment.torn is None
+    assert (segment.base_offset, segment.next_offset, segment.size) == (start, offset, len(data))
+    assert [batch.position for batch in segment.batches] == positions
+    assert sum(batch.size for batch in segment.batches) == len(data)
+    found = list(records_of(segment.batches))
+    assert [record.offset for record in found] == list(range(start, offset))
+    wanted = [(epoch, producer, i, r) for records, epoch, _, producer in batches for i, r in enumerate(records)]
+    for record, (epoch, (producer_id, producer_epoch, base), index, (key, value, headers)) in zip(
+        found, wanted, strict=True
+    ):
+        assert record.leader_epoch == epoch
+        assert (record.producer_id, record.producer_epoch) == (producer_id, producer_epoch)
+        assert record.sequence == (-1 if base == -1 else (base + index) % 2**31)
+        assert (record.key, record.value, list(record.headers)) == (key, value, headers)
+        assert record.timestamp == 1000 + index
+        assert record.tombstone == (value is None)
+        assert not record.control
+
+
+@given(st.data())
+def test_a_cut_anywhere_is_a_torn_tail_behind_the_whole_batches(data: st.DataObject) -> None:
+    pieces = [build([(b"k", b"v" * 30, [])] * 2, offset=2 * index) for index in range(3)]
+    whole = b"".join(pieces)
+    cut = data.draw(st.integers(0, len(whole)))
+    segment = read_segment(NAME, whole[:cut])
+    complete = cut // len(pieces[0])
+    assert len(segment.batches) == complete
+    assert segment.next_offset == 2 * complete
+    if cut % len(pieces[0]) == 0:
+        assert segment.torn is None
+    else:
+        assert segment.torn is not None
+        assert (segment.torn.position, segment.torn.size) == (complete * len(pieces[0]), cut % len(pieces[0]))
+
+
+@given(position=st.integers(HEADER_SIZE - 40, 90), flip=st.integers(1, 255))
+def test_damage_behind_the_checksum_is_noticed(position: int, flip: int) -> None:
+    good, bad = build([(None, b"v" * 30, [])]), bytearray(build([(None, b"v" * 30, [])], offset=1))
+    bad[position % len(bad)] ^= flip
+    segment = read_segment(NAME, good + bytes(bad))
+    assert len(segment.batches) == 1
+    assert segment.torn is not None
+    assert segment.torn.reason == "the batch's checksum differs"
+
+
+def test_zeros_behind_the_log_are_a_torn_tail() -> None:
+    good = build([(None, b"v", [])])
+    segment = read_segment(NAME, good + bytes(4096))
+    assert len(segment.batches) == 1
+    assert segment.torn is not None
+    assert segment.torn.size == 4096
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_batches_a_torn_tail_or_a_clear_refusal(data: bytes) -> None:
+    with suppress(SegmentError):
+        segment = read_segment(NAME, data)
+        assert sum(batch.size for batch in segment.batches) + (segment.torn.size if segment.torn else 0) == len(data)
+
+
+def test_a_message_format_from_before_epochs_is_refused() -> None:
+    builder = MemoryRecordsBuilder(1, 0, 1 << 20)
+    for index in range(3):
+        builder.append(index, b"key", b"value" * 10)
+    builder.close()
+    with pytest.raises(SegmentError, match="message format v1, expected v2"):
+        read_segment(NAME, bytes(builder.buffer()))
+
+
+def test_sequences_wrap_around_as_the_client_s_do() -> None:
+    segment = read_segment(NAME, build([(None, b"v", [])] * 3, producer=(7, 0, 2**31 - 2)))
+    assert [record.sequence for record in records_of(segment.batches)] == [2**31 - 2, 2**31 - 1, 0]
+
+
+def test_records_that_do_not_decompress_are_told_with_their_place() -> None:
+    batch = bytearray(build([(None, b"v" * 100, [])], codec=4))
+    batch[HEADER_SIZE : HEADER_SIZE + 8] = b"rubbish!"
+    from kafka_chaos.harness.cluster.kafka_python import calc_crc32c
+
+    struct.pack_into(">I", batch, 17, calc_crc32c(bytes(batch[21:])))
+    segment = read_segment(NAME, bytes(batch))
+    with pytest.raises(SegmentError, match=f"{NAME}: batch of offset 0 at position 0: .*"):
+        segment.batches[0].records()
+
+
+@pytest.mark.parametrize("name", ["0.log", "00000000000000000000.index", "leader-epoch-checkpoint", ""])
+def test_only_a_segment_s_name_tells_a_base_offset(name: str) -> None:
+    with pytest.raises(SegmentError, match="not a segment's name"):
+        base_offset_of(name)
+    assert base_offset_of("broker-1:t-0/00000000000000000042.log") == 42

@@ -1,0 +1,242 @@
+"""A cluster on a real engine: what it is made of, what outlives what, and that nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kazoo.client import KazooClient
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.configs import known_keys
+from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, remove_run
+from kafka_chaos.harness.cluster.containers.engine import docker_client
+from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN
+from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.cluster.server_properties import PROPERTIES_FILE
+from kafka_chaos.harness.cluster.storage.replica import read_replica
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.waiting import wait_until
+from tests.harness.leftovers import left_of
+
+pytestmark = pytest.mark.cluster
+
+
+def fresh_id(name: str) -> str:
+    return f"test-{name}-{secrets.token_hex(4)}"
+
+
+def test_every_part_carries_the_run_s_labels(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        assert node.container.labels[RUN] == cluster.run_id
+        assert node.container.labels[OWNER]
+    networks = docker_client().networks.list(filters={"label": f"{RUN}={cluster.run_id}"})
+    assert [network.name for network in networks] == [f"kafka-chaos-{cluster.run_id}"]
+
+
+def test_every_node_is_served_on_the_loopback_address_only(cluster: Cluster) -> None:
+    for node in cluster.nodes:
+        node.container.reload()
+        bound = [entry for entries in node.container.ports.values() if entries for entry in entries]
+        assert [(entry["HostIp"], int(entry["HostPort"])) for entry in bound] == [("127.0.0.1", node.host_port)]
+
+
+def test_listeners_are_apart_and_configurations_pass_through() -> None:
+    run_id = fresh_id("configs")
+    spec = ClusterLayout(
+        brokers=2,
+        controller=2,
+        broker_configs={"log.segment.bytes": 1_048_576},
+        configs_of={2: {"replica.lag.time.max.ms": 12_345}},
+    )
+    with Cluster(spec, run_id=run_id) as running:
+        assert ClusterAdmin(running.bootstrap_servers).controller() == 2
+        properties = {broker: node.read_file(PROPERTIES_FILE).decode() for broker, node in running.brokers.items()}
+        assert all("log.segment.bytes=1048576\n" in text for text in properties.values())
+        assert "replica.lag.time.max.ms=12345\n" not in properties[1]
+        assert "replica.lag.time.max.ms=12345\n" in properties[2]
+        assert "log.segment.bytes = 1048576" in running.brokers[1].log()
+        assert "control.plane.listener.name = CONTROL" in running.brokers[1].log()
+    assert left_of(run_id) == []
+
+
+def test_data_and_address_outlive_a_kill(cluster: Cluster, make_topic: Callable[..., str], admin: ClusterAdmin) -> None:
+    topic = make_topic(replicas=(1,))
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    producer.produce(topic, b"before the kill")
+    assert producer.flush(30) == 0
+    before = cluster.client_address(1), cluster.brokers[1].address
+    cluster.brokers[1].kill()
+    assert [record.value for record in read_replica(cluster.brokers[1], topic, 0).records] == [b"before the kill"]
+    cluster.start_again([cluster.brokers[1]])
+    admin.await_full_isr([topic])
+    assert (cluster.client_address(1), cluster.brokers[1].address) == before
+    consumer = Consumer({"bootstrap.servers": before[0], "group.id": topic})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    message = consumer.poll(30)
+    assert message is not None
+    assert message.value() == b"before the kill"
+    consumer.close()
+
+
+def test_a_broker_that_finds_its_id_taken_is_started_once_more(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a busy machine, where a start may lose its session and meet its own registration."""
+    node, path = cluster.brokers[1], "/brokers/ids/1"
+    starts: list[float] = []
+    with ExitStack() as stack:
+        zookeeper = KazooClient(hosts=cluster.zookeeper_addresses)
+        zookeeper.start()
+        stack.callback(zookeeper.close)
+        stack.callback(zookeeper.stop)
+        registration, _ = zookeeper.get(path)
+        node.kill()
+        start = node.start
+
+        def start_where_it_is_taken() -> None:
+            starts.append(time.time())
+            if len(starts) > 1:
+                start()
+                return
+            zookeeper.create(path, registration, ephemeral=True)
+            start()
+            wait_until(lambda: not node.is_running(), "the broker to give up", timeout=60)
+            zookeeper.delete(path)
+
+        monkeypatch.setattr(node, "start", start_where_it_is_taken)
+        cluster.start_again([node])
+    assert len(starts) == 2
+    assert node.is_running()
+    wait_until(lambda: cluster.registered_brokers() == set(cluster.brokers), "all brokers to be registered", timeout=30)
+
+
+def test_a_broker_that_fails_for_another_reason_is_not_started_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = cluster.brokers[1]
+    node.kill()
+    start, starts = node.start, []
+
+    def start_in_vain() -> None:
+        starts.append(1)
+        start()
+        node.kill()
+
+    monkeypatch.setattr(node, "start", start_in_vain)
+    with pytest.raises(ClusterFailure, match=r"broker-1 ended while it was waited for"):
+        cluster.start_again([node])
+    assert len(starts) == 1
+    monkeypatch.undo()
+    cluster.start_again([node])
+
+
+def test_an_ensemble_of_three_survives_the_loss_of_its_leader() -> None:
+    run_id = fresh_id("ensemble")
+    with Cluster(ClusterLayout(brokers=1, zookeepers=3), run_id=run_id) as running:
+        modes = {number: mode_of(node) for number, node in running.zookeepers.items()}
+        assert sorted(modes.values()) == ["follower", "follower", "leader"]
+        leader = next(node for number, node in running.zookeepers.items() if modes[number] == "leader")
+        leader.kill()
+        others = [node for node in running.zookeepers.values() if node is not leader]
+        wait_until(
+            lambda: sorted(map(mode_of, others)) == ["follower", "leader"], "the others to elect a leader", timeout=30
+        )
+        wait_until(lambda: running.registered_brokers() == {1}, "the broker to be registered", timeout=30)
+        admin = ClusterAdmin(running.bootstrap_servers)
+        admin.create_topic("still-there", replica_assignment=[[1]], configs={})
+        admin.await_full_isr(["still-there"])
+        running.start_again([leader])
+        wait_until(lambda: mode_of(leader) == "follower", "the third to follow again", timeout=30)
+    assert left_of(run_id) == []
+
+
+def mode_of(zookeeper: Node) -> str:
+    """What a ZooKeeper server says it is; an empty text while it doesn't serve."""
+    _, answer = zookeeper.execute("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/2181 && echo srvr >&3 && cat <&3")
+    return next((line.split(": ")[1] for line in answer.splitlines() if line.startswith("Mode: ")), "")
+
+
+def test_a_broker_that_can_not_start_is_told_with_its_log_and_nothing_is_left() -> None:
+    run_id = fresh_id("broken")
+    spec = ClusterLayout(brokers=2, broker_configs={"log.segment.bytes": 1})
+    with pytest.raises(ClusterFailure) as failure, Cluster(spec, run_id=run_id):
+        pytest.fail("the cluster started")
+    assert "broker-" in str(failure.value)
+    assert "status exited, exit code 1" in str(failure.value)
+    assert "Invalid value 1 for configuration log.segment.bytes" in str(failure.value)
+    assert left_of(run_id) == []
+
+
+def test_a_failed_run_can_leave_its_cluster_standing() -> None:
+    run_id = fresh_id("kept")
+    try:
+        with pytest.raises(ZeroDivisionError), Cluster(ClusterLayout(brokers=1), run_id=run_id, keep=True) as kept:
+            _ = 1 / 0
+        assert kept.kept
+        assert len(ClusterAdmin(kept.bootstrap_servers).live_brokers()) == 1
+        assert [left.kept for left in leftovers(docker_client()) if left.run_id == run_id] == [True]
+    finally:
+        remove_run(docker_client(), run_id)
+    assert left_of(run_id) == []
+
+
+START_AND_WAIT = """
+import sys
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+with Cluster(ClusterLayout(brokers=1), run_id=sys.argv[1]):
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_clean_removes_what_a_killed_run_left_and_nothing_else(cluster: Cluster) -> None:
+    run_id = fresh_id("dead")
+    with subprocess.Popen(
+        [sys.executable, "-c", START_AND_WAIT, run_id], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        alive = [left.run_id for left in clean(docker_client())]
+        assert run_id not in alive
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert left_of(run_id)
+    assert run_id in [left.run_id for left in clean(docker_client())]
+    assert left_of(run_id) == []
+    assert len(left_of(cluster.run_id)) >= len(cluster.nodes)
+
+
+def test_the_known_configuration_keys_are_those_of_the_image(cluster: Cluster) -> None:
+    for kind, main in (
+        ("broker", "kafka.server.KafkaConfig"),
+        ("topic", "org.apache.kafka.storage.internals.log.LogConfig"),
+    ):
+        listing = cluster.brokers[1].must_execute("java", "-cp", "/opt/kafka/jars/*", main)
+        told = {line.split('id="')[1].split('"')[0] for line in listing.splitlines() if line.startswith("<h4><a id=")}
+        assert told == known_keys(kind)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"brokers": 0}, "brokers: 0 is not valid: expected 1 to 9"),
+        ({"zookeepers": 2}, "zookeepers: 2 is not valid: expected 1 or 3"),
+        ({"configs_of": {4: {}}}, "configs_of: 4 is not a broker"),
+        ({"broker_configs": {"listeners": "X"}}, "listeners: set by the harness itself"),
+        ({"broker_configs": {"unclean.leader.election.enabled": True}}, "did you mean unclean.leader.election.enable"),
+    ],
+)
+def test_a_cluster_that_can_not_be_is_refused_before_anything_starts(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageFailure, match=message):
+        ClusterLayout(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,119 @@
+"""What a command prints inside a container arrives whole, and a container is frozen, however busy this machine is."""
+
+from __future__ import annotations
+
+import http.client
+import secrets
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from docker.errors import APIError
+
+from kafka_chaos.harness.cluster.containers.cleanup import remove_run
+from kafka_chaos.harness.cluster.containers.engine import docker_client, execute_inside, freeze
+from kafka_chaos.harness.cluster.containers.image import ensure_image
+from kafka_chaos.harness.cluster.containers.labels import run_labels
+from kafka_chaos.harness.errors import WaitTimeout
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def container() -> Iterator[Any]:
+    client, run_id = docker_client(), f"test-{secrets.token_hex(4)}"
+    try:
+        yield client.containers.run(
+            ensure_image(),
+            ["sleep", "300"],
+            detach=True,
+            entrypoint=[],
+            network_mode="none",
+            name=f"kafka-chaos-{run_id}",
+            labels=run_labels(run_id, keep=False),
+        )
+    finally:
+        remove_run(client, run_id)
+
+
+@pytest.fixture(params=["at once", "late"])
+def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Late: the command has printed before the answer's headers are looked at, as on a busy machine."""
+    if request.param == "late":
+        original = http.client.HTTPConnection.getresponse
+        never = threading.Event()
+
+        def late(self: Any, *arguments: Any, **options: Any) -> Any:
+            never.wait(0.4)
+            return original(self, *arguments, **options)
+
+        monkeypatch.setattr(http.client.HTTPConnection, "getresponse", late)
+
+
+@pytest.mark.usefixtures("reading")
+def test_a_short_output_is_whole(container: Any) -> None:
+    assert execute_inside(container.id, ["echo", "hello"]) == (0, b"hello\n")
+    assert execute_inside(container.id, ["sh", "-c", "echo no; exit 3"]) == (3, b"no\n")
+
+
+@pytest.mark.usefixtures("reading")
+def test_a_long_output_is_whole(container: Any) -> None:
+    expected = b"".join(b"%d\n" % number for number in range(1, 20_001))
+    assert execute_inside(container.id, ["seq", "1", "20000"]) == (0, expected)
+
+
+@pytest.mark.usefixtures("reading")
+def test_a_streamed_output_is_whole(container: Any) -> None:
+    api = docker_client().api
+    execution = api.exec_create(container.id, ["seq", "1", "20000"])["Id"]
+    pieces = [output or b"" for output, _ in api.exec_start(execution, stream=True, demux=True)]
+    assert b"".join(pieces) == b"".join(b"%d\n" % number for number in range(1, 20_001))
+
+
+class Stubborn:
+    """A container whose freezing the engine refuses a given number of times."""
+
+    name = "stubborn"
+
+    def __init__(self, refusals: int, explanation: str = "OCI runtime pause failed: unable to freeze: unknown") -> None:
+        self.asked = 0
+        self._refusals = refusals
+        self._explanation = explanation
+
+    def pause(self) -> None:
+        self.asked += 1
+        if self.asked <= self._refusals:
+            raise APIError("500 Server Error", explanation=self._explanation)
+
+
+def test_a_freeze_that_came_too_early_is_asked_for_again() -> None:
+    stubborn: Any = Stubborn(refusals=3)
+    freeze(stubborn)
+    assert stubborn.asked == 4
+
+
+def test_a_freeze_that_never_comes_is_told() -> None:
+    stubborn: Any = Stubborn(refusals=10**6)
+    with pytest.raises(WaitTimeout, match=r"for stubborn to be frozen, in vain; seen last: .*unable to freeze"):
+        freeze(stubborn, timeout=0.1)
+
+
+def test_another_refusal_is_not_asked_again() -> None:
+    stubborn: Any = Stubborn(refusals=1, explanation="no such container")
+    with pytest.raises(APIError, match="no such container"):
+        freeze(stubborn)
+    assert stubborn.asked == 1
+
+
+WRITING = "for i in 1 2 3 4; do (while :; do dd if=/dev/zero of=/tmp/$i bs=4M count=8 conv=fsync 2>&-; done) & done"
+
+
+def test_a_container_is_frozen_whatever_its_processes_wait_for(container: Any) -> None:
+    """With cgroup version 1, one of ten of these is refused at first: a process is just waiting for its disk."""
+    container.exec_run(["sh", "-c", f"{WRITING}; wait"], detach=True)
+    for _ in range(40):
+        freeze(container)
+        container.reload()
+        assert container.status == "paused"
+        container.unpause()

@@ -1,0 +1,152 @@
+"""Every refusal names file, line and key, and happens before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.experiment.file import dump_experiment, load_experiment, parse_experiment
+
+GOOD = """\
+name: good
+cluster:
+  brokers: 3
+lanes:
+  - lane: one
+    acks: 1
+  - lane: two
+    acks: all
+    min_insync_replicas: 2
+    idempotence: true
+schedule:
+  - fault: kill
+    target: leader(one)
+    at: 2
+"""
+EXPERIMENTS = Path(__file__).parents[3] / "experiments"
+
+REFUSALS = [
+    ("brokers: 3", "brokers: 3\n  kafka_version: 4.0.0", "cluster.kafka_version", "of Kafka has no ZooKeeper", 4),
+    ("brokers: 3", "brokers: 3\n  kafka_version: 9.9.9", "cluster.kafka_version", "expected one of 3.9.2, 3.9.1", 4),
+    ("brokers: 3", "brokers: 3\n  kafka_version: 3.9", "cluster.kafka_version", "expected text, got 3.9", 4),
+    ("name: good", "name: good\nworkload: {duration: .inf}", "workload.duration", "a finite number, got inf", 2),
+    ("name: good", "name: good\nworkload: {duration: 1.0e+300}", "workload.duration", "at most 1,000,000, got", 2),
+    (GOOD[GOOD.index("  - fault") :], "  - kill\n", "schedule[0]", "expected a mapping of keys", 12),
+    ("lanes:", "colour: red\nlanes:", "colour", "no such key", 4),
+    ("brokers: 3", "brokers: 0", "cluster.brokers", "expected at least 1, got 0", 3),
+    ("brokers: 3", "brokers: -1", "cluster.brokers", "got -1", 3),
+    ("brokers: 3", "brokers: 3\n  zookeepers: 2", "cluster", "expected 1 or 3", 2),
+    ("brokers: 3", "brokers: 3\n  broker_configs: {log.segment.byte: 1}", "cluster", "mean log.segment.bytes", 2),
+    ("brokers: 3", "brokers: 3\n  broker_configs: {broker.id: 7}", "cluster", "set by the harness itself", 2),
+    ("brokers: 3", "brokers: 3\n  controller: 4", "cluster", "4 is not a broker", 2),
+    ("acks: 1", "acks: 2", "lanes[0].acks", 'expected one of "0", "1", "all"', 6),
+    ("acks: 1", "acks: 1\n    idempotence: true", "lanes[0].idempotence", "acks=all beside it", 7),
+    ("acks: 1", "acks: 1\n    partitions: -3", "lanes[0].partitions", "got -3", 7),
+    ("acks: 1", "acks: 1\n    ack: 1", "lanes[0].ack", "no such key; expected lane", 7),
+    ("acks: 1", "acks: 1\n    replication_factor: 4", "lanes[0].replication_factor", "only 3 brokers", 7),
+    ("acks: 1", "acks: 1\n    leader: 5", "lanes[0].leader", "5 is not a broker", 7),
+    ("acks: 1", "acks: 1\n    topic_configs: {retention.m: 1}", "lanes[0].topic_configs", "retention.ms", 7),
+    ("acks: 1", "acks: 1\n    topic_configs: {min.insync.replicas: 1}", "lanes[0].topic_configs", "itself", 7),
+    ("acks: 1", "acks: 1\n    producer_configs: {linger: 1}", "lanes[0].producer_configs", "No such configuration", 7),
+    ("acks: 1", "acks: 1\n    producer_configs: {acks: 1}", "lanes[0].producer_configs.acks", "key of its own", 7),
+    ("lane: one", "lane: a/b", "lanes[0].lane", "a Kafka topic name", 5),
+    ("lane: two", "lane: one", "lanes[1].lane", "'one' names two lanes", 7),
+    ("min_insync_replicas: 2", "min_insync_replicas: 4", "lanes[1].min_insync_replicas", "replication factor, 3", 9),
+    ("idempotence: true", "idempotence: maybe", "lanes[1].idempotence", "got 'maybe'", 10),
+    ("idempotence: true", "idempotence: true\n    max_in_flight: 6", "lanes[1].max_in_flight", "at most 5", 11),
+    ("fault: kill", "fault: bomb", "schedule[0].fault", "expected kill, partition, pause, stop", 12),
+    ("leader(one)", "leader(nine)", "schedule[0].target", "there is no lane nine", 13),
+    ("leader(one)", "broker:9", "schedule[0].target", "numbered 1 to 3", 13),
+    ("leader(one)", "everybody", "schedule[0].target", "is not a target", 13),
+    ("at: 2", "at: 99", "schedule[0].at", "past the load of 30 s", 14),
+    ("at: 2", "at: -1", "schedule[0].at", "got -1", 14),
+    ("at: 2", "at: 2\n    port: control", "schedule[0].port", "has no such key", 15),
+    ("fault: kill", "fault: partition\n    port: 99", "schedule[0].port", "expected text, got 99", 13),
+    ("fault: kill", "fault: partition\n    action: burn", "schedule[0].action", "expected drop or reject", 13),
+    ("    at: 2\n", "", "schedule[0].at", "required, and missing", 12),
+    ("name: good", "name: good\ncourse: {}", "course", "renamed: expected lockstep", 2),
+    ("name: good", "name: good\nworkload: {rate: 0}", "workload.rate", "got 0", 2),
+    ("name: good", "name: good\nworkload: {record_size: 10}", "workload.record_size", "got 10", 2),
+]  # fmt: skip
+
+
+def test_the_good_one_is_accepted() -> None:
+    experiment = parse_experiment(GOOD, "good.yaml")
+    assert [lane.lane for _, _, lane in experiment.lanes()] == ["one", "two"]
+    assert all(lane.faults == ("kill",) for _, _, lane in experiment.lanes())
+
+
+@pytest.mark.parametrize(("old", "new", "key", "expected", "line"), REFUSALS)
+def test_a_refusal_names_file_line_and_key(old: str, new: str, key: str, expected: str, line: int) -> None:
+    assert GOOD.count(old) >= 1
+    with pytest.raises(UsageFailure) as refusal:
+        parse_experiment(GOOD.replace(old, new, 1), "bad.yaml")
+    message = str(refusal.value)
+    assert message.startswith(f"bad.yaml:{line}: {key}: "), message
+    assert expected in message
+
+
+def test_text_that_is_no_yaml_is_refused_with_its_line() -> None:
+    with pytest.raises(UsageFailure, match=r"bad\.yaml:2: not YAML"):
+        parse_experiment("name: x\nlanes: [", "bad.yaml")
+
+
+BAD_TEXTS = [
+    ("name: x\nlanes: '\0'", "bad.yaml:2: not YAML: the character '\\x00' is not allowed"),
+    ("name: x\nname: y", 'bad.yaml:2: not YAML: found duplicate key "name"'),
+    ("{[[1]]: 2}", "bad.yaml:1: not an experiment: a key is a list or a mapping"),
+    ("[" * 5000, "bad.yaml:1: not an experiment: its values are nested too deep"),
+    ("name: 2024-99-99", "bad.yaml:1: not YAML: "),
+    ("- a", "bad.yaml:1: expected a mapping with the keys of an experiment"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), BAD_TEXTS, ids=range(len(BAD_TEXTS)))
+def test_a_text_that_no_parser_takes_is_refused_in_one_line(text: str, expected: str) -> None:
+    with pytest.raises(UsageFailure) as refusal:
+        parse_experiment(text, "bad.yaml")
+    assert str(refusal.value).startswith(expected)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_bytes(b"name: caf\xe9")
+    with pytest.raises(UsageFailure, match=r"x\.yaml: can't be read: byte 9 is not UTF-8"):
+        load_experiment(tmp_path / "x.yaml")
+
+
+def test_a_long_value_is_cut_where_it_is_quoted() -> None:
+    with pytest.raises(UsageFailure) as refusal:
+        parse_experiment(GOOD.replace("brokers: 3", f"brokers: {'x' * 500}"), "bad.yaml")
+    assert str(refusal.value) == f"bad.yaml:3: cluster.brokers: expected a whole number, got '{'x' * 78}…"
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageFailure, match="can't be read"):
+        load_experiment(tmp_path / "nothing.yaml")
+
+
+def test_what_is_written_out_is_read_back_the_same() -> None:
+    experiment = parse_experiment(GOOD, "good.yaml")
+    written = dump_experiment(experiment, {"recorded": {"run_id": "a-run"}})
+    again = parse_experiment(written, "again.yaml")
+    assert again.model_dump() == experiment.model_dump()
+    assert again.recorded == {"run_id": "a-run"}
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS.rglob("*.yaml")), ids=lambda path: path.name)
+def test_every_experiment_of_the_repository_is_valid(path: Path) -> None:
+    load_experiment(path)
+
+
+def test_every_key_says_what_it_means() -> None:
+    from kafka_chaos.harness.experiment import specs
+    from kafka_chaos.harness.experiment.schedule import GenerateSpec
+
+    models = (specs.Experiment, specs.ClusterSpec, specs.PhaseSpec, specs.LaneSpec, specs.WorkloadSpec)
+    for model in (*models, specs.FaultSpec, specs.LockstepSpec, GenerateSpec):
+        for key, entry in model.model_fields.items():
+            assert entry.description, f"{model.__name__}.{key}"
+            assert "|" not in entry.description, "it stands in a table"

@@ -1,0 +1,66 @@
+"""Where a run is to write is checked before anything starts, and nothing is left there."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.harness.experiment import output
+from kafka_chaos.harness.experiment.file import parse_experiment
+from kafka_chaos.harness.experiment.output import check_output, planned_bytes
+
+TWO_LANES = "name: x\nworkload: {rate: 1000, duration: 10, record_size: 100}\nlanes: [{lane: a}, {lane: b}]"
+EXPERIMENT = parse_experiment(TWO_LANES, "x.yaml")
+
+
+def test_the_plan_counts_every_replica_and_the_history() -> None:
+    assert planned_bytes(EXPERIMENT) == 2 * 1000 * 10 * (100 * 3 + output.HISTORY_BYTES)
+
+
+def test_a_folder_that_can_be_made_is_accepted_and_not_made(tmp_path: Path) -> None:
+    check_output(tmp_path / "a" / "b", EXPERIMENT)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("below", [".", "runs", "runs/of/mine"])
+def test_a_path_at_or_below_a_file_is_refused(tmp_path: Path, below: str) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(UsageFailure, match=f"--out .*: {file} is not a folder: choose another path"):
+        check_output(file / below, EXPERIMENT)
+
+
+def test_a_dangling_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(UsageFailure, match="link is not a folder"):
+        check_output(tmp_path / "link", EXPERIMENT)
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.EROFS, EnvironmentFailure), (errno.EACCES, UsageFailure)])
+def test_a_folder_that_can_not_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
+) -> None:
+    def refuse(**_: object) -> object:
+        raise OSError(number, "as the system says")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    with pytest.raises(kind, match=f"--out {tmp_path}: .*{tmp_path}.*: choose another path"):
+        check_output(tmp_path, EXPERIMENT)
+
+
+def test_too_full_a_disk_is_refused_with_both_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=200 * 2**20))
+    with pytest.raises(EnvironmentFailure, match="the run may write 266 MiB, and 200 MiB are free"):
+        check_output(tmp_path, EXPERIMENT)
+
+
+def test_a_load_that_no_disk_holds_is_refused(tmp_path: Path) -> None:
+    large = TWO_LANES.replace("rate: 1000, duration: 10", "rate: 1000000, duration: 900000")
+    with pytest.raises(EnvironmentFailure, match=r"may write 838,190\.. GiB, and .* are free"):
+        check_output(tmp_path, parse_experiment(large, "x.yaml"))

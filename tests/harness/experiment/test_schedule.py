@@ -1,0 +1,113 @@
+"""Schedules drawn from a seed are the same again, never overlap, fit the load, and are written out in full."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.experiment.file import dump_experiment, load_experiment, parse_experiment
+from kafka_chaos.harness.experiment.schedule import GenerateSpec
+
+TEXT = """\
+name: drawn
+seed: 7
+workload: {duration: 40}
+lanes:
+  - lane: one
+schedule:
+  generate:
+    faults: [kill, pause, partition]
+    targets: [leader(one), controller]
+    count: 3
+"""
+
+
+def test_the_same_seed_draws_the_same_and_another_seed_another() -> None:
+    first, again = parse_experiment(TEXT, "a.yaml"), parse_experiment(TEXT, "b.yaml")
+    assert first.model_dump() == again.model_dump()
+    assert len(first.phases[0].schedule) == 3
+    others = {str(parse_experiment(TEXT, "c.yaml", overrides={"seed": seed}).phases[0].schedule) for seed in range(20)}
+    assert len(others) == 20
+
+
+def test_without_a_seed_the_one_that_was_drawn_stands_in_the_experiment() -> None:
+    experiment = parse_experiment(TEXT.replace("seed: 7\n", ""), "a.yaml")
+    again = parse_experiment(TEXT, "a.yaml", overrides={"seed": experiment.seed})
+    assert again.phases[0].schedule == experiment.phases[0].schedule
+
+
+def test_a_schedule_is_the_same_on_every_machine() -> None:
+    bounds = GenerateSpec(faults=("kill", "stop"), targets=("controller", "random"), count=2)
+    assert bounds.draw(seed=1, phase="main", load_seconds=30) == [
+        {"fault": "kill", "target": "controller", "at": 2.0, "duration": 4.7},
+        {"fault": "kill", "target": "controller", "at": 11.1, "duration": 1.3},
+    ]
+
+
+def test_what_is_written_out_replays_what_was_drawn(tmp_path: Path) -> None:
+    experiment = parse_experiment(TEXT, "a.yaml")
+    written = tmp_path / "experiment.yaml"
+    written.write_text(dump_experiment(experiment, {}))
+    assert "generate" not in written.read_text()
+    # Not even another seed changes it: it is written out.
+    assert load_experiment(written, overrides={"seed": 8}).phases == experiment.phases
+
+
+def test_each_phase_draws_its_own() -> None:
+    phase = (
+        "  - phase: {}\n    lanes: [{{lane: {}}}]\n    schedule: {{generate: {{faults: [kill], targets: [random]}}}}\n"
+    )
+    text = "name: two\nseed: 3\nphases:\n" + phase.format("a", "one") + phase.format("b", "two")
+    a, b = parse_experiment(text, "a.yaml").phases
+    assert a.schedule
+    assert [entry.at for entry in a.schedule] != [entry.at for entry in b.schedule]
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    shortest=st.floats(0, 5),
+    more=st.floats(0, 5),
+    load=st.floats(20, 200),
+    kinds=st.lists(st.sampled_from(["kill", "stop", "pause", "partition"]), min_size=1),
+)
+def test_faults_never_overlap_and_are_healed_before_the_load_ends(
+    seed: int, shortest: float, more: float, load: float, kinds: list[str]
+) -> None:
+    bounds = GenerateSpec(
+        faults=tuple(kinds), targets=("random",), duration=(shortest, shortest + more), gap=(1.0, 2.0), first_at=1.0
+    )
+    entries = bounds.draw(seed=seed, phase="p", load_seconds=load)
+    assert {entry["fault"] for entry in entries} <= set(kinds)
+    for before, after in itertools.pairwise(entries):
+        assert after["at"] >= before["at"] + before["duration"] + 0.9
+    assert entries[-1]["at"] + entries[-1]["duration"] <= load + 0.1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "expected"),
+    [
+        ("count: 3", "count: 0", "10: schedule.generate.count", "expected at least 1, got 0"),
+        ("faults: [kill, pause, partition]", "faults: [bomb]", "7: schedule.generate", "'bomb' is not a fault kind"),
+        (
+            "faults: [kill, pause, partition]",
+            "faults: []",
+            "8: schedule.generate.faults",
+            "expected at least 1 entry, got []",
+        ),
+        ("leader(one)", "leader(nine)", "6: schedule[", "there is no lane nine"),
+        ("count: 3", "cuont: 3", "10: schedule.generate.cuont", "no such key; expected faults, targets, count"),
+        ("count: 3", "count: 20", "7: schedule.generate", "of 20 faults fit into a load of 40 s: lengthen workload"),
+        ("count: 3", "gap: [5, 1]", "7: schedule.generate", "gap: the shortest, 5 s, is longer than the longest"),
+        ("  generate:", "  create: 1\n  generate:", "6: schedule", "or the one key generate, got create, generate"),
+    ],
+)
+def test_a_refusal_names_the_line_and_what_was_expected(old: str, new: str, place: str, expected: str) -> None:
+    with pytest.raises(UsageFailure) as refusal:
+        parse_experiment(TEXT.replace(old, new), "bad.yaml")
+    assert str(refusal.value).startswith(f"bad.yaml:{place}")
+    assert expected in str(refusal.value)

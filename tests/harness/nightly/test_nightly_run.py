@@ -1,0 +1,261 @@
+"""A night: what is repeated, what is counted, with which intervals, and what the trend shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.cli.main import cli
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.event_bus import Listener
+from kafka_chaos.harness.experiment.file import load_experiment
+from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.nightly import nightly_run as nightly
+from kafka_chaos.harness.nightly.command import DEFAULT_EXPERIMENTS
+from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in
+from kafka_chaos.harness.nightly.summary import wilson
+from kafka_chaos.harness.nightly.trend import write_trend
+from kafka_chaos.harness.run.runner import RunResult
+from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
+
+TEXT = """\
+name: {name}
+lanes:
+  - {{lane: one, acks: "1"}}
+schedule:
+  - {{fault: pause, target: leader(one), at: 1, duration: 5}}
+"""
+
+
+class Runs:
+    """Replaces real runs: 100 s each, with the given losses."""
+
+    def __init__(self, losses: Sequence[int | Exception], status: Status = Status.PERMITTED) -> None:
+        self.losses = list(losses)
+        self.status = status
+        self.now = 0.0
+        self.seeds: list[int] = []
+
+    def __call__(self, experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
+        self.now += 100
+        self.seeds.append(experiment.seed)
+        lost = self.losses.pop(0)
+        if isinstance(lost, Exception):
+            raise lost
+        path = root / f"run-{len(self.seeds)}"
+        path.mkdir(parents=True)
+        (path / "report.html").touch()
+        broken = self.status is Status.FORBIDDEN and lost > 0
+        verdict = Verdict.VIOLATION if broken else Verdict.CONFORMS
+        lane = LaneVerdict(
+            lane="one",
+            verdict=verdict,
+            produced=1000,
+            acknowledged=1000,
+            consumed=1000,
+            predicted=dict.fromkeys(Anomaly, Status.FORBIDDEN) | {Anomaly.LOST_WRITE: self.status},
+            observed={Anomaly.LOST_WRITE: Observation(count=lost)},
+            not_judged={Anomaly.REPLICA_DIVERGENCE: "there are no replica logs"},
+            reasons=("lost_write is forbidden and was found",) if broken else (),
+        )
+        return RunResult(path, RunVerdict(path, verdict, (lane,)), {})
+
+
+def night(tmp_path: Path, runs: Runs, *names: str, minutes: float = 60, repeats: int | None = None) -> Nightly:
+    files = []
+    for name in names or ("a",):
+        files.append(tmp_path / f"{name}.yaml")
+        files[-1].write_text(TEXT.format(name=name))
+    return Nightly(
+        experiments=files,
+        out=tmp_path / "out",
+        minutes=minutes,
+        seed=1,
+        repeats=repeats,
+        say=lambda text: None,
+        run_one=runs,
+        clock=lambda: runs.now,
+    )
+
+
+@pytest.mark.parametrize(
+    ("hits", "runs", "low", "high"),
+    # The first four stand in Newcombe (1998), Statistics in Medicine 17, table I, method 3.
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+        (20, 20, 0.8389, 1.0),
+        (0, 0, 0.0, 1.0),
+    ],
+)
+def test_the_interval_is_wilson_s(hits: int, runs: int, low: float, high: float) -> None:
+    assert wilson(hits, runs) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+
+
+def test_experiments_are_repeated_in_turn_until_the_next_run_would_not_fit(tmp_path: Path) -> None:
+    runs = Runs([0] * 10)
+    summary = night(tmp_path, runs, "a", "b", minutes=10).run()
+    # 600 s hold six runs of 100 s.
+    assert [run.experiment for run in summary.runs] == ["a", "b", "a", "b", "a", "b"]
+    assert len(set(runs.seeds)) == 6
+
+
+def test_every_experiment_runs_once_however_short_the_night(tmp_path: Path) -> None:
+    summary = night(tmp_path, Runs([0, 0]), "a", "b", minutes=0).run()
+    assert [run.experiment for run in summary.runs] == ["a", "b"]
+
+
+def test_the_same_seed_gives_the_same_seeds(tmp_path: Path) -> None:
+    first, second = Runs([0] * 3), Runs([0] * 3)
+    night(tmp_path, first, repeats=3).run()
+    (tmp_path / "again").mkdir()
+    night(tmp_path / "again", second, repeats=3).run()
+    assert first.seeds == second.seeds
+
+
+def test_counts_and_intervals_per_lane_and_anomaly(tmp_path: Path) -> None:
+    tonight = night(tmp_path, Runs([0, 30, 0, 12, 0]), repeats=5)
+    tonight.run()
+    summary = json.loads((tonight.folder / "summary.json").read_text())
+    (lane,) = summary["lanes"]
+    low, high = wilson(2, 5)
+    assert lane["anomalies"]["lost_write"] == {
+        "status": "permitted",
+        "runs": 5,
+        "hits": 2,
+        "records": 42,
+        "low": round(low, 4),
+        "high": round(high, 4),
+    }
+    assert lane["anomalies"]["duplicate"]["hits"] == 0
+    assert "replica_divergence" not in lane["anomalies"], "what was not judged is not counted as clean"
+    assert lane["verdicts"] == {"conforms": 5, "unknown": 0, "violation": 0}
+    assert summary["verdict"] == "conforms"
+    assert "| a | one | lost_write | permitted | 2 of 5 | 40% | 12% – 77% | 42 |" in tonight.summary().to_markdown()
+
+
+def test_a_violation_is_told_with_its_seed_and_run(tmp_path: Path) -> None:
+    runs = Runs([0, 3], Status.FORBIDDEN)
+    summary = night(tmp_path, runs, repeats=2).run()
+    assert summary.verdict is Verdict.VIOLATION
+    text = summary.to_markdown()
+    assert "# Night " in text
+    assert f"- a, lane one, seed {runs.seeds[1]} (`runs/run-2`): lost_write is forbidden and was found" in text
+
+
+def test_a_run_that_failed_is_told_and_never_clean(tmp_path: Path) -> None:
+    summary = night(tmp_path, Runs([0, ClusterFailure("broker-1 ended\nand more"), 0]), repeats=3).run()
+    assert summary.verdict is Verdict.UNKNOWN
+    (lane,) = summary.lanes
+    assert lane.anomalies["lost_write"].runs == 2
+    assert "broker-1 ended" in summary.to_markdown()
+    assert "and more" not in summary.to_markdown()
+
+
+def test_an_interrupted_night_leaves_what_was_counted(tmp_path: Path) -> None:
+    runs = Runs([5])
+    tonight = night(tmp_path, runs, repeats=2)
+    original = tonight.run_one
+
+    def interrupted(experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
+        if len(runs.seeds) == 1:
+            raise KeyboardInterrupt
+        return original(experiment, root, listeners)
+
+    tonight.run_one = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        tonight.run()
+    summary = json.loads((tonight.folder / "summary.json").read_text())
+    assert [run["verdict"] for run in summary["runs"]] == ["conforms"]
+    assert (tmp_path / "out" / "trend.html").is_file()
+
+
+def test_the_trend_shows_every_night_and_links_what_deviates(tmp_path: Path) -> None:
+    for number, losses in enumerate(([0, 0], [7, 0])):
+        tonight = night(tmp_path, Runs(losses, Status.FORBIDDEN), repeats=2)
+        tonight.night = f"2026010{number + 1}-000000"
+        tonight.folder = tonight.out / tonight.night
+        tonight.run()
+    broken = tmp_path / "out" / "20260103-000000"
+    broken.mkdir()
+    (broken / "summary.json").write_text('{"format_version": 99}')
+    page = write_trend(tmp_path / "out").read_text()
+    assert "Trend over 2 nights" in page
+    assert page.index("20260102-000000") < page.index("20260101-000000")
+    assert 'href="20260102-000000/runs/run-1/report.html"' in page
+    assert "forbidden, yet found" in page
+    assert "20260103-000000: ValueError format_version 99" in page
+    assert page.count("<circle") == 2
+    assert "http" not in page
+
+
+def test_the_nightly_experiments_cross_every_setting_with_every_fault() -> None:
+    crossed = set()
+    for path in experiments_in([DEFAULT_EXPERIMENTS]):
+        for _, _, lane in load_experiment(path, overrides={"seed": 1}).lanes():
+            (fault,) = set(lane.faults)
+            settings = (lane.acks, lane.idempotence, lane.min_insync_replicas, lane.unclean_leader_election)
+            crossed.add((fault, *settings))
+    valid = [
+        (acks, idempotent)
+        for acks in ("0", "1", "all")
+        for idempotent in (False, True)
+        if acks == "all" or not idempotent
+    ]
+    assert crossed == {
+        (fault, acks, idempotent, min_isr, unclean)
+        for fault in ("kill", "stop", "pause", "partition")
+        for acks, idempotent in valid
+        for min_isr in (1, 2)
+        for unclean in (False, True)
+    }
+
+
+def test_a_folder_without_experiments_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageFailure, match="no experiment in it"):
+        experiments_in([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("losses", "status", "code"),
+    [([0], Status.PERMITTED, 0), ([3], Status.FORBIDDEN, 1), ([ClusterFailure("no")], Status.PERMITTED, 2)],
+)
+def test_the_command_ends_with_the_worst_verdict_and_tells_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, losses: list[int | Exception], status: Status, code: int
+) -> None:
+    runs = Runs(losses, status)
+    monkeypatch.setattr(nightly, "run_experiment", runs)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "job.md"))
+    (tmp_path / "a.yaml").write_text(TEXT.format(name="a"))
+    former = tmp_path / "former"
+    former.mkdir()
+    before = night(former, Runs([0]), repeats=1)
+    before.night, before.folder = "20250101-000000", before.out / "20250101-000000"
+    before.run()
+    out = tmp_path / "out"
+    arguments = [str(tmp_path / "a.yaml"), "--repeats", "1", "--out", str(out), "--history", str(former / "out")]
+    result = CliRunner().invoke(cli, ["nightly", *arguments])
+    assert result.exit_code == code, result.output
+    assert "round 1: a, seed " in result.output
+    assert "# Night " in (tmp_path / "job.md").read_text()
+    page = (out / "trend.html").read_text()
+    assert "Trend over 2 nights" in page
+    assert "20250101-000000" in page
+
+
+def test_the_command_can_print_json_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    runs = Runs([0])
+    monkeypatch.setattr(nightly, "run_experiment", runs)
+    (tmp_path / "a.yaml").write_text(TEXT.format(name="a"))
+    arguments = [str(tmp_path / "a.yaml"), "--repeats", "1", "--out", str(tmp_path / "out"), "--json", "--seed", "9"]
+    summary = json.loads(CliRunner().invoke(cli, ["nightly", *arguments]).output)
+    assert (summary["seed"], summary["verdict"]) == (9, "conforms")

@@ -1,0 +1,100 @@
+"""What a run prints, event by event."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from kafka_chaos.contract import events as event_types
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.events import Event
+from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
+from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
+
+
+def printed(*events: Event) -> str:
+    console = Console(file=io.StringIO(), width=150)
+    with TerminalListener(console) as listener:
+        for event in events:
+            listener(event)
+    return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (event_types.Step(text="starting 3 brokers"), "starting 3 brokers"),
+        (event_types.ClusterReady(seconds=3.61, bootstrap_servers="x"), "cluster ready after 3.6 s"),
+        (
+            event_types.FaultRequested(
+                fault_id="a/kill-1",
+                kind="kill",
+                target="leader(a)",
+                resolved=("broker-1",),
+                lanes=("a",),
+                parameters={},
+            ),
+            "kill leader(a) = broker-1",
+        ),
+        (event_types.RunStarted(run_id="r", experiment="x", lanes=("a",)), "run r: 1 lane\n"),
+        (event_types.RunStarted(run_id="r", experiment="x", lanes=("a", "b")), "run r: 2 lanes\n"),
+        (
+            event_types.FaultProven(fault_id="a/lockstep", evidence={"steps": ["append"]}),
+            "a/lockstep ended: every step took effect",
+        ),
+        (event_types.FaultNotProven(fault_id="a/kill-1", reason="no packet [yet]"), "has no proof: no packet [yet]"),
+        (event_types.LeaderChanged(lane="a", partition=0, before=1, leader=None), "leader of a-0: broker 1 → nobody"),
+        (event_types.ControllerChanged(before=1, controller=3), "controller: broker 1 → 3"),
+    ],
+)
+def test_an_event_is_a_line(event: Event, expected: str) -> None:
+    assert expected in printed(event)
+
+
+def test_a_proof_is_reported_in_the_words_of_its_kind() -> None:
+    requested = event_types.FaultRequested(
+        fault_id="a/kill-1", kind="kill", target="leader(a)", resolved=("broker-1",), lanes=("a",), parameters={}
+    )
+    proven = event_types.FaultProven(fault_id="a/kill-1", evidence={"broker-1": {"ExitCode": 137}})
+    assert "a/kill-1 took effect: process gone with exit code 137 (SIGKILL)" in printed(requested, proven)
+
+
+def test_what_every_cluster_starts_with_is_not_printed() -> None:
+    first = event_types.LeaderChanged(lane="a", partition=0, before=None, leader=1)
+    assert printed(first, event_types.ControllerChanged(before=None, controller=1)) == ""
+
+
+def test_a_kept_cluster_comes_with_advice() -> None:
+    text = printed(
+        event_types.ClusterKept(
+            run_id="r", containers=("zk", "kafka-chaos-r-broker-1"), bootstrap_servers="127.0.0.1:1"
+        )
+    )
+    assert "docker logs kafka-chaos-r-broker-1" in text
+    assert "kafka-chaos clean --kept" in text
+
+
+def test_the_table_shows_lost_duplicated_predicted_and_observed() -> None:
+    predicted = dict.fromkeys(Anomaly, Status.FORBIDDEN) | {
+        Anomaly.LOST_WRITE: Status.REQUIRED,
+        Anomaly.DUPLICATE: Status.PERMITTED,
+    }
+    lane = LaneVerdict(
+        lane="acks1",
+        verdict=Verdict.CONFORMS,
+        produced=12_345,
+        acknowledged=12_300,
+        consumed=12_000,
+        predicted=predicted,
+        observed={Anomaly.LOST_WRITE: Observation(count=300)},
+        not_judged={},
+    )
+    console = Console(file=io.StringIO(), width=150)
+    console.print(result_table(RunVerdict(Path("runs/x"), Verdict.CONFORMS, (lane,)), {"acks1": 7.04}))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    row = next(line for line in text.splitlines() if "acks1" in line)
+    for cell in ("12,345", "12,300", " 300 ", " 0 ", "7.0 s", "loss required", "lost write 300", "conforms"):
+        assert cell in row

@@ -1,0 +1,115 @@
+"""Elections as the brokers log them beside what clients see, and leader epochs that skip a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import report_runs as runs
+from test_page import Page, page_of, series_of
+
+from kafka_chaos.harness.report.charts import Detail, draw_charts
+from kafka_chaos.harness.report.elections import explain_skipped_epochs, states
+from kafka_chaos.harness.report.evidence import read_evidence
+from kafka_chaos.harness.report.matrix import rows
+from kafka_chaos.harness.report.page import LEVELS
+from kafka_chaos.harness.report.timeline_events import Election, TimelineEvents, timeline_events_of
+
+S = runs.SECOND
+PLACE = {"lane": "orders", "partition": 0}
+
+
+def run_with(path: Path, *events: Mapping[str, Any]) -> Path:
+    started = runs.event(1, "phase_started", phase="load", lanes=["orders"])
+    ended = runs.event(21, "phase_ended", phase="load")
+    return runs.write(path / "run", [runs.lane("orders")], [runs.judged("orders")], events=[started, *events, ended])
+
+
+def elected(seconds: float, broker: int, epoch: int) -> dict[str, Any]:
+    return runs.event(
+        seconds, "leader_elected", **PLACE, broker=broker, leader_epoch=epoch, start_offset=epoch * 10, isr=[broker]
+    )
+
+
+def controllers(*seen: tuple[float, int | None, int | None]) -> list[dict[str, Any]]:
+    return [runs.event(at, "controller_changed", before=before, controller=now) for at, before, now in seen]
+
+
+def explained(path: Path, *events: Mapping[str, Any]) -> list[str]:
+    shown = timeline_events_of(read_evidence(run_with(path, *events)))
+    return explain_skipped_epochs("orders", shown, 1 * S, 21 * S, 8)
+
+
+def test_an_election_is_a_state_with_epoch_and_broker_from_the_brokers_own_time_on() -> None:
+    won = [Election(5 * S, 2, 1, 40), Election(1 * S, 1, 0, 0), Election(9 * S, 3, 3, 60)]
+    assert [(state.ts_ns // S, state.value, state.short) for state in states(won)] == [
+        (1, "epoch 0 · broker 1", "0"),
+        (5, "epoch 1 · broker 2", "1"),
+        (9, "epoch 3 (after 1) · broker 3", "3"),
+    ]
+
+
+def test_elections_have_a_band_of_their_own_beside_what_clients_see(tmp_path: Path) -> None:
+    run = runs.write(tmp_path / "run", [runs.lane("orders")], [runs.judged("orders")], events=runs.story())
+    page = page_of(run, series_of("orders"))
+    names = ("electionsas brokers log them", "leaderas clients see it", "ISRas clients see it")
+    assert all(name in page.text for name in names)
+    assert "elections: epoch 1 · broker 2 from 4 s, as brokers log them" in page.text
+    assert "leader: 2 from 4 s, as clients see it" in page.text
+
+
+def test_elections_after_the_phase_are_not_drawn_into_it(tmp_path: Path) -> None:
+    evidence = read_evidence(run_with(tmp_path, elected(1, 1, 0), elected(30, 1, 1)))
+    (chart,) = draw_charts(
+        rows(evidence), timeline_events_of(evidence), series_of("orders"), LEVELS[0], {"orders": "load"}
+    )
+    assert "epoch 0 · broker 1" in chart.picture
+    assert "epoch 1" not in chart.picture
+
+
+def test_epochs_in_sequence_need_no_explanation(tmp_path: Path) -> None:
+    assert explained(tmp_path, elected(1, 1, 0), elected(5, 2, 1), *controllers((1, None, 1), (4, 1, 2))) == []
+
+
+def test_a_skipped_epoch_names_the_change_of_the_controller_that_the_events_show(tmp_path: Path) -> None:
+    seen = controllers((1, None, 1), (6.5, 1, 3))
+    assert explained(tmp_path, elected(1, 1, 0), elected(6, 2, 2), *seen) == [
+        "Partition 0 goes from leader epoch 0 to 2 at 5 s: no broker logs that it became leader in epoch 1. "
+        "In between, the controller changed from broker 1 to broker 3, as clients saw at 5.5 s."
+    ]
+
+
+def test_a_skipped_epoch_names_the_time_without_a_leader(tmp_path: Path) -> None:
+    nobody = runs.event(4, "leader_changed", **PLACE, before=1, leader=None)
+    (sentence,) = explained(tmp_path, elected(1, 1, 0), nobody, elected(6, 2, 3))
+    assert "no broker logs that it became leader in epochs 1 to 2." in sentence
+    assert sentence.endswith("In between, clients saw no leader from 3 s on.")
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        controllers((1, None, 1), (12, 1, 3)),
+        controllers((1, None, 1), (4, None, 1)),
+        [runs.event(0.5, "leader_changed", **PLACE, before=1, leader=None)],
+        [runs.event(4, "leader_changed", lane="orders", partition=1, before=1, leader=None)],
+    ],
+)
+def test_nothing_is_invented_where_the_events_do_not_show_why(
+    tmp_path: Path, events: Sequence[Mapping[str, Any]]
+) -> None:
+    (sentence,) = explained(tmp_path, elected(1, 1, 0), elected(6, 2, 2), *events)
+    assert sentence.endswith("in epoch 1. The events do not show why.")
+
+
+def test_the_explanation_is_beside_the_picture_and_within_its_detail(tmp_path: Path) -> None:
+    run = run_with(tmp_path, *(elected(1 + epoch, 1, epoch) for epoch in range(0, 20, 2)))
+    page: Page = page_of(run, series_of("orders"))
+    assert page.text.count("no broker logs that it became leader") == LEVELS[0].lines
+    short = Detail(charts=1, partitions=1, panels=0, lines=0, events=0, rows=1, text=0)
+    evidence = read_evidence(run)
+    (chart,) = draw_charts(rows(evidence), timeline_events_of(evidence), series_of("orders"), short, {"orders": "load"})
+    assert chart.skipped_epochs == []
+    assert explain_skipped_epochs("orders", TimelineEvents(()), 0, 1, 8) == []

@@ -1,0 +1,149 @@
+"""The evidence ledger as a table: whole, short, left out, malformed, and verdicts that have none."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import report_runs as runs
+from test_page import page_of
+
+from kafka_chaos.harness.report.evidence import read_evidence
+from kafka_chaos.harness.report.ledger import COLUMNS, Ledger, incomplete, ledger_of
+
+WHOLE: dict[str, Any] = {
+    "complete": True,
+    "missing": [],
+    "left_out": [],
+    "rows": {"produced": 500, "consumed": 500, "log": 500, "replicas": 1500},
+    "acknowledged": {"records": 500, "judged": 500},
+    "partitions": [{"partition": 0, "log_end": 499, "read_to": 499, "end_reached": True}],
+    "faults": {"declared": ["kill"], "events": [{"fault_id": "kill-1", "kind": "kill", "problem": None}]},
+    "replicas": {
+        "replication_factor": 3,
+        "partitions": [
+            {"partition": 0, "brokers": [{"broker": broker, "high_watermark": 500} for broker in (1, 2, 3)]}
+        ],
+    },
+    "high_watermark_reports": 1042,
+    "prediction": {"source": "prediction.json", "recomputed": True, "model_digest": "abc"},
+}
+TABLES = {
+    "produced": {"files": [{"file": "produced/a.parquet", "rows": 500}], "rows_by_footer": 500, "rows_as_read": 500},
+    "log": {"files": [], "rows_by_footer": 500, "rows_as_read": 490},
+}
+
+
+def ledger(**changes: Any) -> dict[str, Any]:
+    return {**copy.deepcopy(WHOLE), **changes}
+
+
+def run_with(path: Path, lanes: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Path:
+    judged = [
+        {**runs.judged(name), **({} if its_ledger is None else {"ledger": its_ledger})}
+        for name, its_ledger in lanes.items()
+    ]
+    run = runs.write(path / "run", [runs.lane(name) for name in lanes], judged)
+    verdict = json.loads((run / "verdict.json").read_text())
+    (run / "verdict.json").write_text(json.dumps({**verdict, **({} if tables is None else {"tables": tables})}))
+    return run
+
+
+def read(path: Path, lanes: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Ledger:
+    found = ledger_of(read_evidence(run_with(path, lanes, tables)))
+    assert found is not None
+    return found
+
+
+def test_a_complete_lane_is_complete_at_a_glance(tmp_path: Path) -> None:
+    found = read(tmp_path, {"a": ledger()})
+    (row,) = found.rows
+    assert [(cell.text, cell.state) for cell in row.cells] == [
+        ("500 of 500", "whole"),
+        ("1 of 1", "whole"),
+        ("1 of 1", "whole"),
+        ("3 of 3", "whole"),
+        ("1,042", "whole"),
+        ("computed again", "whole"),
+    ]
+    assert len(row.cells) == len(COLUMNS)
+    assert found.summary == "The evidence of the lane is complete."
+
+
+NO_PROOF = {"fault_id": "kill-1", "kind": "kill", "problem": "not proven"}
+ONE_WATERMARK = {
+    "replication_factor": 3,
+    "partitions": [{"brokers": [{"high_watermark": 0}, {"high_watermark": None}]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "column", "text", "state"),
+    [
+        ({"acknowledged": {"records": 500, "judged": 250}}, 0, "250 of 500", "short"),
+        ({"acknowledged": {"records": 0, "judged": 0}}, 0, "0 of 0", "short"),
+        ({"partitions": [{"end_reached": True}, {"end_reached": False}]}, 1, "1 of 2", "short"),
+        ({"faults": {"declared": ["kill"], "events": [NO_PROOF]}}, 2, "0 of 1", "short"),
+        ({"faults": {"declared": ["kill"], "events": []}}, 2, "0 of 1", "short"),
+        ({"faults": {"declared": ["kill"], "events": None}}, 2, "no events", "short"),
+        ({"faults": {"declared": [], "events": []}}, 2, "no faults", "none"),
+        ({"replicas": None}, 3, "left out", "none"),
+        ({"replicas": ONE_WATERMARK}, 3, "1 of 3", "short"),
+        ({"high_watermark_reports": 0}, 4, "0", "none"),
+        ({"high_watermark_reports": None}, 4, "unknown", "short"),
+        ({"prediction": {"recomputed": False}}, 5, "as given", "short"),
+    ],
+)
+def test_what_is_short_is_shown_as_short(
+    tmp_path: Path, changes: Mapping[str, Any], column: int, text: str, state: str
+) -> None:
+    (row,) = read(tmp_path, {"a": ledger(**changes)}).rows
+    assert (row.cells[column].text, row.cells[column].state) == (text, state)
+    assert [cell.state for place, cell in enumerate(row.cells) if place != column] == ["whole"] * (len(COLUMNS) - 1)
+
+
+def test_lanes_that_are_not_complete_are_explained_in_words(tmp_path: Path) -> None:
+    short = ledger(complete=False, missing=["partition 0 was read to offset 250 of 499", "fault kill-1 is not healed"])
+    page = page_of(run_with(tmp_path, {"good": ledger(), "bad": short}, TABLES))
+    assert "1 of 2 lanes has incomplete evidence." in page.text
+    assert "bad partition 0 was read to offset 250 of 499; fault kill-1 is not healed" in page.text
+    assert page.row("good") != page.row("bad")
+    evidence = {row[0]: row[1] for row in page.rows if len(row) == len(COLUMNS) + 2}
+    assert (evidence["good"], evidence["bad"]) == ("✓ complete", "? incomplete")
+    assert "The brokers reported 2,084 high watermarks in the whole run." in page.text
+    assert "✓ produced/: 500 rows in 1 file" in page.text
+    assert "? log/: 490 of 500 rows in 0 files were read" in page.text
+
+
+def test_what_was_left_out_is_named_once(tmp_path: Path) -> None:
+    everywhere, here = "no replicas/: replica_divergence is not judged", "no events.jsonl"
+    found = read(tmp_path, {"a": ledger(left_out=[everywhere]), "b": ledger(left_out=[everywhere, here])})
+    assert found.left_out == [everywhere, f"{here} (b)"]
+    assert found.summary == "The evidence of all 2 lanes is complete."
+
+
+def test_a_verdict_without_a_ledger_still_has_a_report(tmp_path: Path) -> None:
+    run = run_with(tmp_path, {"a": None})
+    assert ledger_of(read_evidence(run)) is None
+    assert "This verdict has no evidence ledger; an earlier version wrote it." in page_of(run).text
+
+
+@pytest.mark.parametrize("odd", [None, 7, "x", [], [None], {"events": 3}, {"partitions": [7]}, True])
+def test_a_malformed_ledger_is_unknown_never_whole(tmp_path: Path, odd: object) -> None:
+    everything = dict.fromkeys(WHOLE, odd) | {"high_watermark_reports": "many"}
+    found = read(tmp_path, {"a": everything}, {"produced": odd})
+    (row,) = found.rows
+    assert "whole" not in {cell.state for cell in row.cells}
+    assert found.tables[0].state == "short"
+    page_of(tmp_path / "run")
+
+
+def test_the_terminal_has_a_line_for_each_lane_that_is_not_complete() -> None:
+    short = ledger(complete=False, missing=["half of it was not read"])
+    assert incomplete("a", {"ledger": short}) == "a: incomplete evidence: half of it was not read"
+    assert incomplete("a", {"ledger": ledger()}) == ""
+    assert incomplete("a", {}) == ""

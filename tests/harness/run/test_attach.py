@@ -1,0 +1,172 @@
+"""An existing cluster's topics are verified: nothing is injected or changed, and nothing records where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.harness.cli.main import cli
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.experiment.file import parse_experiment
+from kafka_chaos.harness.experiment.specs import OWNED_CLIENT_KEYS
+from kafka_chaos.harness.run.attach import Attached, run_attached
+from kafka_chaos.verification.inputs.java_client import read_client_config
+
+TEXT = """\
+name: staging
+workload: {{rate: 200, duration: 2}}
+lanes:
+  - {{lane: orders, topic: {topic}, acks: all, min_insync_replicas: 2}}
+"""
+SECRET = "hunter2-is-secret"
+
+
+def attached(cluster: Cluster) -> Attached:
+    # A password is passed on to the clients; on a plaintext listener they have no use for it.
+    return Attached(cluster.bootstrap_servers, {"sasl.username": "me", "sasl.password": SECRET})
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+def test_existing_topics_conform_and_the_records_of_others_before_do_not_matter(
+    cluster: Cluster, admin: ClusterAdmin, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = make_topic(min_insync_replicas=2)
+    others = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for number in range(50):
+        others.produce(topic, value=f"not ours {number}")
+    assert others.flush(30) == 0
+    before = admin.partitions(topic)
+
+    result = run_attached(parse_experiment(TEXT.format(topic=topic), "a.yaml"), attached(cluster), root=tmp_path)
+
+    lane = result.verdict.lane("orders")
+    assert result.verdict.verdict is Verdict.CONFORMS, lane.reasons
+    assert lane.produced == lane.acknowledged == lane.consumed > 100
+    assert admin.partitions(topic) == before
+    assert admin.end_offsets(topic, [0]) == {0: 50 + lane.produced}
+    assert (result.path / "report.html").is_file()
+    for path in result.path.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert SECRET.encode() not in content, path
+            for address in cluster.bootstrap_servers.split(","):
+                assert address.encode() not in content, path
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("min_insync_replicas: 2", "min_insync_replicas: 1", "lanes[0].min_insync_replicas: 1, but the topic"),
+        ("acks: all", "acks: all, replication_factor: 2", "lanes[0].replication_factor: 2, but the topic"),
+        ("acks: all", "acks: all, partitions: 4", "lanes[0].partitions: 4, but the topic"),
+        ("acks: all", "acks: all, unclean_leader_election: true", "unclean_leader_election: True, but the topic"),
+        ("acks: all", "acks: all, cleanup_policy: compact", "cleanup_policy: 'compact', but the topic"),
+    ],
+)
+def test_a_lane_that_is_not_what_its_topic_is_is_refused(
+    cluster: Cluster, attached_topic: str, tmp_path: Path, old: str, new: str, expected: str
+) -> None:
+    experiment = parse_experiment(TEXT.format(topic=attached_topic).replace(old, new), "a.yaml")
+    with pytest.raises(UsageFailure) as refusal:
+        run_attached(experiment, attached(cluster), root=tmp_path)
+    assert expected in str(refusal.value)
+    assert list(tmp_path.iterdir()) == [], "nothing was begun"
+
+
+@pytest.fixture(scope="module")
+def attached_topic(admin: ClusterAdmin) -> str:
+    admin.create_topic("attached", replica_assignment=[[1, 2, 3]], configs={"min.insync.replicas": 2})
+    admin.await_full_isr(["attached"])
+    return "attached"
+
+
+@pytest.mark.cluster
+def test_a_topic_that_is_not_there_is_not_made(cluster: Cluster, admin: ClusterAdmin, tmp_path: Path) -> None:
+    with pytest.raises(UsageFailure, match="the attached cluster has no topic nowhere"):
+        run_attached(parse_experiment(TEXT.format(topic="nowhere"), "a.yaml"), attached(cluster), root=tmp_path)
+    assert admin.partitions("nowhere") == {}
+
+
+@pytest.mark.parametrize(
+    ("added", "expected"),
+    [
+        ("schedule:\n  - {fault: kill, target: controller, at: 1}\n", "schedule: nothing is injected into an attached"),
+        ("lockstep: {target: leader(orders), steps: [append]}\n", "lockstep: nothing is injected"),
+    ],
+)
+def test_what_would_break_or_change_the_cluster_is_refused(tmp_path: Path, added: str, expected: str) -> None:
+    text = TEXT.format(topic="orders") + added
+    if "lockstep" in added:
+        text = text.replace("acks: all", "acks: all, leader: 1")
+    with pytest.raises(UsageFailure, match=expected):
+        run_attached(parse_experiment(text, "a.yaml"), Attached("127.0.0.1:1"), root=tmp_path)
+
+
+@pytest.mark.parametrize("setting", ["leader: 1", "topic_configs: {retention.ms: -1}"])
+def test_settings_that_would_change_a_topic_are_refused(tmp_path: Path, setting: str) -> None:
+    text = TEXT.format(topic="orders").replace("acks: all", f"acks: all, {setting}")
+    with pytest.raises(UsageFailure, match="an attached cluster is left as it is"):
+        run_attached(parse_experiment(text, "a.yaml"), Attached("127.0.0.1:1"), root=tmp_path)
+
+
+def test_a_cluster_that_does_not_answer_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFailure, match="does not answer: check the address given to --attach"):
+        run_attached(parse_experiment(TEXT.format(topic="x"), "a.yaml"), Attached("127.0.0.1:1"), root=tmp_path)
+
+
+def test_faults_of_others_are_predicted_for() -> None:
+    text = TEXT.format(topic="orders")
+    (calm,) = parse_experiment(text, "a.yaml").lanes()
+    (rough,) = parse_experiment(text + "outside_faults: [kill, pause]\n", "a.yaml").lanes()
+    assert calm[2].faults == ()
+    assert rough[2].faults == ("kill", "pause")
+    with pytest.raises(UsageFailure, match=r"a\.yaml:5: outside_faults\[0\]: 'bomb' is not a fault kind"):
+        parse_experiment(text + "outside_faults: [bomb]\n", "a.yaml")
+
+
+def test_a_client_config_is_read_and_never_shown(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("# how to log in\n\nsecurity.protocol = SASL_SSL\nsasl.password=a=b\n")
+    configs = read_client_config(path)
+    assert configs == {"security.protocol": "SASL_SSL", "sasl.password": "a=b"}
+    assert "a=b" not in repr(Attached("host:9092", configs))
+    assert "host" not in repr(Attached("host:9092", configs))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("sasl.password", ":1: expected key=value"), ("acks=1", ":1: acks: given by --attach or by the lane")],
+)
+def test_a_bad_client_config_is_refused_by_line(tmp_path: Path, line: str, expected: str) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text(line)
+    with pytest.raises(UsageFailure, match=expected):
+        read_client_config(path, owned=OWNED_CLIENT_KEYS)
+
+
+def test_the_command_attaches_with_the_client_s_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment, properties = tmp_path / "a.yaml", tmp_path / "client.properties"
+    experiment.write_text(TEXT.format(topic="orders"))
+    properties.write_text("security.protocol=SSL\n")
+    asked: list[Attached] = []
+
+    def refuse(_: object, cluster: Attached, **__: object) -> None:
+        asked.append(cluster)
+        raise UsageFailure("not today")
+
+    monkeypatch.setattr("kafka_chaos.harness.run.attach.run_attached", refuse)
+    arguments = ["run", str(experiment), "--attach", "broker:9093", "--client-config", str(properties)]
+    result = CliRunner().invoke(cli, arguments)
+    assert str(result.exception) == "not today"
+    assert asked == [Attached("broker:9093", {"security.protocol": "SSL"})]
+    alone = CliRunner().invoke(cli, ["run", str(experiment), "--client-config", str(properties)])
+    assert str(alone.exception) == "--client-config: expected together with --attach"

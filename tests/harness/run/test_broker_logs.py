@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
+from kafka_chaos.harness.run.broker_logs import read_broker_log
+
+LOG = """\
+[2026-11-21 06:37:56,203] INFO [Broker id=1] Leader orders-0 with topic id Some(Kc5oFhD0ThWvFJ4wx01ntg) starts at \
+leader epoch 2 from offset 57 with partition epoch 3, high watermark 55, ISR [1,2], adding replicas [] and removing \
+replicas [] . Previous leader Some(2) and previous leader epoch was 1. (logger)
+[2026-11-21 06:37:57,000] INFO [Broker id=1] Leader other-0 with topic id None starts at leader epoch 2 from offset 57 \
+with partition epoch 3, high watermark 55, ISR [1], adding replicas [] and removing replicas [] . (logger)
+[2026-11-21 06:38:15,755] INFO [ReplicaFetcher replicaId=1, leaderId=2, fetcherId=0] Truncating partition orders-0 \
+with TruncationState(offset=40, completed=true) due to leader epoch and offset EpochEndOffset(leaderEpoch=0, \
+endOffset=40) (ReplicaFetcherThread)
+[2026-11-21 06:38:15,759] INFO [UnifiedLog partition=orders-0, dir=/var/lib/kafka] Truncating to offset 40 (UnifiedLog)
+[2026-11-21 06:38:15,800] INFO [UnifiedLog partition=orders-0, dir=/var/lib/kafka] Truncating to 60 has no effect as \
+the largest offset in the log is 39 (UnifiedLog)
+"""
+
+
+def test_elections_and_truncations_of_the_lanes_become_events() -> None:
+    events = list(read_broker_log(LOG.splitlines(), broker=1, lanes={"orders"}, monotonic_at_epoch_ns=-1_000))
+    elected, truncated = events
+    assert isinstance(elected, LeaderElected)
+    assert (elected.lane, elected.partition, elected.leader_epoch, elected.start_offset, elected.isr) == (
+        "orders", 0, 2, 57, (1, 2),
+    )  # fmt: skip
+    assert isinstance(truncated, LogTruncated)
+    assert (truncated.lane, truncated.offset, truncated.broker) == ("orders", 40, 1)
+    assert "due to leader epoch and offset" in truncated.reason
+    assert truncated.ts_ns - elected.ts_ns == (19_000 + 556) * 1_000_000
+    assert elected.ts_ns == 1795243076_203_000_000 - 1_000
+
+
+CONTROLLER_LOG = """\
+[2026-11-21 22:13:11,516] INFO [Controller id=3 epoch=1] Partition orders-0 state changed to (Leader:-1,ISR:2,\
+LeaderRecoveryState:RECOVERED,LeaderEpoch:1,ZkVersion:1,ControllerEpoch:1) after removing replica 2 from the ISR as \
+part of transition to OfflineReplica (logger)
+[2026-11-21 22:13:11,517] INFO [Controller id=3 epoch=1] Partition orders-1 state changed to (Leader:2,ISR:2,3,\
+LeaderRecoveryState:RECOVERED,LeaderEpoch:1,ZkVersion:1,ControllerEpoch:1) after removing replica 1 from the ISR as \
+part of transition to OfflineReplica (logger)
+"""
+
+
+def test_an_epoch_that_nobody_leads_becomes_an_event() -> None:
+    (event,) = read_broker_log(CONTROLLER_LOG.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=7)
+    assert event == PartitionOffline(
+        ts_ns=1795299191_516_000_000 + 7, controller=3, lane="orders", partition=0, leader_epoch=1
+    )
+
+
+def test_a_log_of_other_topics_yields_no_events() -> None:
+    assert list(read_broker_log(LOG.splitlines(), broker=1, lanes=set(), monotonic_at_epoch_ns=0)) == []

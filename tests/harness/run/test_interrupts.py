@@ -1,0 +1,95 @@
+"""Ctrl-C at different moments of a run: it ends at once, says so, and nothing of it is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.leftovers import left_of
+from tests.harness.signals import NOT_IGNORING
+
+pytestmark = [pytest.mark.cluster]
+
+SMALL = Path(__file__).with_name("small.yaml")
+
+LATEST = 30.0
+"""Seconds into a run in which the last moment lies; such a run was measured to take 33."""
+
+MOMENTS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "while containers are started": lambda event: event.get("text", "").startswith("starting"),
+    "when the cluster is ready": lambda event: event["type"] == "cluster_ready",
+    "under load": lambda event: event["type"] == "phase_started",
+    "while a broker is frozen": lambda event: event["type"] == "fault_proven",
+    "while Spark reads the log": lambda event: event.get("text", "").startswith("reading the final log"),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_an_interrupted_run_leaves_nothing(moment: str, tmp_path: Path) -> None:
+    with started(tmp_path) as process:
+        assert process.stdout is not None
+        run_id = ""
+        for line in process.stdout:
+            event = json.loads(line)
+            run_id = event.get("run_id", run_id)
+            if MOMENTS[moment](event):
+                process.send_signal(signal.SIGINT)
+                break
+        _, errors = process.communicate(timeout=60)
+    assert run_id
+    # The first moment may come before anything is started, and then nothing is said to be removed.
+    check_ended(process, errors, tmp_path / run_id, has_started=moment != "while containers are started")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(40))
+def test_at_no_moment_an_interrupt_is_lost_or_misread(number: int, tmp_path: Path) -> None:
+    """SIGINT, SIGTERM and SIGHUP in turn, each at a moment of its own, spread evenly over a run."""
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    with started(tmp_path) as process:
+        assert process.stdout is not None
+        event = json.loads(process.stdout.readline())
+        assert event["type"] == "run_started"
+        run_dir = tmp_path / event["run_id"]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=number * LATEST / 40)
+        if process.poll() is not None:
+            # On a fast machine the run has ended before the last moments: then with a verdict, and nothing is left.
+            assert process.returncode in (0, 1, 2)
+            assert left_of(run_dir.name) == []
+            return
+        process.send_signal(signals[number % len(signals)])
+        _, errors = process.communicate(timeout=60)
+    check_ended(process, errors, run_dir, has_started=run_says(run_dir, "cluster_ready"))
+
+
+def started(out: Path) -> subprocess.Popen[str]:
+    run = [sys.executable, "-m", "kafka_chaos.harness.cli.main", "run", str(SMALL), "--out", str(out), "--json"]
+    return subprocess.Popen(
+        [*NOT_IGNORING, *run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def run_says(run_dir: Path, event_type: str) -> bool:
+    lines = (run_dir / "events.jsonl").read_text().splitlines()
+    return any(json.loads(line)["type"] == event_type for line in lines)
+
+
+def check_ended(process: subprocess.Popen[str], errors: str, run_dir: Path, *, has_started: bool) -> None:
+    assert process.returncode == 130, errors
+    assert "kafka-chaos: interrupted" in errors
+    if has_started:
+        assert "interrupted; everything that was started is removed" in errors
+    assert left_of(run_dir.name) == []
+    events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+    assert events[-1]["type"] == "run_ended"
+    requested = {event["fault_id"] for event in events if event["type"] == "fault_requested"}
+    assert {event["fault_id"] for event in events if event["type"] == "fault_healed"} == requested

@@ -1,0 +1,135 @@
+"""Nothing makes a topic by asking for one, on brokers that create a topic for whoever asks (Kafka's default)."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.experiment.file import parse_experiment
+from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.run.attach import Attached, run_attached
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.application import Application, ConsumerHandle, ProducerHandle
+from kafka_chaos.harness.workload.load import PhaseLoad
+
+pytestmark = pytest.mark.cluster
+
+EXPERIMENT = """\
+name: staging
+workload: {rate: 200, duration: 2}
+lanes:
+  - {lane: orders, topic: nowhere, acks: "1", replication_factor: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def creating() -> Iterator[Cluster]:
+    """One broker that creates topics as Kafka does by default."""
+    layout = ClusterLayout(brokers=1, broker_configs={"auto.create.topics.enable": True})
+    with Cluster(layout, run_id=f"test-{secrets.token_hex(4)}") as running:
+        yield running
+
+
+@pytest.fixture
+def observer(creating: Cluster) -> AdminClient:
+    """Lists all topics, which makes none."""
+    return AdminClient({"bootstrap.servers": creating.bootstrap_servers})
+
+
+def topics(observer: AdminClient) -> set[str]:
+    """All topics but Kafka's own: the first consumer of a cluster makes the broker create its group coordinator's."""
+    return set(observer.list_topics(timeout=10).topics) - {"__consumer_offsets"}
+
+
+def test_the_broker_does_create_what_is_asked_for(creating: Cluster, observer: AdminClient) -> None:
+    """Without this, the other tests here would prove nothing."""
+    Producer({"bootstrap.servers": creating.bootstrap_servers}).list_topics("asked-for", timeout=10)
+    wait_until(lambda: "asked-for" in topics(observer), "the topic to be created", timeout=10)
+
+
+def test_attaching_to_a_missing_topic_refuses_and_makes_nothing(
+    creating: Cluster, observer: AdminClient, tmp_path: Path
+) -> None:
+    before = topics(observer)
+    with pytest.raises(UsageFailure, match="has no topic nowhere"):
+        run_attached(parse_experiment(EXPERIMENT, "a.yaml"), Attached(creating.bootstrap_servers), root=tmp_path)
+    assert topics(observer) == before
+
+
+def test_administration_makes_nothing(creating: Cluster, observer: AdminClient) -> None:
+    before = topics(observer)
+    admin = ClusterAdmin(creating.bootstrap_servers)
+    assert admin.partitions("missing") == {}
+    with pytest.raises(ClusterFailure):
+        admin.end_offsets("missing", [0], timeout=1)
+    with pytest.raises(ClusterFailure):
+        admin.topic_config("missing", "retention.ms")
+    assert topics(observer) == before
+
+
+def test_a_load_on_a_missing_topic_makes_nothing(creating: Cluster, observer: AdminClient, tmp_path: Path) -> None:
+    before = topics(observer)
+    load = phase_load(creating, tmp_path, {})
+    with load, pytest.raises(ClusterFailure, match="every lane to have a record acknowledged"):
+        load.await_first_acknowledgements(timeout=3)
+    assert topics(observer) == before
+
+
+def test_an_application_s_clients_make_nothing(creating: Cluster, observer: AdminClient, tmp_path: Path) -> None:
+    before = topics(observer)
+    asked = threading.Barrier(3, timeout=20)
+
+    def produce(handle: ProducerHandle) -> None:
+        client = handle.producer()
+        client.produce(handle.topic, b"a value")
+        client.poll(1)
+        asked.wait()
+
+    def consume(handle: ConsumerHandle) -> None:
+        client = handle.consumer()
+        client.subscribe([handle.topic])
+        client.poll(1)
+        asked.wait()
+
+    load = phase_load(creating, tmp_path, {"orders": Application(producer=produce, consumer=consume)})
+    with load:
+        asked.wait()
+    assert topics(observer) == before
+
+
+def phase_load(cluster: Cluster, folder: Path, applications: dict[str, Application]) -> PhaseLoad:
+    return PhaseLoad(
+        [LaneSpec(lane="orders", topic="missing", acks="1", replication_factor=1)],
+        bootstrap_servers=cluster.bootstrap_servers,
+        workload=WorkloadSpec(rate=100, settle_timeout=1),
+        run_directory=folder,
+        on_notice=lambda text: None,
+        applications=applications,
+    )
+
+
+@pytest.mark.spark
+def test_spark_makes_nothing(creating: Cluster, observer: AdminClient, tmp_path: Path) -> None:
+    from kafka_chaos.verification import collect_log, spark_session
+    from kafka_chaos.verification.watch.watch import Watch
+
+    spark = spark_session(with_kafka_source=True)
+    before = topics(observer)
+    lane = Lane(lane="missing", topic="missing", replication_factor=1)
+    with pytest.raises(Exception, match="UnknownTopicOrPartition"):
+        collect_log(spark, bootstrap_servers=creating.bootstrap_servers, lanes=[lane], out_dir=tmp_path / "log")
+    watch = Watch(spark, tmp_path, [lane], tmp_path / ".watch", creating.bootstrap_servers)
+    watch.start(once=True).awaitTermination()
+    assert watch.final().lanes["missing"].stored == 0
+    assert topics(observer) == before

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.history import (
+    PRODUCED_SCHEMA,
+    RESERVATIONS,
+    HistoryWriter,
+    Reservations,
+    recover,
+    write_parquet,
+)
+
+
+def produced(seqs: list[int], *, lane: str = "a", producer_id: int = 0) -> pa.Table:
+    rows = [
+        {
+            "lane": lane, "producer_id": producer_id, "seq": seq, "partition": 0, "offset": seq, "invoke_ns": 1,
+            "complete_ns": 2, "outcome": "ok", "error": None,
+        }
+        for seq in seqs
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=PRODUCED_SCHEMA)
+
+
+def test_rows_of_all_lanes_share_files_in_order(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path / "produced")
+    for number in range(40):
+        writer.write(produced([number], lane=f"lane {number % 4}"))
+    writer.close()
+    names = sorted(path.name for path in (tmp_path / "produced").iterdir())
+    assert names == ["part-000001.parquet"]
+    assert pq.read_table(tmp_path / "produced")["seq"].to_pylist() == list(range(40))
+
+
+def test_rows_are_on_disk_within_a_second_and_a_file_never_changes(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path / "produced")
+    seen: dict[Path, bytes] = {}
+    for number in range(4):
+        writer.write(produced([number]))
+        until = time.monotonic() + 1.0
+        while rows_in(tmp_path / "produced") <= number:
+            assert time.monotonic() < until, f"row {number} is not on disk"
+            time.sleep(0.01)
+        for path in (tmp_path / "produced").glob("*.parquet"):
+            assert seen.setdefault(path, path.read_bytes()) == path.read_bytes()
+    writer.close()
+    assert sorted(pq.read_table(tmp_path / "produced")["seq"].to_pylist()) == list(range(4))
+
+
+def rows_in(folder: Path) -> int:
+    return sum(pq.read_metadata(path).num_rows for path in folder.glob("*.parquet"))
+
+
+def test_rows_that_a_source_keeps_are_taken_from_it_in_time_and_at_the_end(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path / "produced")
+    kept = [produced([0]), produced([1])]
+    writer.follow(lambda: kept.pop() if kept else None)
+    wait_until(lambda: rows_in(tmp_path / "produced") == 2, "both rows", timeout=5)
+    kept.append(produced([2]))
+    writer.close()
+    assert rows_in(tmp_path / "produced") == 3
+
+
+def test_much_at_once_becomes_several_files(tmp_path: Path) -> None:
+    tables = [produced(list(range(part * 60_000, (part + 1) * 60_000))) for part in range(3)]
+    writer = HistoryWriter(tmp_path / "produced")
+    for table in tables:
+        writer.write(table)
+    writer.close()
+    rows = [pq.read_metadata(path).num_rows for path in (tmp_path / "produced").iterdir()]
+    assert sum(rows) == 180_000
+    assert max(rows) <= 120_000
+
+
+def test_a_further_phase_goes_on_in_the_same_folder(tmp_path: Path) -> None:
+    for number in range(3):
+        writer = HistoryWriter(tmp_path / "produced")
+        writer.write(produced([number]))
+        writer.close()
+    names = sorted(path.name for path in (tmp_path / "produced").iterdir())
+    assert names == ["part-000001.parquet", "part-000002.parquet", "part-000003.parquet"]
+
+
+def test_no_lane_s_name_hides_a_file(tmp_path: Path) -> None:
+    """Spark passes over files whose names begin with `.` or `_`."""
+    lanes = ["a.b", "a_b", "a-b", ".a", "_a", "a", "a-0", "ä/b"]
+    writer = HistoryWriter(tmp_path / "produced")
+    for lane in lanes:
+        writer.write(produced([0], lane=lane))
+    writer.close()
+    assert [path.name[0] for path in (tmp_path / "produced").iterdir()] == ["p"]
+    assert sorted(pq.read_table(tmp_path / "produced")["lane"].to_pylist()) == sorted(lanes)
+
+
+def test_an_empty_table_makes_no_file(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path / "produced")
+    writer.write(produced([]))
+    writer.close()
+    assert list((tmp_path / "produced").iterdir()) == []
+
+
+def test_an_error_of_the_writing_thread_is_raised(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path / "produced")
+    (tmp_path / "produced" / ".part-000001.parquet.part").mkdir()
+    writer.write(produced([1]))
+    with pytest.raises(OSError, match=r"part-000001\.parquet"):
+        writer.close()
+
+
+def test_an_error_of_a_source_is_raised(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path / "produced")
+    writer.follow(lambda: pa.table({"seq": ["not a number"]}).cast(PRODUCED_SCHEMA))
+    with pytest.raises(ValueError, match="schema"):
+        writer.close()
+
+
+def test_a_file_that_can_not_be_written_leaves_no_file_of_its_name(tmp_path: Path) -> None:
+    target = tmp_path / "table.parquet"
+    target.with_name(".table.parquet.part").mkdir()
+    with pytest.raises(OSError, match=r"table\.parquet"):
+        write_parquet(produced([1]), target)
+    assert not target.exists()
+
+
+def test_reserved_records_without_a_row_become_info_after_a_crash(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path / "produced")
+    reservations = Reservations(tmp_path)
+    reservations.reserve(lane="a", producer_id=0, first_seq=0, count=4, now_ns=11)
+    reservations.reserve(lane="b", producer_id=3, first_seq=4, count=2, now_ns=22)
+    writer.write(produced([0, 2]))
+    writer.close()
+    reservations.close()
+    (tmp_path / "produced" / ".part-000002.parquet.part").write_bytes(b"PAR1 and no end")
+    assert recover(tmp_path) == 4
+    assert [path for path in (tmp_path / "produced").iterdir() if path.name.startswith(".")] == []
+    rows = pq.read_table(tmp_path / "produced", filters=[("outcome", "==", "info")]).to_pylist()
+    found = sorted((row["lane"], row["producer_id"], row["seq"], row["invoke_ns"], row["offset"]) for row in rows)
+    assert found == [("a", 0, 1, 11, None), ("a", 0, 3, 11, None), ("b", 3, 4, 22, None), ("b", 3, 5, 22, None)]
+    assert recover(tmp_path) == 0
+
+
+def test_the_journal_s_torn_last_line_reserved_nothing(tmp_path: Path) -> None:
+    line = json.dumps({"lane": "a", "producer_id": 0, "first_seq": 0, "count": 2, "ns": 5})
+    (tmp_path / RESERVATIONS).write_text(f"{line}\n{line[:20]}")
+    (tmp_path / "produced").mkdir()
+    assert recover(tmp_path) == 2
+
+
+def test_reservations_in_pieces_and_several_producers_of_a_lane_are_told_apart(tmp_path: Path) -> None:
+    reservations = Reservations(tmp_path)
+    for producer_id in (0, 1):
+        for first in (0, 256):
+            reservations.reserve(
+                lane="a", producer_id=producer_id, first_seq=first, count=256, now_ns=10 * producer_id + first
+            )
+    reservations.close()
+    writer = HistoryWriter(tmp_path / "produced")
+    writer.write(produced(list(range(300)), producer_id=0))
+    writer.write(produced([0, 511], producer_id=1))
+    # Rows of a lane and of seqs that nobody reserved change nothing.
+    writer.write(produced([400, 9_999], lane="b"))
+    writer.close()
+    assert recover(tmp_path) == (512 - 300) + (512 - 2)
+    rows = pq.read_table(tmp_path / "produced", filters=[("outcome", "==", "info")]).to_pylist()
+    by_producer = {
+        number: [(row["seq"], row["invoke_ns"]) for row in rows if row["producer_id"] == number] for number in (0, 1)
+    }
+    assert by_producer[0] == [(seq, 256) for seq in range(300, 512)]
+    assert by_producer[1] == [(seq, 10 if seq < 256 else 266) for seq in range(1, 511)]
+    names = {path.name for path in (tmp_path / "produced").iterdir()}
+    assert "part-000001.parquet" in names
+    assert len(names) == 3
+
+
+def test_a_run_that_ended_in_order_is_left_alone(tmp_path: Path) -> None:
+    assert recover(tmp_path) == 0
+    assert list(tmp_path.iterdir()) == []

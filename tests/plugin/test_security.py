@@ -1,0 +1,61 @@
+"""A test's own functions as producer and consumer on clusters whose clients need a password or a certificate."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+
+from kafka_chaos import kill, lane, load
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
+from kafka_chaos.harness.pytest_plugin.runs import Runs
+from kafka_chaos.harness.workload.application import ConsumerHandle, Handle, ProducerHandle
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+
+def brokers_seen(app: Handle) -> int:
+    """By a client that the application makes itself."""
+    client = AdminClient({"bootstrap.servers": app.bootstrap_servers, **app.client_configs})
+    return len(client.list_topics(timeout=10).brokers)
+
+
+def place_orders(app: ProducerHandle) -> None:
+    assert brokers_seen(app) == 1
+    producer = app.producer()
+    while app.wait(0.01):
+        producer.produce(app.topic, value=b"an order")
+        producer.poll(0)
+    producer.flush(30)
+
+
+def bill_orders(app: ConsumerHandle) -> None:
+    consumer = app.consumer()
+    consumer.subscribe([app.topic])
+    while app.running():
+        consumer.poll(0.1)
+    consumer.close()
+
+
+def check(cluster: Cluster, topic: MakeTopic, run: Runs) -> None:
+    assert topic("orders").startswith("orders-")
+    result = run(
+        lanes=[lane("orders", acks="all")],
+        faults=[kill("leader(orders)").at(1).lasting(1)],
+        load=load(seconds=4),
+        producer=place_orders,
+        consumer=bill_orders,
+    )
+    result.assert_conforms()
+    assert result.lane("orders").consumed > 50
+    assert cluster.client_configs["security.protocol"] != "PLAINTEXT"
+
+
+@pytest.mark.kafka_chaos(brokers=1, security="sasl_ssl")
+def test_with_a_password(kafka_chaos_cluster: Cluster, kafka_chaos_topic: MakeTopic, kafka_chaos_run: Runs) -> None:
+    check(kafka_chaos_cluster, kafka_chaos_topic, kafka_chaos_run)
+
+
+@pytest.mark.kafka_chaos(brokers=1, security="mtls")
+def test_with_a_certificate(kafka_chaos_cluster: Cluster, kafka_chaos_topic: MakeTopic, kafka_chaos_run: Runs) -> None:
+    check(kafka_chaos_cluster, kafka_chaos_topic, kafka_chaos_run)

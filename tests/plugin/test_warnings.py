@@ -1,0 +1,81 @@
+"""Nobody's session gets a warning of ours, and one that turns warnings into errors works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+IMPORT_EVERYTHING = """
+import importlib, pkgutil, warnings
+before = list(warnings.filters)
+import kafka_chaos
+names = [module.name for module in pkgutil.walk_packages(kafka_chaos.__path__, "kafka_chaos.")]
+for name in names:
+    if not name.startswith("kafka_chaos.docker"):
+        importlib.import_module(name)
+assert "kafka" in __import__("sys").modules
+added = [entry for entry in warnings.filters if entry not in before]
+assert not [entry for entry in added if "read_text" in str(entry)], added
+print(len(names))
+"""
+
+
+def test_every_module_can_be_imported_where_warnings_are_errors() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", IMPORT_EVERYTHING], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 100
+
+
+def test_the_project_s_own_tests_hide_no_warning() -> None:
+    import tomllib
+
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert "filterwarnings" not in options
+
+
+@pytest.mark.slow
+def test_the_plugin_s_suite_passes_where_warnings_are_errors() -> None:
+    command = [sys.executable, "-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-q"]
+    marks = "not slow and not cluster and not spark"
+    done = subprocess.run(
+        [*command, "-m", marks, "tests/plugin"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "warning" not in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.spark
+def test_verifying_and_reporting_give_no_warning(tmp_path: Path) -> None:
+    """PySpark leaves sockets to be closed by Python: a warning each, unraisable where warnings are errors."""
+    sys.path.insert(0, str(ROOT / "tests" / "verification"))
+    from run_dirs import Rows
+
+    rows = Rows()
+    for seq in range(20):
+        rows.all(seq, seq)
+    script = """
+import gc, sys, warnings
+from pathlib import Path
+from kafka_chaos.harness.report import write_report
+from kafka_chaos.verification import spark_session, verify
+spark = spark_session()
+raised = []
+sys.unraisablehook = raised.append
+before = list(warnings.filters)
+run = Path(sys.argv[1])
+verify(run, spark=spark)
+write_report(run, spark=spark)
+gc.collect()
+assert warnings.filters == before
+assert not raised, raised
+"""
+    command = [sys.executable, "-W", "error", "-c", script, str(rows.write(tmp_path / "run"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,123 @@
+"""The files of both CI hosts call the steps that .ci/steps has, and define none of their own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = ROOT / ".github" / "workflows"
+STEPS = (ROOT / ".ci" / "steps").read_text(encoding="utf-8")
+SLOW = ["test-all", "scenarios", "benchmarks", "sizes"]
+
+
+def load(path: Path) -> Any:
+    return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+
+
+def known_steps() -> dict[str, str]:
+    """The targets of `make` by step."""
+    lines = re.findall(r"^    ([a-z| -]+)\) echo ([^;]+) ;;$", STEPS, re.MULTILINE)
+    steps = {name.strip(): targets for names, targets in lines for name in names.split("|")}
+    return {name: name if targets == '"$1"' else targets for name, targets in steps.items()}
+
+
+def called_steps(path: Path) -> Iterator[str]:
+    for names in re.findall(r"\.ci/steps ([a-z -]+)", re.sub(r"(?m)^ *#.*$", "", path.read_text(encoding="utf-8"))):
+        yield from names.split()
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted(WORKFLOWS.glob("*.yml")), ROOT / ".gitlab-ci.yml"], ids=lambda path: path.name
+)
+def test_every_step_that_is_called_exists(path: Path) -> None:
+    assert set(called_steps(path)) <= known_steps().keys()
+
+
+def test_every_step_is_documented_and_a_target_of_make() -> None:
+    assert set(re.findall(r"^#   ([a-z-]+) +\S", STEPS, re.MULTILINE)) == known_steps().keys()
+    for targets in known_steps().values():
+        subprocess.run(["make", "--dry-run", *targets.split()], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_every_step_runs_on_both_hosts() -> None:
+    gitlab = load(ROOT / ".gitlab-ci.yml")
+    nightly = load(WORKFLOWS / "nightly.yml")
+    assert nightly["jobs"]["slow"]["strategy"]["matrix"]["step"] == SLOW
+    assert gitlab["slow"]["parallel"]["matrix"] == [{"STEP": SLOW}]
+    for files in ([WORKFLOWS / "ci.yml", WORKFLOWS / "nightly.yml"], [ROOT / ".gitlab-ci.yml"]):
+        assert {name for path in files for name in called_steps(path)} | set(SLOW) == known_steps().keys()
+
+
+def test_every_benchmark_and_every_test_is_run_by_some_step() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    run = set(re.findall(r"benchmarks/(\w+\.py)", makefile))
+    # The yardstick that verify_bench.py and verify_sizes.py run beside Spark.
+    assert run | {"verify_duckdb.py"} == {path.name for path in (ROOT / "benchmarks").glob("*.py")}
+    (recipe,) = re.findall(r"^test-all:.*\n((?:\t.*\n)*)", makefile, re.MULTILINE)
+    choices = re.findall(r"pytest.* -m \"(.*)\"$", recipe, re.MULTILINE)
+    assert choices == ["$(PURE)", "not ($(PURE))"], "a choice of tests leaves some out"
+
+
+def test_the_night_keeps_its_summaries_and_fails_on_a_violation() -> None:
+    steps = load(WORKFLOWS / "nightly.yml")["jobs"]["nightly"]["steps"]
+    (night,) = [number for number, step in enumerate(steps) if step.get("run") == ".ci/steps nightly"]
+    assert not any("continue-on-error" in step for step in steps)
+    assert all(step.get("if") == "always()" for step in steps[night + 1 :]), "a violation is published too"
+    assert steps[night + 1]["run"] == ".ci/steps keep-summaries"
+    gitlab = load(ROOT / ".gitlab-ci.yml")["nightly"]
+    assert gitlab["script"][-1] == ".ci/steps nightly"
+    assert gitlab["after_script"] == [".ci/steps keep-summaries"]
+    assert gitlab["artifacts"]["when"] == gitlab["cache"]["when"] == "always"
+    assert gitlab["cache"]["paths"] == [gitlab["variables"]["NIGHTLY_HISTORY"]]
+
+
+def test_summaries_are_kept_as_the_trend_reads_them(tmp_path: Path) -> None:
+    for night in ("20260101-020000", "20260102-020000"):
+        (tmp_path / "runs" / "nightly" / night).mkdir(parents=True)
+        (tmp_path / "runs" / "nightly" / night / "summary.json").write_text(night)
+    command = ["make", "-f", str(ROOT / "Makefile"), "keep-summaries", "NIGHTLY_HISTORY=kept"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    kept = {path.name: path.read_text() for path in (tmp_path / "kept").iterdir()}
+    assert kept == {f"{night}.json": night for night in ("20260101-020000", "20260102-020000")}
+
+
+def test_lint_and_unit_tests_run_on_every_python_that_the_package_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [line.rsplit(" ", 1)[1] for line in project["classifiers"] if re.search(r"Python :: 3\.\d+$", line)]
+    job = load(WORKFLOWS / "ci.yml")["jobs"]["unit"]
+    assert job["strategy"]["matrix"]["python"] == named
+    assert job["env"]["PYTHON"] == "python${{ matrix.python }}"
+    gitlab = load(ROOT / ".gitlab-ci.yml")["unit"]
+    assert gitlab["parallel"]["matrix"] == [{"PYTHON": [f"python{version}" for version in named]}]
+    assert project["requires-python"] == f">={named[0]}"
+
+
+def test_a_step_that_does_not_exist_ends_with_64_before_anything_starts() -> None:
+    for arguments in ([], ["deploy"], ["lint", "deploy"]):
+        done = subprocess.run([str(ROOT / ".ci" / "steps"), *arguments], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (64, "")
+
+
+def test_nothing_is_published_before_ci_has_passed_and_a_person_agreed() -> None:
+    release = load(WORKFLOWS / "release.yml")["jobs"]
+    assert release["ci"]["uses"] == "./.github/workflows/ci.yml"
+    assert release["publish"]["needs"] == "ci"
+    assert release["publish"]["environment"] == "release"
+    assert release["publish"]["permissions"] == {"id-token": "write"}
+    publish = load(ROOT / ".gitlab-ci.yml")["publish"]
+    assert set(publish["needs"]) == {"unit", "test", "docs", "package"}
+    assert (publish["environment"], publish["rules"][0]["when"]) == ("release", "manual")
+
+
+def test_the_hooks_before_a_commit_are_the_parts_of_make_lint() -> None:
+    (repo,) = load(ROOT / ".pre-commit-config.yaml")["repos"]
+    (parts,) = re.findall(r"^lint: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert [hook["entry"] for hook in repo["hooks"]] == [f"make {part}" for part in parts.split()]

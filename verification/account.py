@@ -1,0 +1,202 @@
+"""What the evidence of a lane is worth: what it can't show, where it is incomplete, and the ledger of it.
+
+Guarantee: whatever a lane is judged without is named here, as left out on purpose or as missing. Pure Python, no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kafka_chaos.contract import ledger as contract
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.verification.facts import LaneFacts, PartitionFacts
+from kafka_chaos.verification.inputs.events import LOCKSTEP
+from kafka_chaos.verification.inputs.predictions import LanePrediction
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.replicas import ReplicaEvidence, replica_evidence
+
+NEEDS_LOG = (Anomaly.OFFSET_MISMATCH, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_GAP)
+HISTORY = ("produced", "consumed", "log")
+"""The tables that show all but the anomalies of replicas."""
+BY_READING = (
+    Anomaly.LOST_WRITE,
+    Anomaly.DUPLICATE,
+    Anomaly.FALSE_FAILURE,
+    Anomaly.PHANTOM,
+    Anomaly.REORDERED,
+    Anomaly.UNSEEN,
+)
+"""Without a final log, only what was read shows these."""
+MISFIRES_AFTER_CLEANUP = (
+    Anomaly.LOST_WRITE,
+    Anomaly.REORDERED,
+    Anomaly.OFFSET_MISMATCH,
+    Anomaly.TRUNCATED_READ,
+    Anomaly.OFFSET_GAP,
+)
+"""Compaction and retention remove records, first occurrences among them, without any fault."""
+
+
+@dataclass(slots=True)
+class Account:
+    """A lane's evidence.
+
+    `not_applied`: anomalies that are not looked for, and why. `incomplete`: anomalies that may be found, but whose
+    absence proves nothing. `doubts`: why the lane cannot conform. `left_out`: what the run was made without.
+    """
+
+    run: RunDirectory
+    lane: Lane
+    facts: LaneFacts
+    prediction: LanePrediction
+    replicas: ReplicaEvidence | None
+    not_applied: dict[Anomaly, str] = field(default_factory=dict)
+    incomplete: dict[Anomaly, str] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def ledger(self) -> contract.Ledger:
+        """The lane's entry of verdict.json."""
+        run, facts = self.run, self.facts
+        acknowledged = facts.total("acknowledged")
+        missing = [*self.doubts, *self.incomplete.values()]
+        events = None if run.events.faults is None else run.events.concerning(self.lane.lane)
+        return contract.Ledger(
+            missing=tuple(dict.fromkeys(missing)),
+            left_out=tuple(self.left_out),
+            rows=contract.RowsLedger(
+                produced=facts.total("produced"),
+                consumed=facts.total("consumed"),
+                log=facts.total("stored") if run.has_log else None,
+                replicas=facts.replica_rows if run.has("replicas") else None,
+            ),
+            acknowledged=contract.AcknowledgedLedger(records=acknowledged, judged=acknowledged - facts.unjudged),
+            partitions=tuple(self._partition(number) for number in range(self.lane.partitions)),
+            faults=contract.FaultsLedger(
+                declared=self.lane.faults,
+                events=None if events is None else tuple(fault.ledger() for fault in events),
+            ),
+            replicas=None if self.replicas is None else self.replicas.ledger(self.lane),
+            high_watermark_reports=_reports(run, self.lane),
+            prediction=contract.PredictionLedger(
+                source=self.prediction.source,
+                recomputed=self.prediction.model_digest is not None,
+                model_digest=self.prediction.model_digest,
+            ),
+        )
+
+    def _partition(self, number: int) -> contract.PartitionLedger:
+        facts = self.facts.partitions.get(number, PartitionFacts())
+        reached = facts.end_reached(final_log=self.run.has_log)
+        return contract.PartitionLedger(
+            partition=number, log_end=facts.log_end, read_to=facts.read_end, end_reached=reached
+        )
+
+
+def account_of(run: RunDirectory, lane: Lane, facts: LaneFacts, prediction: LanePrediction) -> Account:
+    """The account of a lane's evidence."""
+    replicas = replica_evidence(run, lane, facts) if run.has("replicas") else None
+    account = Account(run, lane, facts, prediction, replicas)
+    account.not_applied.update(not_applied(run, lane))
+    _of_what_is_there(account)
+    _of_history(account)
+    _of_faults(account)
+    if replicas is not None and replicas.problems:
+        account.incomplete[Anomaly.REPLICA_DIVERGENCE] = "; ".join(replicas.problems)
+        account.doubts += replicas.contradictions
+    if prediction.model_digest is None:
+        account.doubts.append("the model could not confirm prediction.json: its search was not exhausted")
+    return account
+
+
+def unread(run: RunDirectory, tables: Mapping[str, contract.TableLedger], names: Iterable[str]) -> tuple[str, ...]:
+    """Why these tables were not read in full, each row once."""
+    problems: list[str] = []
+    for name in names:
+        problems += run.tables[name].unread
+        table = tables.get(name)
+        if table is not None and table.rows_as_read != table.rows_by_footer:
+            read, there = table.rows_as_read, table.rows_by_footer
+            problems.append(f"{name}/ holds {there} rows by its files' footers, but {read} were read")
+    return tuple(problems)
+
+
+def not_applied(run: RunDirectory, lane: Lane) -> Mapping[Anomaly, str]:
+    """The anomalies that are not looked for in this lane, and why; never to be counted as clean."""
+    reasons: dict[Anomaly, str] = {}
+    if not run.has_log:
+        reasons.update(dict.fromkeys(NEEDS_LOG, "there is no final log (log/)"))
+    if not run.has("replicas"):
+        reasons[Anomaly.REPLICA_DIVERGENCE] = "there are no replica logs (replicas/)"
+    if not _reports(run, lane):
+        reasons[Anomaly.HIGH_WATERMARK_REGRESSION] = "events.jsonl holds no high_watermark reports of this lane"
+    if lane.cleanup_policy is not None:
+        gone = f"cleanup.policy={lane.cleanup_policy} removes records"
+        reasons.update(dict.fromkeys(MISFIRES_AFTER_CLEANUP, gone))
+        if not run.has_log:
+            reasons[Anomaly.SKIPPED_POLL] = gone
+    return reasons
+
+
+def _reports(run: RunDirectory, lane: Lane) -> int:
+    return sum(report.lane == lane.lane for report in run.events.reports)
+
+
+def _of_what_is_there(account: Account) -> None:
+    """What was left out, and what is there although it is not read."""
+    run = account.run
+    replicas = run.tables["replicas"]
+    if not run.has_log and not run.tables["log"].unread:
+        account.left_out.append("no log/: the final log is unknown")
+    if not replicas.given and not replicas.unread:
+        account.left_out.append("no replicas/: replicas are not compared")
+    if replicas.given and not run.checkpoints.given:
+        account.left_out.append("no checkpoints.json: replicas are compared below the lowest log end")
+    if run.events.faults is None:
+        account.left_out.append("no events.jsonl: proofs of faults are not judged")
+    if not _reports(run, account.lane):
+        account.left_out.append("no reports of high watermarks")
+
+
+def _of_history(account: Account) -> None:
+    run, facts, doubts = account.run, account.facts, account.doubts
+    acknowledged = facts.total("acknowledged")
+    if not facts.total("produced"):
+        doubts.append("empty history: nothing was produced")
+    elif not acknowledged:
+        doubts.append("nothing was acknowledged: no record could be lost")
+    elif run.has_log and not facts.total("stored"):
+        doubts.append(f"log/ holds no record of this lane, although {acknowledged} were acknowledged")
+    for partition, of_partition in sorted(facts.partitions.items(), key=lambda item: item[0] or 0):
+        if partition is not None and not of_partition.end_reached(final_log=run.has_log):
+            end = of_partition.end(final_log=run.has_log)
+            read = of_partition.read_end
+            far = "nothing of it was read" if read is None else f"the last offset read is {read}"
+            doubts.append(f"no consumer reached the end of partition {partition}, offset {end}: {far}")
+    if doubled := facts.total("doubled"):
+        doubts.append(f"log/ holds {doubled} rows twice")
+    if facts.unjudged:
+        why = f"{facts.unjudged} of {acknowledged} acknowledged records were read by nobody, and "
+        if run.has_log:
+            doubts.append(why + "are not in the log, from which records are removed")
+        else:
+            account.incomplete.update(dict.fromkeys(BY_READING, why + "there is no final log (log/)"))
+
+
+def _of_faults(account: Account) -> None:
+    run, lane, doubts = account.run, account.lane, account.doubts
+    faults = run.events.concerning(lane.lane)
+    requested = [(fault.requested[0], fault.fault_id) for fault in faults if fault.requested]
+    if requested:
+        first_ns, first = min(requested)
+        acknowledged_ns = account.facts.first_acknowledged_ns
+        if acknowledged_ns is None or acknowledged_ns >= first_ns:
+            doubts.append(f"no acknowledgement before the first fault, {first}")
+    doubts += [f"fault {fault.fault_id}: {fault.problem}" for fault in faults if fault.problem is not None]
+    if unreported := run.events.unreported(lane):
+        doubts.append(f"lanes.json declares faults that events.jsonl does not report: {', '.join(unreported)}")
+    steps = account.prediction.steps
+    if steps and not any(fault.kind == LOCKSTEP and fault.steps == steps for fault in faults):
+        doubts.append("prediction.json is for a lock-step phase that events.jsonl does not report")

@@ -1,0 +1,1 @@
+"""The prefilter by blocks of identities, for histories that do not compress to runs."""

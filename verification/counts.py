@@ -1,0 +1,226 @@
+"""The facts of a run, counted by Spark: per lane and partition how many rows there are, and how far they go.
+
+Guarantee: every row that Spark read is counted once, so that the sums can be compared with the files' footers. A lane
+or partition that lanes.json does not know and an unknown outcome are refused by file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.verification.evidence import Frames
+from kafka_chaos.verification.facts import LaneFacts, PartitionFacts, ReplicaFacts
+from kafka_chaos.verification.history import OK, OUTCOME_CODE, READ, SENT, STORED, local_frame
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.refusals import refuse_outcome, refuse_partition, refuse_stray_lane
+
+ENDS = StructType(
+    [
+        StructField("lane", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("read_end", LongType()),
+        StructField("end_reached", BooleanType()),
+    ]
+)
+
+
+def gather_facts(run: RunDirectory, frames: Frames) -> dict[str, LaneFacts]:
+    """Counts and ends per lane and partition, in one job. Raises `RunDirectoryError` for stray values."""
+    return facts_of(run, frames, (row.asDict() for row in _facts(frames).collect()))
+
+
+def _facts(frames: Frames) -> DataFrame:
+    nothing = ("cast(NULL AS int)", "cast(NULL AS bigint)")
+    place = ("lane", "partition", "offset")
+    rows = frames.produced.selectExpr(*place, f"{SENT} AS source", f"{OUTCOME_CODE} AS outcome", "complete_ns AS stamp")
+    rows = rows.union(frames.consumed.selectExpr(*place, f"{READ}", *nothing))
+    if frames.log is not None:
+        rows = rows.union(frames.log.selectExpr(*place, f"{STORED}", *nothing))
+    sent, ok = f"source = {SENT}", f"source = {SENT} AND outcome = {OK}"
+    columns = {
+        "produced": f"count_if({sent})",
+        "acknowledged": f"count_if({ok})",
+        "consumed": f"count_if(source = {READ})",
+        "stored": f"count_if(source = {STORED})",
+        "bad_outcomes": f"count_if({sent} AND outcome IS NULL)",
+        "first_acknowledged_ns": f"min(IF({ok}, stamp, NULL))",
+        "acknowledged_end": f"max(IF({ok}, offset, NULL))",
+        "read_end": f"max(IF(source = {READ}, offset, NULL))",
+        "log_end": f"max(IF(source = {STORED}, offset, NULL))",
+    }
+    return rows.groupBy("lane", "partition").agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))
+
+
+def prefiltered_facts(
+    run: RunDirectory, frames: Frames, runs: DataFrame, reads: DataFrame, lanes: DataFrame
+) -> dict[str, LaneFacts]:
+    """The same facts from the tables of the prefilter (`prefilter.log_runs`, `prefilter.read_order`).
+
+    `lanes`: lane and its `lane_key`. Produced rows are counted by lane only, under no partition: with a final log
+    the ends of partitions are those of the log.
+    """
+    names = {row.lane_key: row.lane for row in lanes.collect()}
+    rows = [row.asDict() for row in _produced_facts(frames).collect()]
+    for row in _shown_facts(runs, reads).collect():
+        found = row.asDict()
+        rows.append({"lane": names.get(found.pop("lane_key")), "bad_outcomes": 0, **found})
+    return facts_of(run, frames, rows)
+
+
+def _produced_facts(frames: Frames) -> DataFrame:
+    code = F.expr(OUTCOME_CODE)
+    ok = F.coalesce(code == OK, F.lit(False))
+    return (
+        frames.produced.select("lane", "partition", ok.alias("ok"), code.isNull().alias("bad"), "complete_ns")
+        .groupBy("lane")
+        .agg(
+            F.min("partition").alias("lowest_partition"),
+            F.max("partition").alias("highest_partition"),
+            F.count(F.lit(1)).alias("produced"),
+            F.count(F.when(F.col("ok"), F.lit(1))).alias("acknowledged"),
+            F.count(F.when(F.col("bad"), F.lit(1))).alias("bad_outcomes"),
+            F.min(F.when(F.col("ok"), F.col("complete_ns"))).alias("first_acknowledged_ns"),
+        )
+    )
+
+
+def _shown_facts(runs: DataFrame, reads: DataFrame) -> DataFrame:
+    nothing = F.lit(None).cast("bigint")
+    stored = runs.select("lane_key", "partition", "rows", F.col("last").alias("log_end"), F.lit(0).alias("read_rows"))
+    stored = stored.withColumn("read_end", nothing)
+    read = reads.select("lane_key", "partition", F.lit(0).alias("rows"), nothing.alias("log_end"), "rows", "last")
+    return (
+        stored.union(read)
+        .groupBy("lane_key", "partition")
+        .agg(
+            F.sum("rows").alias("stored"),
+            F.sum("read_rows").alias("consumed"),
+            F.max("log_end").alias("log_end"),
+            F.max("read_end").alias("read_end"),
+        )
+    )
+
+
+def packed_facts(packed: DataFrame) -> DataFrame:
+    """The same facts from the runs of the three tables (`encoding.Packing`): `facts_of` reads the rows.
+
+    Produced rows are counted by lane only, as in `prefiltered_facts`.
+    """
+    columns = {
+        "lowest_partition": "min(sent_to)",
+        "highest_partition": "max(sent_to)",
+        "produced": f"sum(IF(source = {SENT}, n, 0L))",
+        "acknowledged": f"sum(IF(source = {SENT} AND outcome = {OK}, n, 0L))",
+        "bad_outcomes": f"sum(IF(source = {SENT} AND outcome IS NULL, n, 0L))",
+        "consumed": f"sum(IF(source = {READ}, n, 0L))",
+        "stored": f"sum(IF(source = {STORED}, n, 0L))",
+        "doubled": f"sum(IF(source = {STORED}, n - bit_count(bits), 0L))",
+        "first_acknowledged_ns": f"min(IF(outcome = {OK}, first_complete_ns, NULL))",
+        "read_end": f"max(IF(source = {READ}, last, NULL))",
+        "log_end": f"max(IF(source = {STORED}, last, NULL))",
+    }
+    rows = packed.selectExpr(
+        "lane",
+        f"IF(source = {SENT}, NULL, partition) AS partition",
+        f"IF(source = {SENT}, partition, NULL) AS sent_to",
+        "source",
+        "bits",
+        "outcome",
+        "n",
+        "first_complete_ns",
+        "last",
+    )
+    return rows.groupBy("lane", "partition").agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))
+
+
+def facts_of(run: RunDirectory, frames: Frames, rows: Iterable[Mapping[str, Any]]) -> dict[str, LaneFacts]:
+    """The facts from the rows of `packed_facts`, without what is null in them. Raises for stray values."""
+    partitions: dict[str, dict[int | None, PartitionFacts]] = {}
+    counts = {lane.lane: lane.partitions for lane in run.lanes}
+    for row in rows:
+        found = dict(row)
+        lane, partition = found.pop("lane", None), found.pop("partition", None)
+        if lane not in counts:
+            refuse_stray_lane(run, frames, list(counts))
+        if found.pop("bad_outcomes"):
+            refuse_outcome(run, frames)
+        for number in (partition, found.pop("lowest_partition", None), found.pop("highest_partition", None)):
+            if number is not None and not 0 <= number < counts[lane]:
+                refuse_partition(run, frames, lane, number)
+        partitions.setdefault(lane, {})[partition] = PartitionFacts(**found)
+    return {lane: LaneFacts(places) for lane, places in partitions.items()}
+
+
+def ends(spark: SparkSession, facts: Mapping[str, LaneFacts], *, final_log: bool) -> DataFrame:
+    """ENDS: per partition the highest offset read, and whether some consumer read the partition to its end."""
+    rows = [
+        (lane, partition, partition_facts.read_end, partition_facts.end_reached(final_log=final_log))
+        for lane, lane_facts in facts.items()
+        for partition, partition_facts in lane_facts.partitions.items()
+        if partition is not None
+    ]
+    return local_frame(spark, ENDS, rows)
+
+
+def with_replicas(run: RunDirectory, frames: Frames, facts: Mapping[str, LaneFacts]) -> dict[str, LaneFacts]:
+    """The facts with those of replicas/, by partition and broker. Raises `RunDirectoryError` for stray values."""
+    if frames.replicas is None:
+        return dict(facts)
+    counts = {lane.lane: lane.partitions for lane in run.lanes}
+    found: dict[str, dict[int, dict[int, ReplicaFacts]]] = {}
+    columns = (F.count(F.lit(1)).alias("rows"), F.min("offset").alias("first"), F.max("offset").alias("last"))
+    for row in frames.replicas.groupBy("lane", "partition", "broker").agg(*columns).collect():
+        if row.lane not in counts:
+            refuse_stray_lane(run, frames, list(counts))
+        if not 0 <= row.partition < counts[row.lane]:
+            refuse_partition(run, frames, row.lane, row.partition)
+        replica = ReplicaFacts(row.rows, row["first"], row["last"])
+        found.setdefault(row.lane, {}).setdefault(row.partition, {})[row.broker] = replica
+    lanes = {**dict.fromkeys(found, LaneFacts()), **facts}
+    return {lane: replace(seen, replicas=found.get(lane, {})) for lane, seen in lanes.items()}
+
+
+def with_unjudged(run: RunDirectory, records: DataFrame | None, facts: Mapping[str, LaneFacts]) -> dict[str, LaneFacts]:
+    """The facts with the acknowledged records (of RECORDS) of which nothing shows whether they are stored or lost.
+
+    With a final log that is complete, its absence there shows that a record is lost. Where records are deleted, or
+    there is no log, a record must have been read, or without a log passed by a read.
+    """
+    doubtful = [lane.lane for lane in run.lanes if _may_be_unjudged(run, lane)]
+    if records is None or not doubtful:
+        return dict(facts)
+    shown = "first_in_log IS NOT NULL" if run.has_log else "coalesce(acknowledged_passed, false)"
+    unjudged = records.where(F.col("lane").isin(doubtful)).where(
+        f"outcome = {OK} AND first_read IS NULL AND NOT ({shown})"
+    )
+    counts = {row.lane: row["count"] for row in unjudged.groupBy("lane").count().collect()}
+    return {lane: replace(seen, unjudged=counts.get(lane, 0)) for lane, seen in facts.items()}
+
+
+def _may_be_unjudged(run: RunDirectory, lane: Lane) -> bool:
+    return not run.has_log or lane.cleanup_policy is not None
+
+
+def with_doubled(seen: DataFrame, facts: Mapping[str, LaneFacts]) -> dict[str, LaneFacts]:
+    """The facts with the rows of log/ that repeat another one, counted in OCCURRENCES."""
+    again = (
+        seen.where("stored_copies > 1").groupBy("lane", "partition").agg(F.expr("sum(stored_copies - 1) AS doubled"))
+    )
+    rows = {(row.lane, row.partition): row.doubled for row in again.collect()}
+    return {
+        lane: replace(
+            of_lane,
+            partitions={
+                number: replace(partition, doubled=rows.get((lane, number), 0))
+                for number, partition in of_lane.partitions.items()
+            },
+        )
+        for lane, of_lane in facts.items()
+    }

@@ -1,0 +1,111 @@
+"""`verify_frames`: histories that are DataFrames, wherever Spark reads them from; and logs that are live topics.
+
+Guarantee: DataFrames are judged as the tables of a run directory are, by the same columns, types and rules. Nothing is
+written but what `verify_topics` leaves in its run directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE, EVENTS_FILE, PREDICTION_FILE, RunDirectoryError
+from kafka_chaos.verification import evidence, schemas
+from kafka_chaos.verification.checker import judged
+from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkpoints
+from kafka_chaos.verification.inputs.events import Events, read_events
+from kafka_chaos.verification.inputs.kafka_log import topic_log
+from kafka_chaos.verification.inputs.predictions import read_predictions
+from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
+from kafka_chaos.verification.inputs.storage import RunPath, run_path
+from kafka_chaos.verification.inputs.tables import Table
+from kafka_chaos.verification.result import RunVerdict
+
+if TYPE_CHECKING:
+    from kafka_chaos.verification.scope import Method
+
+
+def verify_frames(
+    produced: DataFrame,
+    consumed: DataFrame,
+    log: DataFrame | None = None,
+    replicas: DataFrame | None = None,
+    *,
+    lanes: Iterable[Lane | Mapping[str, Any]],
+    metadata: str | RunPath | None = None,
+    method: Method | None = None,
+) -> RunVerdict:
+    """Judge a history that is given as DataFrames with the columns of a run directory's tables.
+
+    `lanes`: lanes, or entries of lanes.json. `metadata`: a folder whose events.jsonl, checkpoints.json and
+    prediction.json count, as far as they are there. A nullable column may be missing, a further one is ignored. The
+    DataFrames are read several times: persist what is slow to read. Raises `RunDirectoryError` for a missing column
+    or a wrong type, named by table and column.
+    """
+    spark = produced.sparkSession
+    given = {"produced": produced, "consumed": consumed, "log": log, "replicas": replicas}
+    frames = {name: _checked(name, frame) for name, frame in given.items() if frame is not None}
+    known = tuple(lane if isinstance(lane, Lane) else Lane.from_json(lane) for lane in lanes)
+    counts = _counted(frames)
+    folder = None if metadata is None else run_path(metadata, spark)
+    run = RunDirectory(
+        path=None,
+        lanes=known,
+        tables={name: Table(given=name in frames, counted=counts.get(name, 0)) for name in TABLES},
+        events=read_events(folder / EVENTS_FILE, known) if folder else Events(),
+        predictions=read_predictions(folder / PREDICTION_FILE) if folder else {},
+        checkpoints=read_checkpoints(folder / CHECKPOINTS_FILE, known) if folder else Checkpoints(),
+    )
+    with evidence.tuned(spark, run.rows):
+        return judged(spark, run, evidence.chosen(spark, run, frames), write=False, method=method)
+
+
+def verify_topics(
+    run_dir: str | RunPath,
+    *,
+    bootstrap_servers: str,
+    spark: SparkSession,
+    options: Mapping[str, str] | None = None,
+) -> RunVerdict:
+    """Judge the histories of a run directory against its lanes' topics as they are now, instead of log/.
+
+    `spark` and `options`: see `collect_log`. Leaves findings/ and verdict.json in the run directory.
+    """
+    run = open_run(run_path(run_dir, spark))
+    # Read once: a topic that grows meanwhile would be another log to every pass over it.
+    log = topic_log(spark, bootstrap_servers=bootstrap_servers, lanes=run.lanes, options=options).localCheckpoint()
+    run = replace(run, tables={**run.tables, "log": Table(given=True, counted=log.count())})
+    with evidence.tuned(spark, run.rows):
+        frames = replace(evidence.read(spark, run), log=evidence.chosen_table(run, "log", log))
+        return judged(spark, run, frames, write=True)
+
+
+def _checked(name: str, frame: DataFrame) -> DataFrame:
+    """The contract's columns of a table, with null for those that may be missing and are."""
+    wanted = schemas.TABLES[name]
+    types = {field.name: field.dataType for field in frame.schema.fields}
+    columns = []
+    for column, field in zip(TABLES[name], wanted.fields, strict=True):
+        if column.name not in types:
+            if not column.nullable:
+                raise RunDirectoryError(name, f"missing, expected {column.type}", column=column.name)
+            columns.append(F.lit(None).cast(field.dataType).alias(column.name))
+            continue
+        if types[column.name] != field.dataType:
+            problem = f"has type {types[column.name].simpleString()}, expected {field.dataType.simpleString()}"
+            raise RunDirectoryError(name, problem, column=column.name)
+        columns.append(F.col(f"`{column.name}`"))
+    return frame.select(*columns)
+
+
+def _counted(frames: Mapping[str, DataFrame]) -> dict[str, int]:
+    """The rows of each table, in one job."""
+    counts = (frame.agg(F.count(F.lit(1)).alias("rows")).select(F.lit(name), "rows") for name, frame in frames.items())
+    return {row[0]: row[1] for row in reduce(DataFrame.union, counts).collect()}

@@ -1,0 +1,216 @@
+"""What events.jsonl reports of faults and of high watermarks.
+
+Guarantee: a line that is no event, and an event of these types with a missing, unknown or ill-typed field, is refused
+by line. What contradicts itself is kept as a `problem`: it is no evidence, but no reason to refuse the file either.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from kafka_chaos.contract import events as contract
+from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.ledger import FaultLedger
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.storage import RunPath
+
+LOCKSTEP = "lockstep"
+"""The kind of a whole lock-step phase: what heals are the faults within it."""
+
+_FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    contract.type_name(event): (
+        frozenset(("ts_ns", "type", *required)),
+        frozenset(("type", *(field.name for field in fields(event)))),
+    )
+    for event, required in (
+        (contract.FaultRequested, ("fault_id",)),
+        (contract.FaultProven, ("fault_id",)),
+        (contract.FaultNotProven, ("fault_id",)),
+        (contract.FaultHealed, ("fault_id",)),
+        (contract.OutsideFaults, ("kinds", "lanes")),
+        (contract.HighWatermark, ("lane", "partition", "leader_epoch", "high_watermark")),
+    )
+}
+"""By type the fields that an event must have, and those that it may have."""
+
+
+@dataclass(slots=True)
+class FaultRecord:
+    """What events.jsonl reports of the fault `fault_id`. `lanes` None: it concerned every lane."""
+
+    fault_id: str
+    kind: str = "?"
+    lanes: tuple[str, ...] | None = None
+    steps: tuple[str, ...] = ()
+    requested: list[int] = field(default_factory=list)
+    proven: list[int] = field(default_factory=list)
+    healed: list[int] = field(default_factory=list)
+    denied: str | None = None
+
+    def concerns(self, lane: str) -> bool:
+        """Whether this fault was aimed at `lane` (or at all)."""
+        return self.lanes is None or lane in self.lanes
+
+    @property
+    def problem(self) -> str | None:
+        """Why this is no evidence of a fault that was requested, proven and healed, in that order."""
+        if len(self.requested) != 1:
+            return f"requested {len(self.requested)} times under one id" if self.requested else "never requested"
+        if self.denied is not None:
+            return f"{'reported as proven and as not proven' if self.proven else 'not proven'}: {self.denied}"
+        if not self.proven:
+            return "not proven: no event says so"
+        if self.proven[0] < self.requested[0]:
+            return "proven before it was requested"
+        if self.kind == LOCKSTEP:
+            return None
+        if not self.healed:
+            return "not healed: no event says so"
+        return "healed before it was proven" if self.healed[-1] < self.proven[0] else None
+
+    def ledger(self) -> FaultLedger:
+        """Its entry of the ledger."""
+        times = (next(iter(stamps), None) for stamps in (self.requested, self.proven, self.healed))
+        requested_ns, proven_ns, healed_ns = times
+        return FaultLedger(
+            fault_id=self.fault_id,
+            kind=self.kind,
+            requested_ns=requested_ns,
+            proven_ns=proven_ns,
+            healed_ns=healed_ns,
+            problem=self.problem,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A high watermark, as a partition's leader reported it."""
+
+    ts_ns: int
+    lane: str
+    partition: int
+    leader_epoch: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected."""
+
+    faults: tuple[FaultRecord, ...] | None = None
+    reports: tuple[Report, ...] = ()
+    outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def concerning(self, lane: str) -> list[FaultRecord]:
+        """The faults that were aimed at the lane."""
+        return [fault for fault in self.faults or () if fault.concerns(lane)]
+
+    def unreported(self, lane: Lane) -> list[str]:
+        """The kinds of faults that lanes.json declares for the lane, and that nothing here reports."""
+        concerning = self.concerning(lane.lane)
+        if self.faults is None or any(fault.kind not in FAULT_KINDS for fault in concerning):
+            # A fault of another kind, such as a lock-step phase, counts as several of those that the model knows.
+            return []
+        reported = Counter([*(fault.kind for fault in concerning), *self.outside.get(lane.lane, ())])
+        return sorted((Counter(lane.faults) - reported).elements())
+
+
+def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
+    """The faults and reports of an events.jsonl; raises `RunDirectoryError` (see the module)."""
+    if not path.exists():
+        return Events()
+    partitions = {lane.lane: lane.partitions for lane in lanes}
+    faults: dict[str, FaultRecord] = {}
+    reports: list[Report] = []
+    outside: dict[str, tuple[str, ...]] = {}
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                event = _parsed(line)
+                if event["type"] == "high_watermark":
+                    reports.append(_report(event, partitions))
+                elif event["type"] == "outside_faults":
+                    for lane in _concerned(event["lanes"], partitions) or partitions:
+                        outside[lane] = (*outside.get(lane, ()), *map(str, event["kinds"]))
+                elif event["type"] in _FIELDS:
+                    _note(faults, event, partitions)
+            except ValueError as error:
+                raise RunDirectoryError(path, str(error), column=f"line {number}") from error
+    return Events(tuple(faults.values()), tuple(reports), outside)
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not valid JSON ({error})") from error
+    if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+        raise ValueError("expected a type")
+    stamp = event.get("ts_ns")
+    if not _is_whole(stamp):
+        raise ValueError(f"ts_ns is {stamp!r}, expected whole nanoseconds")
+    kind = event["type"]
+    if kind in _FIELDS:
+        required, known = _FIELDS[kind]
+        for name in sorted(event.keys() - known):
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"{kind} has no field {name!r} ({', '.join(sorted(known))}){hint}")
+        for name in sorted(required - event.keys()):
+            raise ValueError(f"{kind} without a {name}")
+    return event
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _report(event: Mapping[str, Any], partitions: Mapping[str, int]) -> Report:
+    for name in ("partition", "leader_epoch", "high_watermark"):
+        if not _is_whole(event[name]):
+            raise ValueError(f"{name} is {event[name]!r}, expected a whole number")
+    if event["lane"] not in partitions:
+        raise ValueError(f"lane {event['lane']!r} is not in lanes.json")
+    if not 0 <= event["partition"] < partitions[event["lane"]]:
+        raise ValueError(f"lane {event['lane']!r} has no partition {event['partition']}")
+    return Report(*(event[name] for name in ("ts_ns", "lane", "partition", "leader_epoch", "high_watermark")))
+
+
+def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mapping[str, int]) -> None:
+    fault_id = event["fault_id"]
+    if not isinstance(fault_id, str):
+        raise ValueError(f"fault_id is {fault_id!r}, expected a name")
+    fault = faults.setdefault(fault_id, FaultRecord(fault_id))
+    match event["type"]:
+        case "fault_requested":
+            fault.kind = str(event.get("kind", "?"))
+            fault.lanes = _concerned(event.get("lanes"), lanes)
+            parameters = event.get("parameters")
+            steps = parameters.get("steps") if isinstance(parameters, dict) else None
+            fault.steps = tuple(map(str, steps)) if isinstance(steps, list) else ()
+            fault.requested.append(event["ts_ns"])
+        case "fault_proven":
+            fault.proven.append(event["ts_ns"])
+        case "fault_not_proven":
+            fault.denied = str(event.get("reason") or "no reason given")
+        case "fault_healed":
+            fault.healed.append(event["ts_ns"])
+
+
+def _concerned(concerned: object, lanes: Mapping[str, int]) -> tuple[str, ...] | None:
+    if concerned is None:
+        return None
+    if not isinstance(concerned, list):
+        raise ValueError("lanes: expected a list of lane names")
+    for name in concerned:
+        if name not in lanes:
+            raise ValueError(f"lanes: {name!r} is not in lanes.json")
+    return tuple(concerned)

@@ -1,0 +1,101 @@
+"""Files of librdkafka's keys, and the security keys among them as Kafka's Java client, and so Spark, has them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from kafka_chaos.contract.errors import UsageFailure
+
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+_SAME = ("security.protocol", "ssl.key.password", "ssl.keystore.password", "ssl.cipher.suites")
+
+
+def read_client_config(path: Path, *, owned: Collection[str] = ()) -> dict[str, str]:
+    """librdkafka's keys from a file of `key=value` lines, `#` comments; `UsageFailure` names file and line.
+
+    `owned`: keys that the caller sets itself. Values never appear in messages: they may be secrets.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise UsageFailure(f"{path}: can't be read: not UTF-8") from error
+    except OSError as error:
+        raise UsageFailure(f"{path}: can't be read: {error.strerror}") from error
+    configs: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key:
+            raise UsageFailure(f"{path}:{number}: expected key=value")
+        if key in owned:
+            raise UsageFailure(f"{path}:{number}: {key}: given by --attach or by the lane, not here")
+        configs[key] = value
+    return configs
+
+
+def spark_options(configs: Mapping[str, str]) -> dict[str, str]:
+    """Options of Spark's Kafka source that connect as a client with these librdkafka keys does."""
+    return {f"kafka.{key}": value for key, value in java_client_configs(configs).items()}
+
+
+def java_client_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """The Java client's keys for TLS and SASL; keys about anything else are left out.
+
+    Raises `UsageFailure`, which shows no value, for a setting that the Java client does not have.
+    """
+    java = {key: configs[key] for key in _SAME if key in configs}
+    if str(configs.get("enable.ssl.certificate.verification", "true")).lower() == "false":
+        raise UsageFailure("enable.ssl.certificate.verification=false: Spark's Kafka source has no such setting")
+    if "ssl.endpoint.identification.algorithm" in configs:
+        algorithm = configs["ssl.endpoint.identification.algorithm"]
+        java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
+    return java | _trust(configs) | _own_certificate(configs) | _login(configs)
+
+
+def _trust(configs: Mapping[str, str]) -> dict[str, str]:
+    authorities = _pem(configs, "ssl.ca")
+    return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities} if authorities else {}
+
+
+def _own_certificate(configs: Mapping[str, str]) -> dict[str, str]:
+    if "ssl.keystore.location" in configs:
+        return {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": configs["ssl.keystore.location"]}
+    chain, key = _pem(configs, "ssl.certificate"), _pem(configs, "ssl.key")
+    if not chain or not key:
+        return {}
+    return {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
+
+
+def _login(configs: Mapping[str, str]) -> dict[str, str]:
+    if not configs.get("security.protocol", "").upper().startswith("SASL"):
+        return {}
+    mechanism = configs.get("sasl.mechanisms") or configs.get("sasl.mechanism", "GSSAPI")
+    if mechanism not in _LOGIN_MODULES:
+        raise UsageFailure(f"sasl.mechanisms: {mechanism}: expected {', '.join(_LOGIN_MODULES)}")
+    user, password = (_quoted(configs.get(f"sasl.{key}", "")) for key in ("username", "password"))
+    login = f"{_LOGIN_MODULES[mechanism]} required username={user} password={password};"
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
+
+
+def _pem(configs: Mapping[str, str], key: str) -> str:
+    if f"{key}.pem" in configs:
+        return configs[f"{key}.pem"]
+    path = configs.get(f"{key}.location")
+    if path is None:
+        return ""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageFailure(f"{key}.location: {path}: can't be read as PEM") from error
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

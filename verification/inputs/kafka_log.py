@@ -1,0 +1,93 @@
+"""The final log, read back by Spark's own Kafka source into log/.
+
+Guarantee: log/ holds every record that the partitions' leaders showed a read_uncommitted consumer between the
+earliest and the latest offset, each once, decoded lane by lane; it appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pyspark_sockets_ignored()
+def collect_log(
+    spark: SparkSession,
+    *,
+    bootstrap_servers: str,
+    lanes: Iterable[Lane],
+    out_dir: str | Path,
+    options: Mapping[str, str] | None = None,
+) -> int:
+    """Read the lanes' topics from earliest to latest into `out_dir`/*.parquet; return the number of records.
+
+    `spark`: a session started with `spark_session(with_kafka_source=True)`. `options`: further options of the
+    Kafka source, such as `kafka.security.protocol`. Isolation is read_uncommitted, so that what an aborted
+    transaction left is seen too. An existing `out_dir` is replaced.
+    """
+    records = topic_log(spark, bootstrap_servers=bootstrap_servers, lanes=lanes, options=options)
+    folder = Path(out_dir)
+    fresh = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+    try:
+        records.write.parquet(str(fresh.absolute()))
+        for leftover in fresh.glob(".*.crc"):
+            leftover.unlink()
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return _rows(folder)
+
+
+def topic_log(
+    spark: SparkSession, *, bootstrap_servers: str, lanes: Iterable[Lane], options: Mapping[str, str] | None = None
+) -> DataFrame:
+    """The lanes' topics as rows of LOG, read from earliest to latest whenever the DataFrame is."""
+    from pyspark.sql import functions as F
+
+    topics = {lane.topic or lane.lane: lane.lane for lane in lanes}
+    source = {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "kafka.isolation.level": "read_uncommitted",
+        "subscribe": ",".join(topics),
+        "startingOffsets": "earliest",
+        "endingOffsets": "latest",
+        "includeHeaders": "true",
+        "failOnDataLoss": "true",
+        **(options or {}),
+    }
+    records = spark.read.format("kafka").options(**source).load()
+    lane = F.create_map(*(F.lit(text) for pair in topics.items() for text in pair))[F.col("topic")]
+    return decoded_log(records.withColumn("lane", lane))
+
+
+def decoded_log(records: DataFrame) -> DataFrame:
+    """Rows of the Kafka source with their lane, as rows of LOG.
+
+    A key that is not valid UTF-8 becomes null; keys take no part in any check.
+    """
+    from pyspark.sql import functions as F
+
+    from kafka_chaos.verification.inputs.identity import decoded
+    from kafka_chaos.verification.schemas import LOG
+
+    named = records.withColumn("who", decoded(F.col("lane"), F.col("value"), F.col("headers")))
+    key = F.try_validate_utf8(F.col("key").cast("string"))
+    return named.select("lane", "partition", "offset", "who.producer_id", "who.seq", key.alias("key")).select(
+        *LOG.names
+    )
+
+
+def _rows(folder: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return sum(pq.read_metadata(file).num_rows for file in folder.glob("*.parquet"))

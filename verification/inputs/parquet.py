@@ -1,0 +1,122 @@
+"""The tables of a run directory, as verification accepts them: every column's name, type and nullability.
+
+Guarantee: what passes `check_parquet` can be read by Spark under the explicit schema of `schemas.py` without a
+silent null column, a silent cast or a late failure. Everything else is refused by file and column.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_chaos.contract.columns import TABLES, Column
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.storage import RunPath, open_binary
+
+_PHYSICAL = {"string": "BYTE_ARRAY", "int32": "INT32", "int64": "INT64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What a checked file's footer says: its rows, the lowest `poll_ns` (None if it does not say), and whether it
+    counts the nulls of every required column, so that it is known to have none.
+    """
+
+    rows: int
+    first_poll_ns: int | None = None
+    counts_nulls: bool = True
+
+
+def check_parquet(path: RunPath, table: str) -> Footer:
+    """Check one Parquet file's footer against the contract of `table`.
+
+    Raises `RunDirectoryError` for a truncated file, a missing, misnamed or unknown column, a wrong type and
+    nulls in a column that may hold none.
+    """
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowInvalid
+
+    try:
+        with open_binary(path) as binary, pq.ParquetFile(binary) as file:
+            metadata = file.metadata
+    except (ArrowInvalid, OSError) as error:
+        raise RunDirectoryError(path, f"not a whole Parquet file ({_first_line(error)})") from error
+    found = {metadata.schema.column(i).path: metadata.schema.column(i) for i in range(metadata.num_columns)}
+    _check_names(path, table, list(found))
+    for column in TABLES[table]:
+        if column.name in found:
+            _check_type(path, column, found[column.name])
+    counts_nulls = _check_nulls(path, table, metadata)
+    return Footer(int(metadata.num_rows), _lowest(metadata, "poll_ns"), counts_nulls)
+
+
+def _lowest(metadata: Any, name: str) -> int | None:
+    lowest: list[int] = []
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(index)
+            if chunk.path_in_schema == name and chunk.statistics is not None and chunk.statistics.has_min_max:
+                lowest.append(chunk.statistics.min)
+    return min(lowest, default=None)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _check_names(path: RunPath, table: str, found: list[str]) -> None:
+    names = [column.name for column in TABLES[table]]
+    unknown = [name for name in found if name not in names]
+    missing = [column for column in TABLES[table] if column.name not in found]
+    for column in missing:
+        if not column.nullable:
+            close = difflib.get_close_matches(column.name, unknown, n=1, cutoff=0.5)
+            hint = f"; is {close[0]!r} meant for it?" if close else ""
+            raise RunDirectoryError(
+                path, f"missing, expected {column.type} in every file of {table}/{hint}", column=column.name
+            )
+    if unknown and missing:
+        # A misnamed nullable column would otherwise read as all null, and its evidence be lost in silence.
+        close = difflib.get_close_matches(unknown[0], [column.name for column in missing], n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        known = ", ".join(names)
+        raise RunDirectoryError(path, f"not a column of {table}/ ({known}){hint}", column=unknown[0])
+
+
+def _check_type(path: RunPath, column: Column, found: Any) -> None:
+    logical = found.logical_type.type
+    fits = found.physical_type == _PHYSICAL[column.type] and found.max_repetition_level == 0
+    if column.type == "string":
+        fits = fits and logical in {"STRING", "ENUM"}
+    else:
+        width = 32 if column.type == "int32" else 64
+        plain = logical == "NONE"
+        signed = logical == "INT" and f'"bitWidth": {width}' in found.logical_type.to_json()
+        fits = fits and (plain or (signed and '"isSigned": true' in found.logical_type.to_json()))
+    if not fits:
+        shown = found.physical_type if logical == "NONE" else f"{found.physical_type} ({found.logical_type})"
+        raise RunDirectoryError(path, f"has type {shown}, expected {column.type}", column=column.name)
+
+
+def required(table: str) -> tuple[str, ...]:
+    """The columns of a table that hold no nulls."""
+    return tuple(column.name for column in TABLES[table] if not column.nullable)
+
+
+def _check_nulls(path: RunPath, table: str, metadata: Any) -> bool:
+    counts_nulls = True
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(index)
+            # A column that the file itself declares as required has no nulls, whatever is counted.
+            if chunk.path_in_schema not in required(table) or not metadata.schema.column(index).max_definition_level:
+                continue
+            statistics = chunk.statistics
+            if statistics is None or not statistics.has_null_count:
+                counts_nulls = False
+            elif statistics.null_count:
+                raise RunDirectoryError(
+                    path, f"{statistics.null_count} null values, expected none", column=chunk.path_in_schema
+                )
+    return counts_nulls

@@ -1,0 +1,99 @@
+"""prediction.json, and what the model itself predicts.
+
+Guarantee: no lane is judged by a prediction that permits more than the model. Every status is computed again from
+lanes.json; one in prediction.json that is stricter counts, one that is more permissive is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
+from kafka_chaos.verification.inputs.documents import expect, read_versioned
+from kafka_chaos.verification.inputs.storage import RunPath
+
+STRICTER: Mapping[Status, frozenset[Status]] = {
+    Status.FORBIDDEN: frozenset([Status.FORBIDDEN]),
+    Status.REQUIRED: frozenset([Status.REQUIRED, Status.FORBIDDEN]),
+    Status.PERMITTED: frozenset(Status),
+}
+"""By the model's status those that a prediction.json may give."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPrediction:
+    """What prediction.json says of a lane: statuses, as far as it has them, and the steps of a lock-step phase."""
+
+    statuses: Mapping[Anomaly, Status] = field(default_factory=dict)
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LanePrediction:
+    """The statuses that a lane is judged by. `steps`: those of the lock-step phase that they hold for.
+
+    `model_digest` is None where the model's search was not exhausted, so that nothing confirms the statuses.
+    """
+
+    statuses: Mapping[Anomaly, Status]
+    source: str
+    steps: tuple[str, ...] = ()
+    model_digest: str | None = None
+
+
+def read_predictions(path: RunPath) -> dict[str, GivenPrediction]:
+    """What a prediction.json says, by lane; nothing if it is not there."""
+    if not path.exists():
+        return {}
+    lanes = read_versioned(path).get("lanes")
+    if not isinstance(lanes, dict):
+        raise RunDirectoryError(path, "expected an object of lanes", column="lanes")
+    return {name: _lane_prediction(path, name, entry) for name, entry in lanes.items()}
+
+
+def _lane_prediction(path: RunPath, name: str, entry: object) -> GivenPrediction:
+    anomalies = entry.get("anomalies") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(anomalies, dict):
+        raise RunDirectoryError(path, "expected an object", column=f"lanes.{name}.anomalies")
+    statuses: dict[Anomaly, Status] = {}
+    for anomaly, answer in anomalies.items():
+        key = f"lanes.{name}.anomalies.{anomaly}"
+        expect(anomaly in set(Anomaly), path, key, f"no such anomaly; they are {', '.join(Anomaly)}")
+        status = answer.get("status") if isinstance(answer, dict) else None
+        expect(status in set(Status), path, f"{key}.status", f"{status!r}, expected {', '.join(Status)}")
+        statuses[Anomaly(anomaly)] = Status(str(status))
+    scope = entry.get("scope")
+    steps = scope.get("lockstep") if isinstance(scope, dict) else None
+    expect(steps is None or isinstance(steps, list), path, f"lanes.{name}.scope.lockstep", "expected a list of steps")
+    return GivenPrediction(statuses, tuple(map(str, steps or ())))
+
+
+def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | None) -> LanePrediction:
+    """The lane's statuses: the model's, or stricter ones of prediction.json; a more permissive one is refused."""
+    from kafka_chaos.reference_model.predict.cache import model_digest, predict_cached
+    from kafka_chaos.reference_model.predict.lockstep_phase import parse_lockstep
+    from kafka_chaos.reference_model.search import ScopeNotExhausted
+
+    path = PREDICTION_FILE if root is None else root / PREDICTION_FILE
+    steps = given.steps if given else ()
+    try:
+        # A lock-step phase is all that its lane lives through: it takes the place of the declared faults.
+        asked = replace(lane, faults=()) if steps else lane
+        computed = predict_cached(asked, lockstep=parse_lockstep(steps) if steps else None)
+    except LaneError as error:
+        raise RunDirectoryError(path, str(error), column=f"lanes.{lane.lane}.scope.lockstep") from error
+    except ScopeNotExhausted:
+        if given is None or set(given.statuses) != set(Anomaly):
+            raise
+        return LanePrediction(given.statuses, PREDICTION_FILE, steps)
+    statuses = {anomaly: Status(computed.anomalies[anomaly].status) for anomaly in Anomaly}
+    for anomaly, status in (given.statuses if given else {}).items():
+        if status not in STRICTER[statuses[anomaly]]:
+            problem = f"{status}, but the model says {statuses[anomaly]}: a prediction may be stricter, not looser"
+            raise RunDirectoryError(path, problem, column=f"lanes.{lane.lane}.anomalies.{anomaly}.status")
+        statuses[anomaly] = status
+    source = PREDICTION_FILE if given else "model"
+    return LanePrediction(statuses, source, steps, model_digest())

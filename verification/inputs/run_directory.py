@@ -1,0 +1,102 @@
+"""A run directory opened for verification: its files found, its metadata parsed, every footer checked.
+
+Guarantee: `open_run` either returns a directory whose tables and JSON files follow the contract, or raises
+`RunDirectoryError` naming the file and the column or key; it writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.contract.run_directory import (
+    CHECKPOINTS_FILE,
+    EVENTS_FILE,
+    LANES_FILE,
+    PREDICTION_FILE,
+    RunDirectoryError,
+)
+from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkpoints
+from kafka_chaos.verification.inputs.documents import expect, read_versioned
+from kafka_chaos.verification.inputs.events import Events, read_events
+from kafka_chaos.verification.inputs.predictions import GivenPrediction, read_predictions
+from kafka_chaos.verification.inputs.storage import RunPath, run_path
+from kafka_chaos.verification.inputs.tables import Table, read_tables
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """What verification reads, besides the rows themselves. `path` None: the tables are DataFrames from elsewhere."""
+
+    path: RunPath | None
+    lanes: tuple[Lane, ...]
+    tables: Mapping[str, Table]
+    events: Events = field(default_factory=Events)
+    predictions: Mapping[str, GivenPrediction] = field(default_factory=dict)
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+
+    def has(self, table: str) -> bool:
+        """Whether the run has the table."""
+        return self.tables[table].given
+
+    @property
+    def has_log(self) -> bool:
+        """Whether there is a final log to judge by."""
+        return self.has("log")
+
+    @property
+    def rows(self) -> int:
+        """The rows of all tables, by footer."""
+        return sum(table.rows for table in self.tables.values())
+
+    @property
+    def first_poll_ns(self) -> int:
+        """The lowest `poll_ns` by footer; 0 where no footer says."""
+        polls = [footer.first_poll_ns for footer in self.tables["consumed"].footers]
+        return min((poll for poll in polls if poll is not None), default=0)
+
+    def lane(self, name: str) -> Lane:
+        """The lane of that name."""
+        return next(lane for lane in self.lanes if lane.lane == name)
+
+    def place(self, table: str, file: str | None = None) -> RunPath | str:
+        """What an error message calls the table, or its file of that name."""
+        if self.path is None:
+            return table
+        return self.path / table / file if file else self.path / table
+
+
+def open_run(path: str | RunPath) -> RunDirectory:
+    """Open and check the run directory at `path`, local or with a scheme; see the module's guarantee."""
+    root = run_path(path)
+    if not root.is_dir():
+        raise RunDirectoryError(root, "no such directory, expected a run directory")
+    lanes = read_lanes(root / LANES_FILE)
+    return RunDirectory(
+        path=root,
+        lanes=lanes,
+        tables=read_tables(root),
+        events=read_events(root / EVENTS_FILE, lanes),
+        predictions=read_predictions(root / PREDICTION_FILE),
+        checkpoints=read_checkpoints(root / CHECKPOINTS_FILE, lanes),
+    )
+
+
+def read_lanes(path: RunPath) -> tuple[Lane, ...]:
+    """The lanes of a lanes.json; `RunDirectoryError` names the key at fault."""
+    entries = read_versioned(path).get("lanes")
+    if not isinstance(entries, list) or not entries:
+        raise RunDirectoryError(path, "expected a list of at least one lane", column="lanes")
+    lanes: list[Lane] = []
+    for index, entry in enumerate(entries):
+        place = f"lanes[{index}]"
+        expect(isinstance(entry, dict), path, place, "expected an object")
+        try:
+            lane = Lane.from_json(entry)
+        except LaneError as error:
+            raise RunDirectoryError(path, str(error), column=f"{place}.{error.key}") from error
+        twice = any(lane.lane == other.lane for other in lanes)
+        expect(not twice, path, f"{place}.lane", f"{lane.lane!r} is named twice")
+        lanes.append(lane)
+    return tuple(lanes)

@@ -1,0 +1,119 @@
+"""The tables' files of a run directory: which of them Spark reads, and what lies beside them unread.
+
+Guarantee: whatever is in a table's folder is either read, a known by-product of its writer, or named in `unread`.
+Every file that is read has passed `check_parquet`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.contract.ledger import TableLedger
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.parquet import Footer, check_parquet
+from kafka_chaos.verification.inputs.storage import RunPath, listed, open_binary, size_of
+
+REQUIRED_TABLES = ("produced", "consumed")
+
+_BY_PRODUCTS = re.compile(r"_SUCCESS|_committed_.*|_started_.*|_metadata|_common_metadata|\..*\.crc|\.DS_Store")
+"""What Spark, Databricks and macOS leave in a folder beside the files of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table's files in the order of their names, with what their footers say.
+
+    `unread`: sentences that name what is there and is not read, or is there twice. `given`: whether the run has the
+    table. `counted`: the rows of a table that is no folder of files.
+    """
+
+    files: tuple[RunPath, ...] = ()
+    footers: tuple[Footer, ...] = ()
+    unread: tuple[str, ...] = ()
+    given: bool = False
+    counted: int = 0
+
+    @property
+    def rows(self) -> int:
+        """The rows of all files, by footer."""
+        return self.counted + sum(footer.rows for footer in self.footers)
+
+    @property
+    def without_statistics(self) -> list[RunPath]:
+        """The files whose footers do not say whether required columns hold nulls."""
+        found = zip(self.files, self.footers, strict=True)
+        return [file for file, footer in found if not footer.counts_nulls]
+
+    def ledger(self, name: str, rows_as_read: int) -> TableLedger:
+        """The table's entry of the ledger."""
+        rows = [(f"{name}/{file.name}", footer.rows) for file, footer in zip(self.files, self.footers, strict=True)]
+        return TableLedger(files=tuple(rows), rows_by_footer=self.rows, rows_as_read=rows_as_read)
+
+
+def read_tables(root: RunPath) -> Mapping[str, Table]:
+    """All tables of the run directory; `RunDirectoryError` for a missing one that is required, or a bad file."""
+    for name in REQUIRED_TABLES:
+        if not (root / name).is_dir():
+            raise RunDirectoryError(root / name, "missing, expected a folder of Parquet files")
+    return {name: _read_table(root / name, name) for name in TABLES}
+
+
+def _read_table(folder: RunPath, name: str) -> Table:
+    if not folder.exists():
+        return Table()
+    entries = listed(folder, "*") if folder.is_dir() else []
+    files = tuple(entry for entry in entries if _is_read(entry))
+    footers = tuple(check_parquet(file, name) for file in files)
+    unread = [_why_unread(name, entry) for entry in entries if entry not in files and not _is_by_product(entry)]
+    unread += [f"{name}/{twin.name} is a copy of {name}/{file.name}" for file, twin in _copies(files, footers)]
+    if not files and name not in REQUIRED_TABLES:
+        unread.append(f"{name}/ is there, but holds no Parquet file")
+    return Table(files, footers, tuple(unread), given=bool(files) or name in REQUIRED_TABLES)
+
+
+def _is_read(entry: RunPath) -> bool:
+    return entry.name.endswith(".parquet") and not entry.name.startswith(("_", ".")) and not entry.is_dir()
+
+
+def _is_by_product(entry: RunPath) -> bool:
+    return _BY_PRODUCTS.fullmatch(entry.name) is not None
+
+
+def _why_unread(table: str, entry: RunPath) -> str:
+    place = f"{table}/{entry.name}"
+    if entry.is_dir():
+        return f"{place}/ is a folder: what is nested in it is not read"
+    if entry.name.endswith(".part"):
+        return f"{place} was never finished"
+    if entry.name.endswith(".parquet"):
+        return f"{place} is hidden: files whose names begin with _ or . are not read"
+    return f"{place} is not read: the names of a table's files end with .parquet"
+
+
+def _copies(files: Sequence[RunPath], footers: Sequence[Footer]) -> list[tuple[RunPath, RunPath]]:
+    """Files with the same content as one before them; two small files of one size are the usual candidates."""
+    sized = sorted((size_of(file), str(file), file) for file, footer in zip(files, footers, strict=True) if footer.rows)
+    copies: list[tuple[RunPath, RunPath]] = []
+    for _, group in groupby(sized, key=lambda entry: entry[0]):
+        same_size = [file for _, _, file in group]
+        if len(same_size) == 1:
+            continue
+        seen: dict[str, RunPath] = {}
+        for file in same_size:
+            original = seen.setdefault(_digest(file), file)
+            if original is not file:
+                copies.append((original, file))
+    return copies
+
+
+def _digest(file: RunPath) -> str:
+    digest = hashlib.sha256()
+    with open_binary(file) as binary:
+        while piece := binary.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""The prefilter by run-length encoding: consecutive identities at consecutive offsets as one row."""

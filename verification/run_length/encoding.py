@@ -1,0 +1,180 @@
+"""A history as runs: records of one producer whose seqs, offsets and poll times advance in step.
+
+Guarantee: a table's runs hold exactly what its rows hold of identities, places and outcomes (`members` gives the
+rows back), so whatever is concluded from runs is concluded from the rows; nothing is hashed but names of lanes
+and consumers. How well a history packs decides only how fast it is: `stride.strides` tells beforehand.
+
+A lane's records have the number `step = seq div stride` within their `seq mod stride`: a producer that deals its
+records to 6 partitions in turn has stride 6, one that fills one batch after the other has 1. Where offsets advance
+with steps, `shift = offset − step` stays the same, and 64 neighbouring steps are one row: a word of bits. Clients
+write batches and brokers append them whole, so ten million rows are some two hundred thousand runs, and all that
+is asked afterwards is asked of those.
+
+Columns are SQL text here: built one by one from Python, they took longer than a small run's jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from kafka_chaos.verification.history import OUTCOME_CODE, READ, SENT, STORED, gathered, local_frame
+from kafka_chaos.verification.run_length.stride import Stride
+
+WORD = ("lane_key", "producer_id", "word")
+RUN = (*WORD, "partition", "shift")
+CHAIN = ("lane_key", "reader", "partition")
+
+STEP_BITS = 6
+LANE_KEY = "xxhash64(lane) AS lane_key"
+"""The lane as a whole number: as a grouping key it is cheaper than its name."""
+
+_KEYS = {"outcome": "int", "reader": "bigint", "start": "bigint"}
+_ENDS = ("first", "last", "first_seq", "last_seq", "whole")
+_OF_LANE = ("lane", "stride", "tick")
+_FIRST_STEP = f"shiftleft((word - pmod(word, stride)) div stride, {STEP_BITS})"
+
+_LANES = StructType(
+    [StructField("lane", StringType()), StructField("stride", LongType()), StructField("tick", LongType())]
+)
+
+
+def lanes_frame(spark: SparkSession, known: Mapping[str, Stride]) -> DataFrame:
+    """lane, stride, tick and lane_key of every lane, small enough to be joined by broadcast."""
+    rows = [(name, stride.stride, stride.tick) for name, stride in known.items()]
+    return local_frame(spark, _LANES, rows).selectExpr("*", LANE_KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Turns rows into runs, at each lane's stride.
+
+    Every table of runs has the same columns: source, RUN; outcome (of what was sent: a code, null for none of
+    them); reader and start (of reads: what was read at `offset` was polled at `start + tick · offset`); bits, n,
+    first_complete_ns (of what was sent); the lane's own (`lanes_frame`), null where lanes.json does not name it; the
+    run's first and last offset, first_seq and last_seq, and whether all between is there: `whole`.
+    """
+
+    known: Mapping[str, Stride]
+    lanes: DataFrame
+
+    def tables(self, produced: DataFrame, consumed: DataFrame, log: DataFrame) -> DataFrame:
+        """PRODUCED, CONSUMED and LOG to runs, each marked with its source."""
+        return self._finished([self._sent(produced), self._read(consumed), self._stored(log)])
+
+    def sent(self, produced: DataFrame) -> DataFrame:
+        """PRODUCED to runs."""
+        return self._finished([self._sent(produced)])
+
+    def stored(self, log: DataFrame) -> DataFrame:
+        """LOG to runs."""
+        return self._finished([self._stored(log)])
+
+    def _sent(self, produced: DataFrame) -> DataFrame:
+        return self._packed(produced, SENT, {"outcome": OUTCOME_CODE}, "complete_ns")
+
+    def _read(self, consumed: DataFrame) -> DataFrame:
+        start = f"poll_ns - {self._of_lane('tick')} * offset"
+        return self._packed(consumed, READ, {"reader": "xxhash64(consumer)", "start": start})
+
+    def _stored(self, log: DataFrame) -> DataFrame:
+        return self._packed(log, STORED, {})
+
+    def _packed(self, table: DataFrame, source: int, keys: Mapping[str, str], stamp: str | None = None) -> DataFrame:
+        step, word = self._step()
+        rows = table.selectExpr(
+            LANE_KEY,
+            "producer_id",
+            f"{word} AS word",
+            "partition",
+            f"offset - {step} AS shift",
+            *(f"{text} AS {name}" for name, text in keys.items()),
+            f"shiftleft(1L, cast({step} & {(1 << STEP_BITS) - 1} AS int)) AS bit",
+            *([stamp] if stamp else []),
+        )
+        stamped = f"min({stamp})" if stamp else "cast(NULL AS bigint)"
+        packed = rows.groupBy(*RUN, *keys).agg(
+            F.expr("bit_or(bit) AS bits"), F.expr("count(1) AS n"), F.expr(f"{stamped} AS first_complete_ns")
+        )
+        filled = (name if name in keys else f"cast(NULL AS {kind}) AS {name}" for name, kind in _KEYS.items())
+        return packed.selectExpr(f"{source} AS source", *RUN, *filled, "bits", "n", "first_complete_ns")
+
+    def _finished(self, packed: list[DataFrame]) -> DataFrame:
+        rows = reduce(DataFrame.union, packed).join(F.broadcast(self.lanes), "lane_key", "left")
+        columns = ("source", *RUN, *_KEYS, "bits", "n", "first_complete_ns", *_OF_LANE)
+        steps = rows.selectExpr(
+            *columns,
+            f"{_FIRST_STEP} + bit_count((bits & -bits) - 1) AS first_step",
+            f"{_FIRST_STEP} + length(bin(bits)) - 1 AS last_step",
+        )
+        return steps.selectExpr(
+            *columns,
+            "first_step + shift AS first",
+            "last_step + shift AS last",
+            f"{_number('first_step')} AS first_seq",
+            f"{_number('last_step')} AS last_seq",
+            "bit_count(bits) = last_step - first_step + 1 AS whole",
+        )
+
+    def _step(self) -> tuple[str, str]:
+        """A row's step, and the word that it is in."""
+        stride = self._of_lane("stride")
+        if stride == "1L":
+            return "seq", f"shiftright(seq, {STEP_BITS})"
+        turn = f"pmod(seq, {stride})"
+        step = f"((seq - {turn}) div {stride})"
+        return step, f"(shiftright({step}, {STEP_BITS}) * {stride} + {turn})"
+
+    def _of_lane(self, name: str) -> str:
+        """A stride by the row's lane, or one number if all lanes have it in common."""
+        groups: dict[int, list[str]] = {}
+        for lane, stride in self.known.items():
+            groups.setdefault(int(getattr(stride, name)), []).append(lane)
+        # What most lanes have needs no comparison.
+        usual = max(groups, key=lambda value: len(groups[value]))
+        others = [
+            f"WHEN lane IN ({', '.join(map(_quoted, lanes))}) THEN {value}L"
+            for value, lanes in groups.items()
+            if value != usual
+        ]
+        return f"(CASE {' '.join(others)} ELSE {usual}L END)" if others else f"{usual}L"
+
+
+def _quoted(text: str) -> str:
+    # By its bytes: whatever is in a name, Spark reads neither an escape nor a variable in it.
+    return f"CAST(X'{text.encode().hex()}' AS STRING)"
+
+
+def _number(step: str) -> str:
+    """The seq of a step in the row's word."""
+    return f"({step} * stride + pmod(word, stride))"
+
+
+def members(runs: DataFrame) -> DataFrame:
+    """Every record of the runs as a row: lane, producer_id, seq, partition, offset and the other columns.
+
+    A record that a table holds several times in one run is one row.
+    """
+    wide = runs.selectExpr("*", f"explode(sequence(0L, {(1 << STEP_BITS) - 1}L)) AS bit")
+    step = f"({_FIRST_STEP} + bit)"
+    named = wide.where("(shiftright(bits, cast(bit AS int)) & 1) = 1").selectExpr(
+        "*", f"{_number(step)} AS seq", f"{step} + shift AS offset"
+    )
+    return named.drop("bit", "bits", "word", "shift", "n", "stride", *_ENDS)
+
+
+def pieces(runs: DataFrame, *, small: bool = False) -> DataFrame:
+    """Runs of the log or of reads as pieces without holes: lane, lane_key, partition, producer_id, their ends,
+    reader, start and tick.
+
+    A run with holes is given as its single records. `small`: see `history.gathered`.
+    """
+    place, chain = ("lane", "lane_key", "partition", "producer_id"), ("reader", "start", "tick")
+    single = members(runs.where("NOT whole"))
+    single = single.selectExpr(*place, "offset", "offset", "seq", "seq", *chain)
+    return gathered(runs.where("whole").select(*place, *_ENDS[:4], *chain).union(single), small=small)

@@ -1,0 +1,271 @@
+"""A history prefiltered by its runs: each table read once, everything else asked of some two percent of its rows.
+
+Guarantee: what is left out of the scope is proven to hold no case; what is in it are the rows themselves, taken out of
+the runs again. Only where a consumer's reads are out of line are rows of consumed/ read a second time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.verification import counts, evidence, history
+from kafka_chaos.verification.evidence import Frames
+from kafka_chaos.verification.facts import LaneFacts
+from kafka_chaos.verification.history import READ, STORED
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.refusals import require_unique_identities
+from kafka_chaos.verification.run_length import encoding
+from kafka_chaos.verification.run_length import prefilter as run_prefilter
+from kafka_chaos.verification.run_length.encoding import LANE_KEY, WORD, Packing
+from kafka_chaos.verification.run_length.stride import Stride
+from kafka_chaos.verification.schemas import POSITION
+from kafka_chaos.verification.scope import MOST_BROADCAST, Scope, Survey, keep
+
+BUCKET_BITS = 6
+PLACE = ("lane_key", "partition")
+_MARKED = (*POSITION, "producer_id", "seq", "outcome", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubts:
+    """What the runs do not prove clean: counts, and the tables that they were counted in.
+
+    `words`: candidate words of identities, in `candidates`; `lost` to `loose`: of them (`run_prefilter.SUSPICIONS`).
+    `holes`, `overlaps`, `descents`: in `links` of the `log`'s pieces. `back`, `gaps`: in the links of `reads`. `twice`:
+    runs of `repeats`, which hold a read more than once.
+    """
+
+    words: int
+    lost: int
+    copied: int
+    denied: int
+    unread: int
+    truncated: int
+    misread: int
+    loose: int
+    holes: int
+    overlaps: int
+    descents: int
+    back: int
+    gaps: int
+    twice: int
+    candidates: DataFrame
+    log: DataFrame
+    links: DataFrame
+    reads: DataFrame
+    repeats: DataFrame
+
+    @property
+    def proven(self) -> frozenset[Anomaly]:
+        """The anomalies of which there is no case."""
+        doubts = {
+            Anomaly.LOST_WRITE: self.lost,
+            Anomaly.DUPLICATE: self.copied,
+            Anomaly.FALSE_FAILURE: self.denied,
+            Anomaly.PHANTOM: self.denied,
+            Anomaly.UNSEEN: self.unread,
+            Anomaly.TRUNCATED_READ: self.truncated,
+            Anomaly.OFFSET_MISMATCH: self.loose,
+            # Two records are at one place only if the log has two there, or one is not where it was shown.
+            Anomaly.INCONSISTENT_OFFSET: self.loose or self.overlaps,
+        }
+        return frozenset(anomaly for anomaly, count in doubts.items() if not count)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether every producer's records are in the log in the order of their seqs, and no offset is taken twice."""
+        return not (self.descents or self.overlaps)
+
+
+def by_runs(
+    spark: SparkSession,
+    run: RunDirectory,
+    frames: Frames,
+    log: DataFrame,
+    known: Mapping[str, Stride],
+) -> Survey:
+    """The survey of a run with a final log. `known`: the lanes' strides, as far as they are known."""
+    usual = known.get("", Stride())
+    strides = {lane.lane: known.get(lane.lane, usual) for lane in run.lanes}
+    packing = Packing(strides, encoding.lanes_frame(spark, strides))
+    small = evidence.is_small(run)
+    packed = history.gathered(keep(packing.tables(frames.produced, frames.consumed, log)), small=small)
+    facts, doubts = _doubts(run, frames, packed)
+    runs = doubts.log if doubts.holes else None
+    out_of_order = _out_of_order(doubts)
+    if doubts.in_order and out_of_order is None and not doubts.words:
+        return Survey(frames, facts, Scope(runs=runs))
+    overlapping = doubts.links.where("overlap").select("lane", "partition").distinct() if doubts.overlaps else None
+    rows = run.rows
+    wide = overlapping is not None or out_of_order is not None
+    evidence.tune(spark, rows if wide else min(rows, max(evidence.SMALL, 3 * 64 * doubts.words)))
+    drill = _Expand(packed, doubts.candidates, few=doubts.words <= MOST_BROADCAST, small=small)
+    ends = counts.ends(spark, facts, final_log=True)
+    return Survey(frames, facts, _scope(drill, frames, doubts, ends, runs, overlapping, out_of_order))
+
+
+def _doubts(run: RunDirectory, frames: Frames, packed: DataFrame) -> tuple[dict[str, LaneFacts], _Doubts]:
+    """The facts and all doubts, asked for in one job; what there is none of is never computed as a table of its own."""
+    # In a small run the number of jobs counts, in a large one that nothing is computed twice.
+    small = evidence.is_small(run)
+    held = (lambda table: table) if small else keep
+    candidates = held(run_prefilter.candidate_words(packed))
+    log = held(encoding.pieces(packed.where(f"source = {STORED}"), small=small))
+    links = held(run_prefilter.log_links(log))
+    reads = held(run_prefilter.read_links(encoding.pieces(packed.where(f"source = {READ}"), small=small)))
+    repeats = packed.where(f"source = {READ} AND n != bit_count(bits)")
+    answers = _asked(
+        counts.packed_facts(packed).selectExpr("'facts' AS name", "to_json(struct(*)) AS content"),
+        _times("words", candidates, words="true", **{name: name for name in run_prefilter.SUSPICIONS}),
+        _times("links", links, holes="hole", overlaps="overlap", descents="descent"),
+        _times("reads", reads, back="back", gaps="NOT back"),
+        _times("repeats", repeats, twice="true"),
+    )
+    facts = counts.facts_of(run, frames, answers.pop("facts", []))
+    found: dict[str, int] = {}
+    for (row,) in answers.values():
+        found.update(row)
+    if found.pop("repeated"):
+        require_unique_identities(run, frames)
+    if small and found["words"]:
+        candidates = keep(candidates, small=True)
+    return facts, _Doubts(candidates=candidates, log=log, links=links, reads=reads, repeats=repeats, **found)
+
+
+def _out_of_order(doubts: _Doubts) -> DataFrame | None:
+    """(lane, partition) whose reads are out of line, or leave out an offset of the log; None: there are none."""
+    places = [doubts.reads.where("back"), doubts.repeats] if doubts.back or doubts.twice else []
+    if doubts.gaps:
+        places.append(run_prefilter.held_holes(doubts.reads.where("NOT back"), doubts.log))
+    if not places:
+        return None
+    out_of_order = keep(reduce(DataFrame.union, (place.select("lane", "partition") for place in places)).distinct())
+    return None if out_of_order.isEmpty() else out_of_order
+
+
+def _times(name: str, table: DataFrame, **conditions: str) -> DataFrame:
+    """How often each condition holds in a table: one row for `_asked`."""
+    counts = ", ".join(f"'{what}', count_if({text})" for what, text in conditions.items())
+    return table.selectExpr(f"'{name}' AS name", f"to_json(named_struct({counts})) AS content")
+
+
+def _asked(*answers: DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """The rows of several small tables in one job, by the tables' names; what is null in a row is left out.
+
+    Each has the columns name and content (JSON).
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in reduce(DataFrame.union, answers).collect():
+        found.setdefault(row.name, []).append(json.loads(row.content))
+    return found
+
+
+def _scope(
+    drill: _Expand,
+    frames: Frames,
+    doubts: _Doubts,
+    ends: DataFrame,
+    runs: DataFrame | None,
+    overlapping: DataFrame | None,
+    out_of_order: DataFrame | None,
+) -> Scope:
+    """The rows behind the doubts.
+
+    `overlapping`, `out_of_order` (lane, partition): partitions in which an offset is taken twice, and `_out_of_order`
+    ones; None: there are none.
+    """
+    seen = keep(drill.seen(ends), small=drill.small)
+    clean_log = drill.clean_log()
+    stored = history.places_in_log(seen)
+    shown = drill.shown(seen, clean_log) if doubts.loose else history.places_shown(seen)
+    ascending = clean_log
+    if overlapping is not None:
+        places = keep(drill.places(drill.within(clean_log, overlapping)))
+        ascending = drill.outside(clean_log, overlapping)
+        shown, stored = shown.union(places), stored.union(places)
+    polls = consumed = held = None
+    if doubts.misread:
+        # A phantom does not count as a step of its consumer, so the reads around it must be looked at themselves.
+        misread = seen.where("outcome IS NULL AND read").select("lane", "partition")
+        out_of_order = keep((misread if out_of_order is None else out_of_order.union(misread)).distinct())
+    if out_of_order is not None:
+        consumed = keep(frames.consumed.join(F.broadcast(out_of_order), ["lane", "partition"], "left_semi"))
+        polls = history.genuine(consumed, history.phantoms(seen))
+        held = history.places_in_log(seen).union(drill.places(drill.within(clean_log, out_of_order)))
+    return Scope(
+        proven=doubts.proven,
+        seen=seen,
+        records=keep(history.records(seen), small=drill.small),
+        shown=shown,
+        stored=None if doubts.in_order else stored,
+        ascending=None if doubts.in_order else encoding.pieces(ascending),
+        held=held,
+        polls=polls,
+        consumed=consumed,
+        runs=runs,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Expand:
+    """From candidate words, and partitions that are out of order, back to rows.
+
+    `few`: the candidates can be broadcast. `small`: all is in one partition (`history.gathered`).
+    """
+
+    packed: DataFrame
+    candidates: DataFrame
+    few: bool
+    small: bool
+
+    def seen(self, ends: DataFrame) -> DataFrame:
+        """OCCURRENCES of the candidate identities."""
+        candidate = self.packed.join(self._hint(self.candidates), list(WORD), "left_semi")
+        rows = encoding.members(candidate).select(*_MARKED)
+        return history.marked_sightings(rows, ends, final_log=True, small=self.small)
+
+    def clean_log(self) -> DataFrame:
+        """The runs of the log that are not candidate."""
+        stored = self.packed.where(f"source = {STORED}")
+        return stored.join(self._hint(self.candidates), list(WORD), "left_anti")
+
+    def shown(self, seen: DataFrame, clean_log: DataFrame) -> DataFrame:
+        """The places of candidate identities, with what else the log holds there."""
+        # Only a place outside the log can be a second one for what the log holds there.
+        outside = history.places_shown(seen.where("NOT in_log"))
+        loose = outside.selectExpr(LANE_KEY, "partition", f"{_bucket('offset')} AS bucket").distinct()
+        loose = loose if self.small else keep(loose)
+        near = clean_log.selectExpr("*", f"explode(sequence({_bucket('first')}, {_bucket('last')})) AS bucket")
+        near = near.join(self._hint(loose), [*PLACE, "bucket"], "left_semi")
+        shown = history.places_shown(seen).union(self.places(near.drop("bucket")))
+        return history.gathered(shown, small=self.small)
+
+    def within(self, table: DataFrame, partitions: DataFrame) -> DataFrame:
+        """The runs of `table` in the partitions (lane, partition)."""
+        return table.join(F.broadcast(partitions.selectExpr(LANE_KEY, "partition")), list(PLACE), "left_semi")
+
+    def outside(self, table: DataFrame, partitions: DataFrame) -> DataFrame:
+        """The runs of `table` in all other partitions."""
+        return table.join(F.broadcast(partitions.selectExpr(LANE_KEY, "partition")), list(PLACE), "left_anti")
+
+    def places(self, table: DataFrame) -> DataFrame:
+        """The records of runs as places: POSITION, producer_id, seq."""
+        return encoding.members(table).select(*POSITION, "producer_id", "seq")
+
+    def _hint(self, keys: DataFrame) -> DataFrame:
+        if self.small:
+            # Without an exchange, and without a job for the broadcast.
+            return keys.hint("shuffle_hash")
+        return F.broadcast(keys) if self.few else keys
+
+
+def _bucket(offset: str) -> str:
+    return f"shiftright({offset}, {BUCKET_BITS})"

@@ -1,0 +1,9 @@
+"""The one error of the packages that need Spark."""
+
+from __future__ import annotations
+
+from kafka_chaos.contract.errors import EnvironmentFailure
+
+
+class SparkUnavailableError(EnvironmentFailure):
+    """No Spark session can be had here; the message says the one thing to do."""

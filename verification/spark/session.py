@@ -1,0 +1,116 @@
+"""One Spark session per process, warm across run directories, quiet and small by default.
+
+Guarantee: two calls in one process share a session; nothing is printed to the terminal below an error, no port
+is opened for a web page, and an unreachable master or a missing Java is said in one sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_chaos.verification.spark.errors import SparkUnavailableError
+from kafka_chaos.verification.spark.jars import cache_dir, ensure_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[2]"
+DEFAULT_DRIVER_MEMORY = "2g"
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""What spark-submit sets for the application that it starts: master and memory are its business then."""
+
+_SETTINGS = {
+    "spark.app.name": "kafka-chaos verify",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.sources.commitProtocolClass": (
+        "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
+    ),
+    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # One verification compiles more classes than the default keeps: the next would compile them all again.
+    "spark.sql.codegen.cache.maxEntries": "4000",
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.cleaner.periodicGC.interval": "10min",
+}
+
+
+def spark_session(
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    with_kafka_source: bool = False,
+) -> SparkSession:
+    """The process's Spark session, started on first use.
+
+    `master`: any Spark master; default, that of spark-submit if it started the process, else `local[2]`.
+    `settings` are Spark's own keys and win over the defaults.
+    `with_kafka_source`: put the Kafka source's jars on the class path, fetching them if need be. A running session
+    takes no further jars, so a local session has them from the start wherever they are at hand. Raises
+    `SparkUnavailableError`.
+    """
+    _require_java()
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if master is None and SUBMITTED not in os.environ:
+        master = DEFAULT_MASTER
+    builder = SparkSession.builder if master is None else SparkSession.builder.master(master)
+    chosen = {**_SETTINGS, **_local_settings(master or "")}
+    is_local = (master or "").startswith("local")
+    if with_kafka_source or (is_local and cache_dir().is_dir()):
+        chosen["spark.jars"] = ",".join(str(jar) for jar in ensure_jars())
+    for key, value in {**chosen, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    with _quiet_start():
+        return builder.getOrCreate()
+
+
+def _local_settings(master: str) -> dict[str, str]:
+    if not master.startswith("local"):
+        return {}
+    log = Path(__file__).with_name("log4j2.properties").as_uri()
+    options = f"-Dlog4j2.configurationFile={log} -XX:+UseParallelGC"
+    return {
+        "spark.driver.memory": DEFAULT_DRIVER_MEMORY,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": options,
+    }
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else None
+    if (java is not None and java.exists()) or shutil.which("java"):
+        return
+    raise SparkUnavailableError("Spark needs Java 17 or later: install a JRE, or set JAVA_HOME to one")
+
+
+class _quiet_start:  # noqa: N801 - reads as the statement it is used in
+    """While the gateway starts, the launcher's own lines go to its log, not to the user's terminal."""
+
+    def __enter__(self) -> None:
+        self._saved = os.dup(2)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 2)
+        os.close(null)
+
+    def __exit__(self, *_: object) -> None:
+        os.dup2(self._saved, 2)
+        os.close(self._saved)

@@ -1,0 +1,179 @@
+"""`kafka-chaos watch [DIR]`: losses and duplicates of a run that goes on.
+
+Guarantee: ends on Ctrl-C or SIGTERM, with the run, or when nothing new has come for as long as asked for, with the
+counts of all that was read by then. What one watch has read, the next watch of the same directory does not read again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.errors import ExitCode, UsageFailure
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import LANES_FILE, PREDICTION_FILE
+from kafka_chaos.verification.inputs.java_client import read_client_config, spark_options
+from kafka_chaos.verification.spark.errors import SparkUnavailableError
+from kafka_chaos.verification.watch.follow import Announcer, Ending, Follow, await_cluster
+from kafka_chaos.verification.watch.running import RunningRun, find_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka_chaos.verification.watch.watch import Progress
+
+STATE = ".watch"
+RUNS = Path("runs")
+
+
+@click.command("watch")
+@click.argument("run_dir", metavar="[DIR]", default=RUNS,
+                type=click.Path(path_type=Path, exists=True, file_okay=False))  # fmt: skip
+@click.option("--bootstrap-servers", metavar="SERVERS",
+              help="Read the topics of this cluster; default: the run's cluster, or DIR/log as it grows.")  # fmt: skip
+@click.option("--client-config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="With --bootstrap-servers: librdkafka's key=value lines, as for SASL and TLS.")  # fmt: skip
+@click.option("--lateness", type=click.FloatRange(min=0), default=30.0, show_default=True,
+              help="Seconds for which an acknowledged record may be missing from the log.")  # fmt: skip
+@click.option("--once", is_flag=True, help="Read what is there, and end.")
+@click.option("--until-quiet", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+              help="End when nothing new has come for so long.")  # fmt: skip
+@click.option("--spark-master", metavar="MASTER", help="Any Spark master.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
+def watch_command(
+    run_dir: Path,
+    bootstrap_servers: str | None,
+    client_config: Path | None,
+    lateness: float,
+    once: bool,
+    until_quiet: float | None,
+    spark_master: str | None,
+    as_json: bool,
+) -> None:
+    """Report lost and duplicated records of a run while it goes on, in bounded memory.
+
+    DIR is a run directory, or a folder of them (by default runs/), in which the newest run that goes on is watched.
+    Ctrl-C ends the watch after the current batch with what was found so far; a second Ctrl-C ends it at once.
+
+    Exit code: 0 if nothing was lost or duplicated that the prediction forbids, also after Ctrl-C; 1 if something was;
+    2 if a lane has no acknowledged record; 3 if Spark or Kafka cannot be reached; 64 for a directory without a run;
+    130 if it was interrupted before it had read anything.
+    """
+    from kafka_chaos.verification.inputs.run_directory import read_lanes
+
+    try:
+        run = find_run(run_dir)
+        lanes = read_lanes(run.path / LANES_FILE)
+        progress, interrupted = _watch(
+            run, lanes, bootstrap_servers, client_config, lateness, once, until_quiet, spark_master, as_json=as_json
+        )
+        _print(progress, as_json, is_final=True)
+        sys.exit(_conclude(run, lanes, progress, interrupted=interrupted, as_json=as_json))
+    except UsageFailure as error:
+        _fail(str(error), ExitCode.USAGE)
+    except SparkUnavailableError as error:
+        _fail(str(error), ExitCode.ENVIRONMENT)
+    except KeyboardInterrupt:
+        _fail("interrupted", ExitCode.INTERRUPTED)
+
+
+def _watch(
+    run: RunningRun,
+    lanes: tuple[Lane, ...],
+    bootstrap_servers: str | None,
+    client_config: Path | None,
+    lateness: float,
+    once: bool,
+    until_quiet: float | None,
+    spark_master: str | None,
+    *,
+    as_json: bool,
+) -> tuple[Progress, bool]:
+    """Watch until it is over: the counts, and whether it was interrupted."""
+    news = threading.Event()
+
+    def on_progress(progress: Progress) -> None:
+        news.set()
+        _print(progress, as_json)
+
+    say = (lambda text: None) if as_json else click.echo
+    with Announcer(run, say, until=news):
+        servers = bootstrap_servers or (run.bootstrap_servers if once and run.goes_on else await_cluster(run))
+        source = "its topics" if servers else "log/"
+        say(f"watching {run.path}: {len(lanes)} {'lane' if len(lanes) == 1 else 'lanes'}, against {source}")
+        session = _session(spark_master, with_kafka_source=servers is not None)
+        from kafka_chaos.verification.watch.watch import Watch
+
+        if bootstrap_servers is None and run.client_config:
+            client_config = Path(run.client_config)
+        options = {} if client_config is None else spark_options(read_client_config(client_config))
+        # Topics and log/ are different streams: what was read of one says nothing of the other.
+        state = run.path / STATE / ("topics" if servers else "log")
+        watch = Watch(session, run.path, lanes, state, servers, lateness, on_progress, options)
+        with Ending() as ending:
+            follow = Follow(run, watch, ending, news, until_quiet=until_quiet)
+            problem = follow.once() if once else follow.to_the_end()
+    if problem is not None:
+        _fail(f"the watch ended: {problem}", ExitCode.ENVIRONMENT)
+    return watch.final(settled=follow.has_read_all), ending.was_asked
+
+
+def _session(master: str | None, *, with_kafka_source: bool) -> SparkSession:
+    from kafka_chaos.verification.spark.session import spark_session
+
+    # What fails is reported in one line, and tried again where the run goes on: Spark's own stack traces add nothing.
+    return spark_session(master=master, with_kafka_source=with_kafka_source, settings={"spark.log.level": "OFF"})
+
+
+def _conclude(
+    run: RunningRun, lanes: tuple[Lane, ...], progress: Progress, *, interrupted: bool, as_json: bool
+) -> ExitCode:
+    """Say what was found, in one line, and the exit code."""
+    from kafka_chaos.verification.inputs.predictions import prediction_of, read_predictions
+
+    if not any(seen.acknowledged or seen.stored for seen in progress.lanes.values()):
+        click.echo("kafka-chaos: nothing was read", err=True)
+        return ExitCode.INTERRUPTED if interrupted else ExitCode.UNKNOWN
+    # Read now: a run predicts anew where the conditions of a lock-step phase were not kept.
+    given = read_predictions(run.path / PREDICTION_FILE)
+    forbidden = []
+    for lane in lanes:
+        predicted = prediction_of(run.path, lane, given.get(lane.lane)).statuses
+        seen = progress.lanes[lane.lane]
+        for anomaly, count in ((Anomaly.LOST_WRITE, seen.lost), (Anomaly.DUPLICATE, seen.duplicate)):
+            if count and predicted[anomaly] == Status.FORBIDDEN:
+                forbidden.append(f"{lane.lane}: {anomaly} is forbidden and was found: {count:,}")
+    idle = [lane.lane for lane in lanes if not progress.lanes[lane.lane].acknowledged]
+    if idle and not forbidden:
+        click.echo(f"kafka-chaos: nothing was acknowledged in {', '.join(idle)}: no record could be lost", err=True)
+        return ExitCode.UNKNOWN
+    if not as_json:
+        for line in forbidden or ["nothing was lost or duplicated that the prediction forbids"]:
+            click.echo(line)
+    return ExitCode.VIOLATION if forbidden else ExitCode.CONFORMS
+
+
+def _print(progress: Progress, as_json: bool, *, is_final: bool = False) -> None:
+    lanes = {
+        name: {"acknowledged": seen.acknowledged, "stored": seen.stored, "lost": seen.lost, "duplicate": seen.duplicate}
+        for name, seen in progress.lanes.items()
+    }
+    if as_json:
+        entry = {"batch": progress.batch, "final": is_final, "open_words": progress.open_words, "lanes": lanes}
+        click.echo(json.dumps(entry))
+        return
+    click.echo(f"{'in the end' if is_final else f'batch {progress.batch}'} ({progress.open_words:,} words open)")
+    for name, seen in progress.lanes.items():
+        counts = f"{seen.acknowledged:,} acknowledged, {seen.stored:,} in the log"
+        click.echo(f"  {name}: {counts}, {seen.lost:,} lost, {seen.duplicate:,} duplicates")
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    click.echo(f"kafka-chaos: {message}", err=True)
+    sys.exit(code)

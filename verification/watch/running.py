@@ -1,0 +1,93 @@
+"""A run that goes on, as its events.jsonl shows it: where its cluster is, how far its load is, whether it has ended.
+
+Guarantee: reads only what was appended since the last look, and never a line that is not whole.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE
+
+
+@dataclass(slots=True)
+class RunningRun:
+    """The run in `path`; `look` brings it up to date.
+
+    `has_started`: its events say so. `is_loaded`: a load has begun. `counts`: sent, acknowledged and consumed by lane,
+    as the run itself counts. `client_config`: the file with the client settings of its cluster, empty for none.
+    """
+
+    path: Path
+    has_started: bool = False
+    bootstrap_servers: str | None = None
+    client_config: str = ""
+    is_loaded: bool = False
+    has_ended: bool = False
+    counts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    _lanes: frozenset[str] = frozenset()
+    _settled: set[str] = field(default_factory=set)
+    _lanes_of: dict[str, set[str]] = field(default_factory=dict)
+    _position: int = 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every lane's load has ended and every record has an outcome."""
+        return self.has_ended or (bool(self._lanes) and self._settled >= self._lanes)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has started and not ended, as far as its events show: a killed run writes no end."""
+        return self.has_started and not self.has_ended
+
+    def look(self) -> RunningRun:
+        """Read the events that were added since."""
+        path = self.path / EVENTS_FILE
+        if not path.is_file():
+            return self
+        with path.open("rb") as file:
+            file.seek(self._position)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._position += len(line)
+                self._take(line)
+        return self
+
+    def _take(self, line: bytes) -> None:
+        try:
+            event = json.loads(line)
+            match event["type"]:
+                case "run_started":
+                    self.has_started, self._lanes = True, frozenset(event["lanes"])
+                case "cluster_ready":
+                    self.bootstrap_servers = event["bootstrap_servers"]
+                    self.client_config = event.get("client_config", "")
+                case "phase_started":
+                    self.is_loaded = True
+                    self._lanes_of[event["phase"]] = set(event["lanes"])
+                case "progress":
+                    self.counts.update({lane: tuple(counts) for lane, counts in event["counts"].items()})
+                case "phase_ended":
+                    self._settled |= self._lanes_of.get(event["phase"], set())
+                case "run_ended":
+                    self.has_ended = True
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UsageFailure(f"{self.path / EVENTS_FILE}: not an event: {error!r}") from error
+
+
+def find_run(given: Path) -> RunningRun:
+    """The run directory `given`, or the newest run that goes on in a folder of run directories."""
+    if (given / LANES_FILE).exists() or (given / EVENTS_FILE).exists():
+        return RunningRun(given).look()
+    found = [path for path in given.glob("*") if (path / EVENTS_FILE).is_file() and not path.is_symlink()]
+    for path in sorted(found, key=lambda path: (path / EVENTS_FILE).stat().st_mtime, reverse=True):
+        run = RunningRun(path).look()
+        if run.goes_on:
+            return run
+    raise UsageFailure(
+        f"{given}: {LANES_FILE}: missing, so this is no run directory, and no run goes on in it: start one, or name one"
+    )
