@@ -31,11 +31,12 @@ def type_name(event: type[Event]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunStarted(Event):
-    """A run was planned and predicted."""
+    """A run was planned. `collects`: the tables of evidence, such as `log`, that it collects when the load has ended."""
 
     run_id: str
     experiment: str
     lanes: tuple[str, ...]
+    collects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -156,12 +156,21 @@ def _of_what_is_there(account: Account) -> None:
         account.left_out.append("no checkpoints.json: replicas are compared below the lowest log end")
     if run.events.faults is None:
         account.left_out.append("no events.jsonl: proofs of faults are not judged")
+    account.doubts += [
+        f"{name}/ is missing: events.jsonl announces it, so the run ended before it was collected"
+        for name in run.events.collects
+        if not run.tables[name].given and not run.tables[name].unread
+    ]
     if not _reports(run, account.lane):
         account.left_out.append("no reports of high watermarks")
 
 
 def _of_history(account: Account) -> None:
     run, facts, doubts = account.run, account.facts, account.doubts
+    doubts += [
+        f"the load of phase {phase} never ended: events.jsonl reports no phase_ended"
+        for phase in run.events.unfinished(account.lane.lane)
+    ]
     acknowledged = facts.total("acknowledged")
     if not facts.total("produced"):
         doubts.append("empty history: nothing was produced")

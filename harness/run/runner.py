@@ -106,22 +106,22 @@ class Stages:
 
     def run(self) -> RunResult:
         """All stages on a cluster of this project; the verdict is emitted last."""
-        return self._run(self.break_and_verify)
+        return self._run(self.break_and_verify, collects=("log", "replicas"))
 
     def run_with(self, observe: Callable[[], None]) -> RunResult:
-        """Plan, let `observe` gather the evidence, and verify it."""
+        """Plan, let `observe` gather the evidence (histories and the final log), and verify it."""
 
         def observe_and_verify() -> RunVerdict:
             with ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start") as starter:
                 observe()
                 return self.verify(starter.submit(_start_spark))
 
-        return self._run(observe_and_verify)
+        return self._run(observe_and_verify, collects=("log",))
 
-    def _run(self, rest: Callable[[], RunVerdict]) -> RunResult:
+    def _run(self, rest: Callable[[], RunVerdict], *, collects: tuple[str, ...]) -> RunResult:
         verdict: RunVerdict | None = None
         try:
-            self.plan()
+            self.plan(collects)
             verdict = rest()
         finally:
             self.cancelled.set()
@@ -134,8 +134,8 @@ class Stages:
             self.event_file.close()
         return RunResult(self.directory.path, verdict, self.gaps)
 
-    def plan(self) -> None:
-        """Write down what is going to happen, and predict its outcome."""
+    def plan(self, collects: tuple[str, ...]) -> None:
+        """Write down what is going to happen and which tables it `collects`, and predict its outcome."""
         lanes = list(self.experiment.lanes())
         started = {
             "wall_clock": datetime.now(UTC).isoformat(),
@@ -154,6 +154,7 @@ class Stages:
                 run_id=self.directory.run_id,
                 experiment=self.experiment.name,
                 lanes=tuple(lane.lane for _, _, lane in lanes),
+                collects=collects,
             )
         )
         self.say("predicting what each lane may lose or duplicate")

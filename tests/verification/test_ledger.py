@@ -259,6 +259,26 @@ def test_a_declared_fault_that_no_event_reports(tmp_path: Path, spark: Any) -> N
     assert judged(rows, tmp_path / "run", spark).verdict == Verdict.UNKNOWN
 
 
+def test_a_run_that_was_cut_off(tmp_path: Path, spark: Any) -> None:
+    """Whatever was read by then: a load that did not end, and tables that were announced, are missing."""
+    rows = Rows(lanes=[{"lane": "a"}, {"lane": "b"}])
+    for seq in range(20):
+        rows.all(seq, seq)
+        rows.all(seq, seq, lane="b")
+    rows.event("run_started", run_id="r", experiment="e", lanes=["a", "b"], collects=["log", "replicas"])
+    rows.event("phase_started", phase="one", lanes=["a"])
+    rows.event("phase_started", phase="two", lanes=["b"])
+    rows.event("phase_ended", phase="two")
+    verdict = judged(rows, tmp_path / "run", spark)
+    unfinished = "the load of phase one never ended: events.jsonl reports no phase_ended"
+    announced = "replicas/ is missing: events.jsonl announces it, so the run ended before it was collected"
+    assert verdict.verdict == Verdict.UNKNOWN
+    assert {lane.lane: set(lane.reasons) & {unfinished, announced} for lane in verdict.lanes} == {
+        "a": {unfinished, announced},
+        "b": {announced},
+    }
+
+
 # ------------------------------------------------- names, places, prediction
 
 
@@ -386,6 +406,9 @@ def test_equal_high_watermarks_are_no_regression(tmp_path: Path, spark: Any) -> 
         {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": "0", "high_watermark": 5},
         {"type": "fault_proven", "fault_id": "k", "evidnce": {}},
         {"type": "fault_healed"},
+        {"type": "phase_ended"},
+        {"type": "phase_started", "phase": "one", "lanes": ["b"]},
+        {"type": "run_started", "collects": ["logs"]},
     ],
 )
 def test_an_event_with_a_wrong_field(tmp_path: Path, spark: Any, event: dict[str, Any]) -> None:

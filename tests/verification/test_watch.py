@@ -146,6 +146,36 @@ def interrupted_after_a_batch(arguments: list[str]) -> tuple[str, str, int]:
     return "".join(lines) + output, errors, process.returncode
 
 
+def test_a_run_whose_cluster_is_gone_before_all_was_read(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the rest is read from the log that the run kept."""
+    monkeypatch.setattr("kafka_chaos.verification.watch.watch._KAFKA_TIMEOUT_MS", "2000")
+    run_dir = write_run(tmp_path / "run", [lane_tables(LaneShape(lane="orders", records=2000))])
+    started = {"ts_ns": 1, "type": "run_started", "run_id": "r", "experiment": "e", "lanes": ["orders"]}
+    ready = {"ts_ns": 2, "type": "cluster_ready", "seconds": 1.0, "bootstrap_servers": "127.0.0.1:1"}
+    ended = {"ts_ns": 3, "type": "run_ended", "verdict": "conforms", "seconds": 1.0}
+    (run_dir / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in (started, ready)))
+
+    def end_the_run() -> None:
+        with (run_dir / "events.jsonl").open("a") as events:
+            events.write(json.dumps(ended) + "\n")
+
+    timer = threading.Timer(2.0, end_the_run)
+    timer.start()
+    try:
+        result = CliRunner().invoke(watch_command, [str(run_dir), "--json"])
+    finally:
+        timer.join()
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout.splitlines()[-1])["lanes"]["orders"] == {
+        "acknowledged": 2000,
+        "stored": 2000,
+        "lost": 0,
+        "duplicate": 0,
+    }
+
+
 def start_watch(arguments: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*NOT_IGNORING, sys.executable, "-m", "kafka_chaos.harness.cli.main", "watch", *arguments],

@@ -1,4 +1,4 @@
-"""What events.jsonl reports of faults and of high watermarks.
+"""What events.jsonl reports of faults, of high watermarks, and of how far the run came.
 
 Guarantee: a line that is no event, and an event of these types with a missing, unknown or ill-typed field, is refused
 by line. What contradicts itself is kept as a `problem`: it is no evidence, but no reason to refuse the file either.
@@ -20,6 +20,7 @@ from kafka_chaos.contract.ledger import FaultLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.storage import RunPath
 
+_COLLECTED = frozenset(("log", "replicas"))
 LOCKSTEP = "lockstep"
 """The kind of a whole lock-step phase: what heals are the faults within it."""
 
@@ -34,6 +35,9 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         (contract.FaultNotProven, ("fault_id",)),
         (contract.FaultHealed, ("fault_id",)),
         (contract.OutsideFaults, ("kinds", "lanes")),
+        (contract.RunStarted, ()),
+        (contract.PhaseStarted, ("phase",)),
+        (contract.PhaseEnded, ("phase",)),
         (contract.HighWatermark, ("lane", "partition", "leader_epoch", "high_watermark")),
     )
 }
@@ -101,15 +105,24 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected."""
+    """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
+
+    `collects`: the tables that the run announced. `loads`: by phase its lanes (None: all), where its load did not end.
+    """
 
     faults: tuple[FaultRecord, ...] | None = None
     reports: tuple[Report, ...] = ()
     outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    collects: tuple[str, ...] = ()
+    loads: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
 
     def concerning(self, lane: str) -> list[FaultRecord]:
         """The faults that were aimed at the lane."""
         return [fault for fault in self.faults or () if fault.concerns(lane)]
+
+    def unfinished(self, lane: str) -> list[str]:
+        """The phases whose load of this lane began and never ended."""
+        return [phase for phase, lanes in self.loads.items() if lanes is None or lane in lanes]
 
     def unreported(self, lane: Lane) -> list[str]:
         """The kinds of faults that lanes.json declares for the lane, and that nothing here reports."""
@@ -129,22 +142,31 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     faults: dict[str, FaultRecord] = {}
     reports: list[Report] = []
     outside: dict[str, tuple[str, ...]] = {}
+    collects: tuple[str, ...] = ()
+    loads: dict[str, tuple[str, ...] | None] = {}
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
                 event = _parsed(line)
-                if event["type"] == "high_watermark":
-                    reports.append(_report(event, partitions))
-                elif event["type"] == "outside_faults":
-                    for lane in _concerned(event["lanes"], partitions) or partitions:
-                        outside[lane] = (*outside.get(lane, ()), *map(str, event["kinds"]))
-                elif event["type"] in _FIELDS:
-                    _note(faults, event, partitions)
+                match event["type"]:
+                    case "high_watermark":
+                        reports.append(_report(event, partitions))
+                    case "outside_faults":
+                        for lane in _concerned(event["lanes"], partitions) or partitions:
+                            outside[lane] = (*outside.get(lane, ()), *map(str, event["kinds"]))
+                    case "run_started":
+                        collects = _tables(event.get("collects"))
+                    case "phase_started":
+                        loads[str(event["phase"])] = _concerned(event.get("lanes"), partitions)
+                    case "phase_ended":
+                        loads.pop(str(event["phase"]), None)
+                    case kind if kind in _FIELDS:
+                        _note(faults, event, partitions)
             except ValueError as error:
                 raise RunDirectoryError(path, str(error), column=f"line {number}") from error
-    return Events(tuple(faults.values()), tuple(reports), outside)
+    return Events(tuple(faults.values()), tuple(reports), outside, collects, loads)
 
 
 def _parsed(line: str) -> dict[str, Any]:
@@ -203,6 +225,14 @@ def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mappi
             fault.denied = str(event.get("reason") or "no reason given")
         case "fault_healed":
             fault.healed.append(event["ts_ns"])
+
+
+def _tables(collects: object) -> tuple[str, ...]:
+    if collects is None:
+        return ()
+    if not isinstance(collects, list) or not set(collects) <= _COLLECTED:
+        raise ValueError(f"collects is {collects!r}, expected a list of {', '.join(sorted(_COLLECTED))}")
+    return tuple(collects)
 
 
 def _concerned(concerned: object, lanes: Mapping[str, int]) -> tuple[str, ...] | None:

@@ -103,8 +103,8 @@ class Ending:
 class Follow:
     """Batches of `watch` over `run`; `news` is set by every batch that had something to read.
 
-    `has_read_all`: the last batch began when nothing was on its way any more. Each method returns what went wrong, in a
-    line, or None.
+    `has_read_all`: a batch began when nothing was on its way any more. Each method returns what went wrong, in a line,
+    or None.
     """
 
     def __init__(
@@ -125,16 +125,17 @@ class Follow:
         return problem
 
     def to_the_end(self) -> str | None:
-        """Batch after batch until the run has ended, a signal has come, or it is quiet for as long as asked for."""
+        """Batch after batch until all has been read or the cluster is gone, a signal has come, or it is quiet."""
         failures = 0
         last_news = time.monotonic()
         while not self._ending.wait(_PAUSE):
             was_over = self._run.look().has_ended
             if was_over and self._watch.bootstrap_servers is not None:
-                # Its cluster is gone, and all that a batch could add are acknowledgements.
                 return None
             self._news.clear()
             problem = self._batch()
+            if self.has_read_all:
+                return None
             failures = failures + 1 if problem else 0
             if failures and (failures >= _MOST_FAILURES or not self._run.look().goes_on):
                 return None if self._run.has_ended else problem
@@ -149,13 +150,13 @@ class Follow:
     def _batch(self) -> str | None:
         from pyspark.errors import StreamingQueryException
 
-        self.has_read_all = self._run.look().is_settled
+        is_settled = self._run.look().is_settled
         query = self._watch.start(once=True)
         try:
             query.awaitTermination()
         except StreamingQueryException as error:
-            self.has_read_all = False
             return str(error).splitlines()[0]
         finally:
             query.stop()
+        self.has_read_all = is_settled
         return None

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -154,7 +154,15 @@ def test_an_ensemble_of_three_survives_the_loss_of_its_leader() -> None:
         )
         wait_until(lambda: running.registered_brokers() == {1}, "the broker to be registered", timeout=30)
         admin = ClusterAdmin(running.bootstrap_servers)
-        admin.create_topic("still-there", replica_assignment=[[1]], configs={})
+
+        def can_make_a_topic() -> bool:
+            # The broker answers with "unknown error" while its session moves to another ZooKeeper server.
+            if not admin.partitions("still-there"):
+                with suppress(ClusterFailure):
+                    admin.create_topic("still-there", replica_assignment=[[1]], configs={})
+            return bool(admin.partitions("still-there"))
+
+        wait_until(can_make_a_topic, "the broker to make a topic", timeout=30)
         admin.await_full_isr(["still-there"])
         running.start_again([leader])
         wait_until(lambda: mode_of(leader) == "follower", "the third to follow again", timeout=30)
