@@ -31,7 +31,7 @@ def type_name(event: type[Event]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunStarted(Event):
-    """A run was planned. `collects`: the tables of evidence, such as `log`, that it collects when the load has ended."""
+    """A run was planned. `collects`: the tables, such as `log`, that it collects once its load has ended."""
 
     run_id: str
     experiment: str

@@ -141,9 +141,10 @@ class Follow:
                 return None if self._run.has_ended else problem
             if self._news.is_set():
                 last_news = time.monotonic()
-            quiet = self._until_quiet is not None and time.monotonic() - last_news > self._until_quiet
-            if quiet or was_over:
-                self.has_read_all = self.has_read_all or quiet
+            if self._until_quiet is not None and time.monotonic() - last_news > self._until_quiet:
+                self.has_read_all = True
+                return None
+            if was_over:
                 return None
         return None
 
