@@ -62,6 +62,7 @@ def test_the_newest_run_that_goes_on_is_found_in_a_folder_of_runs(tmp_path: Path
     write(tmp_path / "over", STARTED, {"type": "run_ended", "verdict": "conforms", "seconds": 9.0}, mtime=3)
     (tmp_path / "latest").symlink_to("older")
     assert find_run(tmp_path).path == tmp_path / "newer"
+    assert find_run(tmp_path / "latest").path == tmp_path / "older", "one path per run, whoever watches it next"
 
 
 def test_a_folder_in_which_no_run_goes_on_is_refused(tmp_path: Path) -> None:

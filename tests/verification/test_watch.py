@@ -120,20 +120,24 @@ def test_a_watch_that_read_nothing_does_not_conform(tmp_path: Path, spark: Any) 
     assert (result.exit_code, "nothing was read" in result.output) == (2, True)
 
 
-@pytest.mark.parametrize(("status", "code"), [("permitted", 0), ("forbidden", 1)])
-def test_ctrl_c_ends_quietly_with_what_was_found(status: str, code: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "status", "code"), [(signal.SIGINT, "permitted", 0), (signal.SIGTERM, "forbidden", 1)]
+)
+def test_a_signal_ends_it_quietly_with_what_was_found(
+    number: signal.Signals, status: str, code: int, tmp_path: Path
+) -> None:
     shape = LaneShape(lane="lossy", records=2000, lost_tail=40, acks="1", permitted=("lost_write",))
     run_dir = write_run(tmp_path / "run", [lane_tables(shape)])
     path = run_dir / "prediction.json"
     path.write_text(path.read_text().replace("permitted", status))
-    output, errors, returned = interrupted_after_a_batch([str(run_dir), "--lateness", "0"])
+    output, errors, returned = interrupted_after_a_batch([str(run_dir), "--lateness", "0"], number)
     assert (returned, errors) == (code, "")
     assert "in the end" in output
     assert ("lost_write is forbidden and was found" in output) == (code == 1)
 
 
-def interrupted_after_a_batch(arguments: list[str]) -> tuple[str, str, int]:
-    """Output, errors and exit code of a watch that is sent SIGINT, with all its children, after its first batch."""
+def interrupted_after_a_batch(arguments: list[str], number: signal.Signals) -> tuple[str, str, int]:
+    """Output, errors and exit code of a watch that is sent a signal, with its whole group, after its first batch."""
     with start_watch(arguments) as process:
         assert process.stdout is not None
         lines = []
@@ -141,7 +145,7 @@ def interrupted_after_a_batch(arguments: list[str]) -> tuple[str, str, int]:
             lines.append(line)
             if "acknowledged," in line and "in the log" in line:
                 break
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, number)
         output, errors = process.communicate(timeout=60)
     return "".join(lines) + output, errors, process.returncode
 
@@ -188,7 +192,7 @@ def start_watch(arguments: list[str]) -> subprocess.Popen[str]:
 
 RUN = """\
 name: watched
-workload: {rate: 300, duration: 40}
+workload: {rate: 300, duration: 30}
 lanes:
   - {lane: orders, acks: all, min_insync_replicas: 2, idempotence: true}
 """

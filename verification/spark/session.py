@@ -70,15 +70,34 @@ def spark_session(
         return active
     if master is None and SUBMITTED not in os.environ:
         master = DEFAULT_MASTER
-    builder = SparkSession.builder if master is None else SparkSession.builder.master(master)
     chosen = {**_SETTINGS, **_local_settings(master or "")}
     is_local = (master or "").startswith("local")
     if with_kafka_source or (is_local and cache_dir().is_dir()):
         chosen["spark.jars"] = ",".join(str(jar) for jar in ensure_jars())
-    for key, value in {**chosen, **(settings or {})}.items():
-        builder = builder.config(key, value)
+    chosen.update(settings or {})
+    if master is not None:
+        chosen["spark.master"] = master
     with _quiet_start():
-        return builder.getOrCreate()
+        if SUBMITTED not in os.environ:
+            _start_context(chosen)
+        return SparkSession.builder.config(map=dict(chosen)).getOrCreate()
+
+
+def _start_context(settings: Mapping[str, str]) -> None:
+    """Start Spark's JVM, unless this process has one.
+
+    In a session of its own: a signal to the process group, such as SIGTERM by a CI system, would end the JVM under a
+    verification that is to end in order. It ends with this process in any case, since it reads from a pipe of it.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._active_spark_context is None:
+        conf = SparkConf().setAll(list(settings.items()))
+        gateway = SparkContext._gateway
+        if gateway is None:
+            gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+        SparkContext(conf=conf, gateway=gateway)
 
 
 def _local_settings(master: str) -> dict[str, str]:

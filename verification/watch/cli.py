@@ -119,10 +119,9 @@ def _watch(
         with Ending() as ending:
             follow = Follow(run, watch, ending, news, until_quiet=until_quiet)
             problem = follow.once() if once else follow.to_the_end()
-            was_cut_off = run.has_ended and not follow.has_read_all and not ending.was_asked
-            if was_cut_off and (run.path / "log").is_dir():
-                # The cluster was gone before a batch had read its topics to the end: the run has kept the final log.
-                say("the run has ended: reading the rest from its log/")
+            if follow.log_is_kept and not follow.has_read_all and not ending.was_asked:
+                # The run removed its cluster before a batch had read the topics to their end.
+                say("the run's cluster is gone: reading the log/ that it kept")
                 watch = Watch(session, run.path, lanes, run.path / STATE / "log", None, lateness, on_progress)
                 follow = Follow(run, watch, ending, news, until_quiet=None)
                 problem = follow.once()

@@ -117,6 +117,11 @@ class Follow:
         self._news = news
         self._until_quiet = until_quiet
 
+    @property
+    def log_is_kept(self) -> bool:
+        """Whether the load has ended and the run has read its topics back: it removes its cluster after that."""
+        return self._run.is_settled and self._watch.bootstrap_servers is not None and self._watch.has_log
+
     def once(self) -> str | None:
         """One batch."""
         problem = self._batch()
@@ -134,7 +139,7 @@ class Follow:
                 return None
             self._news.clear()
             problem = self._batch()
-            if self.has_read_all:
+            if self.has_read_all or (problem and self.log_is_kept):
                 return None
             failures = failures + 1 if problem else 0
             if failures and (failures >= _MOST_FAILURES or not self._run.look().goes_on):

@@ -82,10 +82,11 @@ class RunningRun:
 def find_run(given: Path) -> RunningRun:
     """The run directory `given`, or the newest run that goes on in a folder of run directories."""
     if (given / LANES_FILE).exists() or (given / EVENTS_FILE).exists():
-        return RunningRun(given).look()
+        # `latest` is a link: the stream that a watch goes on with knows its files by their paths.
+        return RunningRun(given.resolve()).look()
     found = [path for path in given.glob("*") if (path / EVENTS_FILE).is_file() and not path.is_symlink()]
     for path in sorted(found, key=lambda path: (path / EVENTS_FILE).stat().st_mtime, reverse=True):
-        run = RunningRun(path).look()
+        run = RunningRun(path.resolve()).look()
         if run.goes_on:
             return run
     raise UsageFailure(

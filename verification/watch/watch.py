@@ -99,6 +99,11 @@ class Watch:
             lateness_ns = None if settled else int(self.lateness_s * SECOND)
             return self._progress(self.spark, batches[-1], lateness_ns=lateness_ns)
 
+    @property
+    def has_log(self) -> bool:
+        """Whether there is a log/ beside the history."""
+        return (self.run_dir / "log").is_dir()
+
     # ------------------------------------------------------------ sources
 
     def _rows(self) -> DataFrame:
