@@ -16,6 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Status, Verdict
+from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.harness.nightly.summary import FORMAT_VERSION
 
@@ -86,9 +87,7 @@ def write_trend(out: Path, summaries: Sequence[Path] | None = None) -> Path:
         .get_template("trend.html.j2")
         .render(nights=list(reversed(nights)), lines=_lines(nights), refused=refused, most=NIGHTS)
     )
-    part = out / f".{TREND}.part"
-    part.write_text(page, encoding="utf-8")
-    os.replace(part, out / TREND)
+    write_whole(out / TREND, page)
     return out / TREND
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -147,7 +148,7 @@ class Stages:
             "started": started,
             **({} if self.replay is None else {"replay": self.replay}),
         }
-        self.directory.write_text(EXPERIMENT_FILE, dump_experiment(self.experiment, {"recorded": recorded}))
+        write_whole(self.directory.path / EXPERIMENT_FILE, dump_experiment(self.experiment, {"recorded": recorded}))
         self.directory.write_lanes(lane for _, _, lane in lanes)
         self.events.emit(
             event_types.RunStarted(
