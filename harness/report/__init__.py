@@ -26,10 +26,10 @@ def write_report(run_dir: Path, *, spark: SparkSession | None = None) -> Path:
     `spark`: a session to aggregate with; default, the process's own, started only if there is something to
     aggregate. Raises `UsageFailure` where verdict.json or lanes.json is missing or unusable.
     """
-    from kafka_chaos.harness.report.evidence import read_evidence
+    from kafka_chaos.harness.report.inputs.evidence import read_evidence
+    from kafka_chaos.harness.report.inputs.series import Series, Span, condense
     from kafka_chaos.harness.report.page import render
-    from kafka_chaos.harness.report.series import Series, Span, condense
-    from kafka_chaos.harness.report.timeline_events import timeline_events_of
+    from kafka_chaos.harness.report.timeline.events import timeline_events_of
 
     evidence = read_evidence(run_dir)
     timeline_events = timeline_events_of(evidence)

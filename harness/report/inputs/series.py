@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.harness.report.footers import Extent, Footers, read_footers
-from kafka_chaos.harness.report.ranges import FindingRange, find_ranges
+from kafka_chaos.harness.report.inputs.footers import Extent, Footers, read_footers
+from kafka_chaos.harness.report.inputs.ranges import FindingRange, find_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
