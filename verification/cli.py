@@ -13,7 +13,7 @@ import click
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.verification.inputs.storage import is_remote
-from kafka_chaos.verification.result import LaneVerdict, RunVerdict
+from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.spark.session import DEFAULT_MASTER, spark_session
 
 WIDTH_OF_A_LOG = 150

@@ -17,7 +17,7 @@ from kafka_chaos.contract import columns as contract
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import VERDICT_FILE
 from kafka_chaos.verification.inputs.storage import HadoopPath, RunPath, listed, remove
-from kafka_chaos.verification.result import RunVerdict
+from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.schemas import FINDINGS
 
 ROWS_PER_FILE = 200_000

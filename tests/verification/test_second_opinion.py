@@ -14,7 +14,7 @@ from run_dirs import read_cases, write_histories
 
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.oracle import LaneHistory, check
-from kafka_chaos.verification.scope import Method
+from kafka_chaos.verification.tables.scope import Method
 
 pytestmark = pytest.mark.spark
 

@@ -22,13 +22,13 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification import schemas
-from kafka_chaos.verification.evidence import tune, tuned
-from kafka_chaos.verification.history import FAIL, OK
 from kafka_chaos.verification.inputs.storage import exact
 from kafka_chaos.verification.run_length import encoding
 from kafka_chaos.verification.run_length import stride as stride
 from kafka_chaos.verification.run_length.encoding import WORD, Packing
 from kafka_chaos.verification.run_length.stride import Stride
+from kafka_chaos.verification.tables.evidence import tune, tuned
+from kafka_chaos.verification.tables.history import FAIL, OK
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
