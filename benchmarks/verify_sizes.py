@@ -83,7 +83,8 @@ def with_duckdb(run_dir: Path) -> dict[str, Any]:
 def with_plain(run_dir: Path) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
-    from kafka_chaos.verification.oracle import LaneHistory, Produced, Read, Stored, check
+    from kafka_chaos.verification.oracle.anomalies import check
+    from kafka_chaos.verification.oracle.rows import LaneHistory, Produced, Read, Stored
 
     started = time.perf_counter()
     histories: dict[str, LaneHistory] = defaultdict(lambda: LaneHistory(log=[]))

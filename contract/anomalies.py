@@ -2,7 +2,7 @@
 
 One place for the vocabulary that the model predicts in and the verification judges in. What each anomaly
 means, and in what it is counted, is said in docs/anomalies.md and in the docstrings of
-`kafka_chaos.verification.anomalies`.
+`kafka_chaos.verification.detection.anomalies`.
 """
 
 from __future__ import annotations

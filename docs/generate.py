@@ -119,7 +119,7 @@ def anomalies() -> str:
     """Every anomaly with its short meaning and its specification: the docstring of its function."""
     from kafka_chaos.contract.anomalies import Anomaly
     from kafka_chaos.harness.report import matrix
-    from kafka_chaos.verification import anomalies as functions
+    from kafka_chaos.verification.detection import anomalies as functions
 
     lines = [
         "# Anomalies",

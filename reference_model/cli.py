@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from kafka_chaos.contract.errors import ExitCode
+from kafka_chaos.contract.errors import ExitCode, quoted
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import ACKS, Lane, LaneError
 from kafka_chaos.reference_model.explore.core import CoreScope
@@ -34,34 +34,21 @@ from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.search import Budget
 
 
-class BadArgument(click.UsageError):
-    """A refused argument: exit code 64."""
-
-    exit_code = 64
-
-
-class StrictCommand(click.Command):
-    """A command whose usage errors end with exit code 64."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, and give every usage error the project's exit code."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.UsageError as error:
-            raise BadArgument(error.format_message(), ctx=error.ctx or ctx) from error
-
-
-def refuse(option: str, message: str) -> BadArgument:
-    """The error to raise for an option's value."""
-    return BadArgument(f"Invalid value for '{option}': {message}")
-
-
 def split_list(values: tuple[str, ...]) -> tuple[str, ...]:
     """The entries of a repeatable option that also takes several at once, separated by commas."""
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
 
 
-@click.command("predict", cls=StrictCommand)
+def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """What an option like --faults lists, all of it fault kinds that the model knows."""
+    kinds = split_list(values)
+    for kind in kinds:
+        if kind not in FAULT_KINDS:
+            raise click.BadParameter(f"{quoted(kind)}: expected fault kinds out of {', '.join(FAULT_KINDS)}")
+    return kinds
+
+
+@click.command("predict")
 @click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True)
 @click.option("--idempotence/--no-idempotence", default=False, show_default=True)
 @click.option("--replication-factor", type=int, default=3, show_default=True)
@@ -107,7 +94,8 @@ def predict_command(
             else:
                 found = predict_cached(lane, steps, budget=budget)
     except LaneError as error:
-        raise refuse(f"--{error.key.replace('_', '-')}", f"{error.value!r}: expected {error.expected}") from error
+        message = f"{error.value!r}: expected {error.expected}"
+        raise click.BadParameter(message, param_hint=f"'--{error.key.replace('_', '-')}'") from error
     except PredictionNotExhausted as error:
         found = error.found
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else render(found.to_json()))
@@ -154,7 +142,7 @@ EXPLORE_FAULTS = ("kill", "power-loss")
 IN_EVERY_EXPLORATION = frozenset(FAULT_KINDS) - set(EXPLORE_FAULTS)
 
 
-@click.command("explore", cls=StrictCommand)
+@click.command("explore")
 @click.option("--protocol", type=click.Choice(tuple(PROTOCOLS)), default="kip320", show_default=True)
 @click.option("--brokers", type=click.IntRange(1, 5), default=3, show_default=True)
 @click.option("--records", type=click.IntRange(1, 7), default=2, show_default=True)
@@ -163,6 +151,7 @@ IN_EVERY_EXPLORATION = frozenset(FAULT_KINDS) - set(EXPLORE_FAULTS)
     "--faults",
     multiple=True,
     metavar="KIND[,KIND…]",
+    callback=fault_kinds,
     help="kill and power-loss restart a broker, each entry at most once; the other kinds are in every exploration.",
 )
 @click.option("--unclean-leader-election/--no-unclean-leader-election", default=False, show_default=True)
@@ -170,11 +159,7 @@ IN_EVERY_EXPLORATION = frozenset(FAULT_KINDS) - set(EXPLORE_FAULTS)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explore_command(protocol: str, faults: tuple[str, ...], max_states: int, as_json: bool, **bounds: Any) -> None:
     """Explore every interleaving of a replication protocol in a scope, and show the shortest way to each breach."""
-    kinds = split_list(faults)
-    for kind in kinds:
-        if kind not in FAULT_KINDS:
-            raise refuse("--faults", f"{kind!r}: expected fault kinds out of {', '.join(FAULT_KINDS)}")
-    scope = CoreScope(faults=tuple(kind for kind in kinds if kind not in IN_EVERY_EXPLORATION), **bounds)
+    scope = CoreScope(faults=tuple(kind for kind in faults if kind not in IN_EVERY_EXPLORATION), **bounds)
     budget = Budget(max_states, progress=_progress)
     with _cancelled_by_signals(budget):
         exploration = explore(PROTOCOLS[protocol], scope, budget=budget)

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.experiment.file import load_experiment
-from kafka_chaos.harness.run.runner import RunResult, run_experiment
+from kafka_chaos.harness.run.run import RunResult
+from kafka_chaos.harness.run.runner import run_experiment
 from tests.harness.leftovers import left_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]

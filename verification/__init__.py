@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.result import LaneVerdict, Observation, RunVerdict
+from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from kafka_chaos.verification.spark.errors import SparkUnavailableError
 from kafka_chaos.verification.spark.session import spark_session
 

@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.contract.run_directory import VERDICT_FILE
-from kafka_chaos.verification.account import HISTORY, not_applied, unread
-from kafka_chaos.verification.facts import LaneFacts
 from kafka_chaos.verification.inputs.predictions import prediction_of
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.inputs.storage import RunPath, remove, run_path
-from kafka_chaos.verification.judge import judge
-from kafka_chaos.verification.result import LaneVerdict, Observation, RunVerdict
+from kafka_chaos.verification.judging.account import HISTORY, not_applied, unread
+from kafka_chaos.verification.judging.judge import judge
+from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from kafka_chaos.verification.spark.session import spark_session
 from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
+from kafka_chaos.verification.tables.facts import LaneFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_chaos.verification.evidence import Frames
-    from kafka_chaos.verification.scope import Method
+    from kafka_chaos.verification.tables.evidence import Frames
+    from kafka_chaos.verification.tables.scope import Method
 
 
 FRAMES = "frames"
@@ -55,7 +55,7 @@ def verify(
         remove(root / VERDICT_FILE)
     run = open_run(root)
     session = spark or spark_session()
-    from kafka_chaos.verification import evidence
+    from kafka_chaos.verification.tables import evidence
 
     with evidence.tuned(session, run.rows):
         return judged(session, run, evidence.read(session, run), write=write, method=method)
@@ -67,8 +67,10 @@ def judged(
     """The verdict on a run's tables; with `write` it is left in the run directory."""
     started = time.perf_counter()
     predictions = {lane.lane: prediction_of(run.path, lane, run.predictions.get(lane.lane)) for lane in run.lanes}
-    from kafka_chaos.verification import counts, findings, output, refusals
+    from kafka_chaos.verification import output
+    from kafka_chaos.verification.detection import findings
     from kafka_chaos.verification.survey import survey_of
+    from kafka_chaos.verification.tables import counts, refusals
 
     with refusals.of_unreadable_files(run):
         refusals.require_no_nulls(session, run, frames)

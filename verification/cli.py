@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import NoReturn
 
 import click
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.errors import ExitCode
-from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.storage import is_remote
-from kafka_chaos.verification.result import LaneVerdict, RunVerdict
-from kafka_chaos.verification.spark.errors import SparkUnavailableError
+from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.spark.session import DEFAULT_MASTER, spark_session
 
 WIDTH_OF_A_LOG = 150
@@ -44,35 +40,25 @@ def verify_command(
     """
     from kafka_chaos.verification.inputs.run_directory import open_run
 
-    try:
-        for run_dir in run_dirs:
-            if is_remote(run_dir):
-                spark_session(master=spark_master)
-            open_run(run_dir)
-        session = spark_session(master=spark_master, with_kafka_source=topics is not None)
-        from kafka_chaos.verification import verify, verify_topics
+    for run_dir in run_dirs:
+        if is_remote(run_dir):
+            spark_session(master=spark_master)
+        open_run(run_dir)
+    session = spark_session(master=spark_master, with_kafka_source=topics is not None)
+    from kafka_chaos.verification import verify, verify_topics
 
-        merged = Verdict.CONFORMS
-        for run_dir in run_dirs:
-            if topics:
-                verdict = verify_topics(run_dir, bootstrap_servers=topics, spark=session)
-            else:
-                verdict = verify(run_dir, spark=session)
-            merged = merged.merge(verdict.verdict)
-            if as_json:
-                click.echo(json.dumps({"run_dir": str(run_dir), **verdict.to_json()}))
-            elif not quiet:
-                print_verdict(verdict)
-    except RunDirectoryError as error:
-        _fail(str(error), ExitCode.USAGE)
-    except SparkUnavailableError as error:
-        _fail(str(error), ExitCode.ENVIRONMENT)
+    merged = Verdict.CONFORMS
+    for run_dir in run_dirs:
+        if topics:
+            verdict = verify_topics(run_dir, bootstrap_servers=topics, spark=session)
+        else:
+            verdict = verify(run_dir, spark=session)
+        merged = merged.merge(verdict.verdict)
+        if as_json:
+            click.echo(json.dumps({"run_dir": str(run_dir), **verdict.to_json()}))
+        elif not quiet:
+            print_verdict(verdict)
     sys.exit(merged.exit_code)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    click.echo(f"kafka-chaos: {message}", err=True)
-    sys.exit(code)
 
 
 def print_verdict(verdict: RunVerdict) -> None:

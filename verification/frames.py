@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE, EVENTS_FILE, PREDICTION_FILE, RunDirectoryError
-from kafka_chaos.verification import evidence, schemas
+from kafka_chaos.verification import schemas
 from kafka_chaos.verification.checker import judged
 from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkpoints
 from kafka_chaos.verification.inputs.events import Events, read_events
@@ -26,10 +26,11 @@ from kafka_chaos.verification.inputs.predictions import read_predictions
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.inputs.storage import RunPath, run_path
 from kafka_chaos.verification.inputs.tables import Table
-from kafka_chaos.verification.result import RunVerdict
+from kafka_chaos.verification.judging.result import RunVerdict
+from kafka_chaos.verification.tables import evidence
 
 if TYPE_CHECKING:
-    from kafka_chaos.verification.scope import Method
+    from kafka_chaos.verification.tables.scope import Method
 
 
 def verify_frames(

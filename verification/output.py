@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import uuid
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from kafka_chaos.contract import columns as contract
+from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import VERDICT_FILE
 from kafka_chaos.verification.inputs.storage import HadoopPath, RunPath, listed, remove
-from kafka_chaos.verification.result import RunVerdict
+from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.schemas import FINDINGS
 
 ROWS_PER_FILE = 200_000
@@ -48,13 +48,13 @@ def _few_files(cases: DataFrame, verdict: RunVerdict) -> DataFrame:
 
 def write_text(path: RunPath, text: str) -> None:
     """Write a small file under a temporary name, then rename it into place."""
+    if not isinstance(path, HadoopPath):
+        write_whole(path, text)
+        return
     fresh = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
         fresh.write_bytes(text.encode())
-        if isinstance(fresh, HadoopPath):
-            fresh.replace(path)  # type: ignore[arg-type]
-        else:
-            os.replace(fresh, str(path))
+        fresh.replace(path)
     finally:
         remove(fresh)
 

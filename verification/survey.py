@@ -8,15 +8,15 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification import counts, evidence, history
 from kafka_chaos.verification.blocks.survey import by_blocks
-from kafka_chaos.verification.evidence import Frames
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.refusals import require_unique_identities
 from kafka_chaos.verification.run_length.stride import SAMPLED_FILES, SAMPLED_ROWS, Stride, strides
 from kafka_chaos.verification.run_length.survey import by_runs
 from kafka_chaos.verification.schemas import TABLES
-from kafka_chaos.verification.scope import Method, Scope, Survey, keep
+from kafka_chaos.verification.tables import counts, evidence, history
+from kafka_chaos.verification.tables.evidence import Frames
+from kafka_chaos.verification.tables.refusals import require_unique_identities
+from kafka_chaos.verification.tables.scope import Method, Scope, Survey, keep
 
 
 def survey_of(spark: SparkSession, run: RunDirectory, frames: Frames, *, method: Method | None = None) -> Survey:

@@ -21,7 +21,8 @@ from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.nightly.summary import RepeatResult, Summary, write_summary
 from kafka_chaos.harness.nightly.trend import write_trend
 from kafka_chaos.harness.run.directory import versions
-from kafka_chaos.harness.run.runner import RunResult, run_experiment
+from kafka_chaos.harness.run.run import RunResult
+from kafka_chaos.harness.run.runner import run_experiment
 from kafka_chaos.verification import RunDirectoryError, SparkUnavailableError
 
 RunOne = Callable[[Experiment, Path, Sequence[Listener]], RunResult]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -17,6 +16,7 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.files import write_whole
 from kafka_chaos.verification import RunVerdict
 
 FORMAT_VERSION = 1
@@ -218,13 +218,8 @@ class Summary:
 
 def write_summary(folder: Path, summary: Summary) -> None:
     """Write summary.json and summary.md, each whole or not at all."""
-    for name, text in (
-        ("summary.json", json.dumps(summary.to_json(), indent=1) + "\n"),
-        ("summary.md", summary.to_markdown()),
-    ):
-        part = folder / f".{name}.part"
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, folder / name)
+    write_whole(folder / "summary.json", json.dumps(summary.to_json(), indent=1) + "\n")
+    write_whole(folder / "summary.md", summary.to_markdown())
 
 
 def _first_line(text: str | None) -> str:

@@ -16,14 +16,17 @@ from typing import Any
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Status, Verdict
+from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.harness.nightly.summary import FORMAT_VERSION
+from kafka_chaos.harness.report.svg import Scale, element
 
 NIGHTS = 60
 """Most nights that are drawn, the latest ones."""
 TREND = "trend.html"
 _STEP = 9
 _HEIGHT = 32
+_Y = Scale(0, 1, _HEIGHT - 4, 4)
 
 
 @dataclass(frozen=True)
@@ -86,9 +89,7 @@ def write_trend(out: Path, summaries: Sequence[Path] | None = None) -> Path:
         .get_template("trend.html.j2")
         .render(nights=list(reversed(nights)), lines=_lines(nights), refused=refused, most=NIGHTS)
     )
-    part = out / f".{TREND}.part"
-    part.write_text(page, encoding="utf-8")
-    os.replace(part, out / TREND)
+    write_whole(out / TREND, page)
     return out / TREND
 
 
@@ -146,20 +147,15 @@ def _lines(nights: Sequence[Night]) -> list[Line]:
 
 def _picture(nights: Sequence[Night], entries: Mapping[int, Mapping[str, Any]], title: str) -> Markup:
     """A dot per night at the share of runs, on its interval."""
-    parts = []
+    drawn = []
     for place, entry in sorted(entries.items()):
         x = place * _STEP + _STEP / 2
         share = entry["hits"] / entry["runs"] if entry["runs"] else 0.0
-        top, bottom = (_y(entry["high"]), _y(entry["low"]))
-        parts.append(f'<line x1="{x}" x2="{x}" y1="{top:.1f}" y2="{bottom:.1f}"/>')
-        parts.append(f'<circle cx="{x}" cy="{_y(share):.1f}" r="2.5"/>')
+        drawn.append(element("line", x1=x, x2=x, y1=_Y(entry["high"]), y2=_Y(entry["low"])))
+        drawn.append(element("circle", cx=x, cy=_Y(share), r=2.5))
     width = max(1, len(nights)) * _STEP
-    label = Markup.escape(f"{title}, share of runs per night, {len(entries)} nights")
-    return Markup(
-        f'<svg class="spark" viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}" role="img" '
-        f'aria-label="{label}">{"".join(parts)}</svg>'
+    label = f"{title}, share of runs per night, {len(entries)} nights"
+    box = f"0 0 {width} {_HEIGHT}"
+    return element(
+        "svg", *drawn, class_="spark", viewBox=box, width=width, height=_HEIGHT, role="img", aria_label=label
     )
-
-
-def _y(share: float) -> float:
-    return 4 + (1 - share) * (_HEIGHT - 8)

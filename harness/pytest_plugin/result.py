@@ -8,7 +8,7 @@ from pathlib import Path
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, REPORT_FILE
 from kafka_chaos.harness.pytest_plugin.records import first_records
-from kafka_chaos.harness.run.runner import RunResult
+from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 
 EXAMPLES = 3

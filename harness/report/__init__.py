@@ -6,10 +6,10 @@ anywhere, and says by name what the run directory lacks. Only verdict.json and l
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
 
@@ -26,10 +26,10 @@ def write_report(run_dir: Path, *, spark: SparkSession | None = None) -> Path:
     `spark`: a session to aggregate with; default, the process's own, started only if there is something to
     aggregate. Raises `UsageFailure` where verdict.json or lanes.json is missing or unusable.
     """
-    from kafka_chaos.harness.report.evidence import read_evidence
+    from kafka_chaos.harness.report.inputs.evidence import read_evidence
+    from kafka_chaos.harness.report.inputs.series import Series, Span, condense
     from kafka_chaos.harness.report.page import render
-    from kafka_chaos.harness.report.series import Series, Span, condense
-    from kafka_chaos.harness.report.timeline_events import timeline_events_of
+    from kafka_chaos.harness.report.timeline.events import timeline_events_of
 
     evidence = read_evidence(run_dir)
     timeline_events = timeline_events_of(evidence)
@@ -43,8 +43,6 @@ def write_report(run_dir: Path, *, spark: SparkSession | None = None) -> Path:
             for lane in phase.lanes
         }
         series = condense(spark or spark_session(), evidence.tables, spans)
-    part = run_dir / ".report.html.part"
-    part.write_text(render(evidence, timeline_events, series), encoding="utf-8")
     target = run_dir / REPORT_FILE
-    os.replace(part, target)
+    write_whole(target, render(evidence, timeline_events, series))
     return target

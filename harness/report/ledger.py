@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_chaos.contract.errors import counted
-from kafka_chaos.harness.report.evidence import Evidence, as_dict, as_list
+from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 from kafka_chaos.harness.report.words import join
 
 COLUMNS = {

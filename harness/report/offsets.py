@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.harness.report.ranges import FindingRange
-from kafka_chaos.harness.report.series import Series
+from kafka_chaos.harness.report.inputs.ranges import FindingRange
+from kafka_chaos.harness.report.inputs.series import Series
 from kafka_chaos.harness.report.svg import Scale, axis, element, even_ticks
-from kafka_chaos.harness.report.timeline_events import Election, TimelineEvents, Truncation
+from kafka_chaos.harness.report.timeline.events import Election, TimelineEvents, Truncation
 from kafka_chaos.harness.report.words import join, label
 
 WIDTH = 1000

@@ -14,13 +14,14 @@ from typing import Any
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.harness.report import fault_styles, ledger, matrix, offsets, words
-from kafka_chaos.harness.report.charts import Detail, draw_charts, short
-from kafka_chaos.harness.report.evidence import Evidence, as_dict
+from kafka_chaos.harness.report import ledger, matrix, offsets, words
+from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
+from kafka_chaos.harness.report.inputs.series import SLOT_NS, LaneSeries, Series
 from kafka_chaos.harness.report.pages import environment, static
-from kafka_chaos.harness.report.series import SLOT_NS, LaneSeries, Series
 from kafka_chaos.harness.report.svg import clock, duration
-from kafka_chaos.harness.report.timeline_events import Phase, TimelineEvents
+from kafka_chaos.harness.report.timeline import fault_styles
+from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts, short
+from kafka_chaos.harness.report.timeline.events import Phase, TimelineEvents
 
 LIMIT = 2_000_000
 """Bytes that no report reaches."""

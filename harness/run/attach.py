@@ -19,7 +19,7 @@ from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, LaneSpec, PhaseSpec
 from kafka_chaos.harness.run.attach_log import read_log
 from kafka_chaos.harness.run.phase import PhaseRun
-from kafka_chaos.harness.run.runner import RunResult, Stages
+from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.history import RESERVATIONS
 
@@ -50,34 +50,33 @@ def run_attached(
     except KafkaException as error:
         raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
     _check_topics(experiment, cluster, admin)
-    stages = Stages(experiment, root=root, listeners=listeners, keep=False, given=None, applications={})
-    stages.kafka_version = "not known"
     # The address is not recorded: whoever repeats the run has to know it.
-    stages.replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
-    return stages.run_with(lambda: _observe(stages, cluster, admin))
+    replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
+    run = Run(experiment, root=root, listeners=listeners, kafka_version="not known", replay=replay)
+    return run.judge(lambda: _observe(run, cluster, admin), collects=("log",))
 
 
-def _observe(stages: Stages, cluster: Attached, admin: ClusterAdmin) -> None:
+def _observe(run: Run, cluster: Attached, admin: ClusterAdmin) -> None:
     starts: dict[str, dict[int, int]] = {}
-    for phase in stages.experiment.phases:
+    for phase in run.experiment.phases:
         for lane in phase.lanes:
             starts[lane.lane] = admin.end_offsets(lane.lane, range(lane.partitions))
-        _load(stages, cluster, admin, phase, starts)
-    (stages.directory.path / RESERVATIONS).unlink()
-    stages.say("reading the records of this run back")
-    for lane in [lane for _, lane, _ in stages.experiment.lanes()]:
+        _load(run, cluster, admin, phase, starts)
+    (run.directory.path / RESERVATIONS).unlink()
+    run.say("reading the records of this run back")
+    for lane in [lane for _, lane, _ in run.experiment.lanes()]:
         read_log(
             lane,
             bootstrap_servers=cluster.bootstrap_servers,
             configs=cluster.client_configs,
             start_offsets=starts[lane.lane],
             end_offsets=admin.end_offsets(lane.lane, range(lane.partitions)),
-            folder=stages.directory.path / "log",
+            folder=run.directory.path / "log",
         )
 
 
 def _load(
-    stages: Stages,
+    run: Run,
     cluster: Attached,
     admin: ClusterAdmin,
     phase: PhaseSpec,
@@ -87,17 +86,17 @@ def _load(
         phase,
         admin,
         cluster.bootstrap_servers,
-        stages.directory.path,
-        stages.events,
-        stages.cancelled,
+        run.directory.path,
+        run.events,
+        run.cancelled,
         client_configs=cluster.client_configs,
         start_offsets=starts,
     )
     with running.loaded():
         duration = phase.workload.duration
-        stages.say(f"loading {counted(len(running.lanes), 'topic')} of the attached cluster for {duration:g} s")
-        stages.cancelled.wait(duration)
-    stages.gaps.update(running.gaps)
+        run.say(f"loading {counted(len(running.lanes), 'topic')} of the attached cluster for {duration:g} s")
+        run.cancelled.wait(duration)
+    run.gaps.update(running.gaps)
 
 
 def _refuse_what_changes(experiment: Experiment) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import secrets
@@ -13,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from kafka_chaos.contract.files import appearing_whole, write_whole
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import FORMAT_VERSION, LANES_FILE, PREDICTION_FILE
 
@@ -35,15 +35,9 @@ class RunDirectoryWriter:
         (self.path / "logs").mkdir()
         point_latest(root, run_id)
 
-    def write_text(self, name: str, text: str) -> None:
-        """Write a file whole or not at all."""
-        part = self.path / f".{name}.part"
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, self.path / name)
-
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file whole or not at all."""
-        self.write_text(name, json.dumps(value, indent=1) + "\n")
+        write_whole(self.path / name, json.dumps(value, indent=1) + "\n")
 
     def write_lanes(self, lanes: Iterable[Lane]) -> None:
         """lanes.json as the contract has it."""
@@ -70,6 +64,5 @@ def versions(kafka_version: str) -> dict[str, str]:
 
 def point_latest(root: Path, run_id: str) -> None:
     """Let `root/latest` point to this run."""
-    new = root / f".{LATEST}-{run_id}"
-    new.symlink_to(run_id)
-    os.replace(new, root / LATEST)
+    with appearing_whole(root / LATEST) as link:
+        link.symlink_to(run_id)

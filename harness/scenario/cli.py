@@ -73,7 +73,7 @@ def run_command(
     """
     chosen = _choose(ids, everything)
     from kafka_chaos.harness.scenario.page.console import ConsoleReporter, console, summary
-    from kafka_chaos.harness.scenario.results import results_json, write_whole
+    from kafka_chaos.harness.scenario.results import results_json, write_or_refuse
     from kafka_chaos.harness.scenario.runner import run_scenarios
 
     planned = [scenario.id for scenario in chosen for _ in range(repeat)]
@@ -85,7 +85,7 @@ def run_command(
 
     def save() -> None:
         if out is not None:
-            write_whole(out, _text(document()))
+            write_or_refuse(out, _text(document()))
 
     # If the file can't be written, fail now and not after half an hour.
     save()

@@ -7,7 +7,6 @@ replica that has not changed since the previous step only the name (`as_before`)
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.files import write_whole
 from kafka_chaos.harness.scenario.record import FORMAT_VERSION, ScenarioRecord, condense
 
 
@@ -123,13 +123,11 @@ def condensed_json(results: Iterable[ScenarioResult]) -> dict[str, Any]:
     return {"format_version": FORMAT_VERSION, "scenarios": entries}
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all. Raises `UsageFailure` where it can't be written."""
-    part = path.with_name(f".{path.name}.part")
+def write_or_refuse(path: Path, text: str) -> None:
+    """Write a file, its folder included. Raises `UsageFailure` where it can't be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
+        write_whole(path, text)
     except OSError as error:
         raise UsageFailure(f"{path}: can't be written: {error.strerror}") from error
 

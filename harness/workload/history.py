@@ -9,7 +9,6 @@ first of them is sent. What was reserved but has no row is `info` after a crash 
 from __future__ import annotations
 
 import json
-import os
 import queue
 import threading
 import time
@@ -23,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import CONSUMED, PRODUCED, arrow_schema
+from kafka_chaos.contract.files import UNFINISHED, appearing_whole
 
 PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key",))
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
@@ -43,9 +43,8 @@ Take = Callable[[], pa.Table | None]
 
 def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a file that is either whole under `path` or not there."""
-    part = path.with_name(f".{path.name}.part")
-    pq.write_table(table, part, compression="zstd", compression_level=1)
-    os.replace(part, path)
+    with appearing_whole(path) as part:
+        pq.write_table(table, part, compression="zstd", compression_level=1)
 
 
 class HistoryWriter:
@@ -163,7 +162,7 @@ def recover(run_directory: Path) -> int:
         write_parquet(table, folder / f"part-{number:06d}.parquet")
         added += table.num_rows
     for folder in (run_directory / "produced", run_directory / "consumed"):
-        for unfinished in folder.glob(".*.part"):
+        for unfinished in folder.glob(UNFINISHED):
             unfinished.unlink()
     journal.unlink()
     return added

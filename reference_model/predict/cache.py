@@ -10,14 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.prediction import Prediction, predict
@@ -111,14 +112,9 @@ def _read(path: Path) -> Prediction | None:
 def _write(path: Path, prediction: Prediction) -> None:
     body = prediction.to_json()
     text = json.dumps({"digest": _body_digest(body), "prediction": body}, indent=1)
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except OSError:
-        return
+        write_whole(path, text)
 
 
 def _body_digest(body: dict[str, Any]) -> str:

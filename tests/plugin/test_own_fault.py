@@ -70,7 +70,7 @@ for old, new in ((": 64", ": many"), (": 64", ": 0"), ("fault: slow", "fault: ki
 def test_tests_and_the_report_know_the_kind(python: str, tmp_path: Path) -> None:
     program = """
 from kafka_chaos import load, slow
-from kafka_chaos.harness.report.fault_styles import kind_class, patterns, style_sheet
+from kafka_chaos.harness.report.timeline.fault_styles import kind_class, patterns, style_sheet
 print(slow("follower(orders)", kbit_per_second=64).at(3).entry(load(seconds=10)))
 print(kind_class("slow"), 'id="kind-slow"' in patterns(), "--fault-slow:#4a6785" in style_sheet())
 """

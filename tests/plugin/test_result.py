@@ -11,9 +11,9 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.harness.pytest_plugin.result import ChaosRun
-from kafka_chaos.harness.run.runner import RunResult
+from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict
-from kafka_chaos.verification.result import Observation
+from kafka_chaos.verification.judging.result import Observation
 
 pytest_plugins = ["pytester"]
 

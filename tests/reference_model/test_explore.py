@@ -24,6 +24,7 @@ from kafka_chaos.reference_model.protocol.rules import (
     to_last_common_epoch,
 )
 from kafka_chaos.reference_model.search import Budget
+from tests.commands import ended
 
 SMALL = CoreScope(brokers=2, records=2, leader_epochs=3)
 FULL = CoreScope(brokers=3, records=2, leader_epochs=3)
@@ -152,6 +153,6 @@ def test_the_command_reports_its_progress(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_the_command_refuses_what_it_cannot_explore(arguments: tuple[str, ...], named: str) -> None:
-    result = CliRunner().invoke(explore_command, arguments)
+    result = ended(explore_command, *arguments)
     assert result.exit_code == 64
     assert named in result.output

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from confluent_kafka import Consumer, TopicPartition
 
 from kafka_chaos.harness.cluster.cluster import Cluster
@@ -18,6 +18,7 @@ from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.importers.cli import import_command
 from kafka_chaos.verification.inputs.run_directory import open_run
+from tests.commands import ended
 
 
 def lines(path: Path, *events: dict[str, Any] | str) -> Path:
@@ -26,7 +27,7 @@ def lines(path: Path, *events: dict[str, Any] | str) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(import_command, [str(argument) for argument in arguments])
+    return ended(import_command, *arguments)
 
 
 def rows(run_dir: Path, table: str) -> list[dict[str, Any]]:

@@ -11,14 +11,14 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.verification.facts import LaneFacts, PartitionFacts, ReplicaFacts
 from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkpoints
 from kafka_chaos.verification.inputs.events import Events, FaultRecord, Report
 from kafka_chaos.verification.inputs.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.tables import Table
-from kafka_chaos.verification.judge import judge
-from kafka_chaos.verification.result import LaneVerdict, Observation
+from kafka_chaos.verification.judging.judge import judge
+from kafka_chaos.verification.judging.result import LaneVerdict, Observation
+from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts, ReplicaFacts
 
 LANE = Lane(lane="a")
 FULL = PartitionFacts(

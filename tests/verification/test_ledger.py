@@ -14,7 +14,7 @@ from run_dirs import Rows
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.verification import RunDirectoryError, verify
-from kafka_chaos.verification.result import RunVerdict
+from kafka_chaos.verification.judging.result import RunVerdict
 
 pytestmark = pytest.mark.spark
 
@@ -126,7 +126,7 @@ def test_a_file_that_is_there_twice(tmp_path: Path, spark: Any, table: str) -> N
 
 @pytest.mark.parametrize("method", ["rows", "blocks", "runs"])
 def test_rows_of_the_log_that_are_there_twice(tmp_path: Path, spark: Any, method: str) -> None:
-    from kafka_chaos.verification.scope import Method
+    from kafka_chaos.verification.tables.scope import Method
 
     rows = rows_of()
     rows.store(7, 7)
@@ -289,7 +289,7 @@ def test_a_lane_of_any_name(tmp_path: Path, spark: Any, name: str) -> None:
         rows.all(seq, 4 * seq, lane=name)
         rows.all(seq, seq, lane="b").all(seq, seq, lane="c")
     rows.send(999, 40, lane=name)
-    from kafka_chaos.verification.scope import Method
+    from kafka_chaos.verification.tables.scope import Method
 
     for method in Method:
         verdict = verify(rows.write(tmp_path / method), spark=spark, method=method)
@@ -300,7 +300,7 @@ def test_a_lane_of_any_name(tmp_path: Path, spark: Any, name: str) -> None:
 @pytest.mark.parametrize("method", ["rows", "blocks", "runs"])
 @pytest.mark.parametrize("table", ["produced", "consumed", "log", "replicas"])
 def test_a_partition_outside_the_lane(tmp_path: Path, spark: Any, table: str, method: str) -> None:
-    from kafka_chaos.verification.scope import Method
+    from kafka_chaos.verification.tables.scope import Method
 
     rows = with_replicas(rows_of())
     getattr(rows, table)[3]["partition"] = 1

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from run_dirs import read_cases, write_histories
 
-from kafka_chaos.verification import evidence, verify
-from kafka_chaos.verification.oracle import Case, LaneHistory, Produced, Read, Replicated, Stored, case_order, check
-from kafka_chaos.verification.scope import Method
+from kafka_chaos.verification import verify
+from kafka_chaos.verification.oracle.anomalies import Case, case_order, check
+from kafka_chaos.verification.oracle.rows import LaneHistory, Produced, Read, Replicated, Stored
+from kafka_chaos.verification.tables import evidence
+from kafka_chaos.verification.tables.scope import Method
 
 pytestmark = pytest.mark.spark
 

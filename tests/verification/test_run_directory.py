@@ -14,7 +14,7 @@ from run_dirs import Rows
 
 from kafka_chaos.verification import RunDirectoryError, verify
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.scope import Method
+from kafka_chaos.verification.tables.scope import Method
 
 
 @pytest.fixture

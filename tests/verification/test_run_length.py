@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kafka_chaos.verification import schemas
-from kafka_chaos.verification.history import READ, SENT, STORED, local_frame
 from kafka_chaos.verification.run_length import encoding
 from kafka_chaos.verification.run_length.encoding import Packing
 from kafka_chaos.verification.run_length.stride import Stride
 from kafka_chaos.verification.schemas import OUTCOME_CODES
+from kafka_chaos.verification.tables.history import READ, SENT, STORED, local_frame
 
 pytestmark = pytest.mark.spark
 

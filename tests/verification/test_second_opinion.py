@@ -13,8 +13,9 @@ from random_histories import random_history
 from run_dirs import read_cases, write_histories
 
 from kafka_chaos.verification import verify
-from kafka_chaos.verification.oracle import LaneHistory, check
-from kafka_chaos.verification.scope import Method
+from kafka_chaos.verification.oracle.anomalies import check
+from kafka_chaos.verification.oracle.rows import LaneHistory
+from kafka_chaos.verification.tables.scope import Method
 
 pytestmark = pytest.mark.spark
 

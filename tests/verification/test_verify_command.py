@@ -15,6 +15,7 @@ from run_dirs import Rows, prediction
 
 from kafka_chaos.verification import submit
 from kafka_chaos.verification.cli import verify_command
+from tests.commands import ended
 
 
 def rows_of(count: int) -> Rows:
@@ -32,7 +33,7 @@ def test_importing_the_command_does_not_import_spark() -> None:
 def test_bad_input_exits_64_and_names_the_file(tmp_path: Path) -> None:
     run_dir = rows_of(3).write(tmp_path / "run")
     (run_dir / "lanes.json").write_text("{")
-    result = CliRunner().invoke(verify_command, [str(run_dir)])
+    result = ended(verify_command, run_dir)
     assert result.exit_code == 64
     assert "lanes.json: not valid JSON" in result.output
     assert not (run_dir / "verdict.json").exists()
@@ -122,7 +123,7 @@ def test_what_is_submitted_ends_with_the_exit_codes_of_the_command(
     assert exit_code("--quiet", str(run_dir)) == 0
     assert exit_code("--no-such-option") == 64
     assert exit_code(str(tmp_path / "nowhere")) == 64
-    monkeypatch.setattr("kafka_chaos.verification.evidence.read", lambda *_: 1 / 0)
+    monkeypatch.setattr("kafka_chaos.verification.tables.evidence.read", lambda *_: 1 / 0)
     assert exit_code("--quiet", str(run_dir)) == 70
     assert not (run_dir / "verdict.json").exists()
 

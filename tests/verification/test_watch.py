@@ -30,6 +30,7 @@ from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 from kafka_chaos.verification.inputs.run_directory import open_run
 from kafka_chaos.verification.watch.cli import watch_command
 from kafka_chaos.verification.watch.watch import LaneCounts, Watch
+from tests.commands import ended
 from tests.harness.signals import NOT_IGNORING
 
 pytestmark = pytest.mark.spark
@@ -107,7 +108,7 @@ def test_the_command_reports_and_its_exit_code_says_what_is_forbidden(tmp_path: 
     assert result.exit_code == 1
     assert "lossy: 2,000 acknowledged, 1,960 in the log, 40 lost, 0 duplicates" in result.output
     (run_dir / "lanes.json").unlink()
-    result = CliRunner().invoke(watch_command, [str(run_dir), "--once"])
+    result = ended(watch_command, run_dir, "--once")
     assert (result.exit_code, "lanes.json: missing" in result.output) == (64, True)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification.history import FAIL, OK, OUTCOME_CODE
+from kafka_chaos.verification.tables.history import FAIL, OK, OUTCOME_CODE
 
 BLOCK = ("lane_key", "partition", "block")
 

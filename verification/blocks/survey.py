@@ -8,16 +8,16 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification import counts, evidence, history
 from kafka_chaos.verification.blocks import prefilter as prefilter
 from kafka_chaos.verification.blocks.prefilter import BLOCK
-from kafka_chaos.verification.evidence import Frames
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.refusals import require_unique_identities
 from kafka_chaos.verification.run_length import encoding
 from kafka_chaos.verification.run_length.stride import Stride
 from kafka_chaos.verification.schemas import POSITION
-from kafka_chaos.verification.scope import Scope, Survey, keep
+from kafka_chaos.verification.tables import counts, evidence, history
+from kafka_chaos.verification.tables.evidence import Frames
+from kafka_chaos.verification.tables.refusals import require_unique_identities
+from kafka_chaos.verification.tables.scope import Scope, Survey, keep
 
 MOST_BROADCAST = 2_000_000
 """With more candidate blocks than this, picking their rows costs more than looking at all."""

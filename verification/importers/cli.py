@@ -5,18 +5,16 @@ Guarantee: nothing half-written; a line that can't be taken exits 64 with its fi
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from kafka_chaos.contract.errors import ExitCode, counted, quoted
+from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.lanes import ACKS, CLEANUP_POLICIES, Lane, LaneError
-from kafka_chaos.reference_model.cli import split_list
-from kafka_chaos.verification.importers.writing import HistoryError
+from kafka_chaos.contract.lanes import ACKS, CLEANUP_POLICIES, Lane
+from kafka_chaos.reference_model.cli import fault_kinds
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -24,14 +22,6 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.group("import")
 def import_command() -> None:
     """Make a run directory from a history that another tool recorded, for `kafka-chaos verify`."""
-
-
-def _fault_kinds(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    kinds = split_list(values)
-    for kind in kinds:
-        if kind not in FAULT_KINDS:
-            raise click.BadParameter(f"{quoted(kind)}: expected fault kinds out of {', '.join(FAULT_KINDS)}")
-    return kinds
 
 
 def _lane_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -46,7 +36,7 @@ def _lane_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--unclean-leader-election/--no-unclean-leader-election", default=False, show_default=True),
         click.option("--max-in-flight", type=click.IntRange(min=1), default=5, show_default=True),
         click.option("--cleanup-policy", type=click.Choice(policies)),
-        click.option("--faults", multiple=True, metavar="KIND[,KIND…]", callback=_fault_kinds,
+        click.option("--faults", multiple=True, metavar="KIND[,KIND…]", callback=fault_kinds,
                      help=f"What the cluster lived through, once per occurrence: {', '.join(FAULT_KINDS)}."),
     ]  # fmt: skip
     for option in reversed(options):
@@ -63,7 +53,7 @@ def verifiable_command(producers: tuple[Path, ...], consumers: tuple[Path, ...],
     """Output of Kafka's VerifiableProducer (and VerifiableConsumer), one JSON object per line."""
     from kafka_chaos.verification.importers.verifiable import import_verifiable
 
-    _run(lambda: import_verifiable(producers, consumers, out, settings=settings), out)
+    _say_what_is_there(import_verifiable(producers, consumers, out, settings=settings), out)
 
 
 @import_command.command("jepsen")
@@ -74,14 +64,9 @@ def jepsen_command(history: Path, lane: str, out: Path, **settings: Any) -> None
     """An operation log of Jepsen's kafka workload: history.edn, or the same as JSON (.json, .jsonl)."""
     from kafka_chaos.verification.importers.jepsen import import_jepsen
 
-    _run(lambda: import_jepsen(history, out, lane=lane, settings=settings), out)
+    _say_what_is_there(import_jepsen(history, out, lane=lane, settings=settings), out)
 
 
-def _run(make: Callable[[], list[Lane]], out: Path) -> None:
-    try:
-        lanes = make()
-    except (HistoryError, LaneError) as error:
-        click.echo(f"kafka-chaos: {error}", err=True)
-        sys.exit(ExitCode.USAGE)
+def _say_what_is_there(lanes: list[Lane], out: Path) -> None:
     for lane in lanes:
         click.echo(f"{out}: lane {lane.lane}, {counted(lane.partitions, 'partition')}")

@@ -23,8 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from kafka_chaos.verification.history import OUTCOME_CODE, READ, SENT, STORED, gathered, local_frame
 from kafka_chaos.verification.run_length.stride import Stride
+from kafka_chaos.verification.tables.history import OUTCOME_CODE, READ, SENT, STORED, gathered, local_frame
 
 WORD = ("lane_key", "producer_id", "word")
 RUN = (*WORD, "partition", "shift")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification.history import INFO, OK, READ, SENT, STORED, UNDECODABLE
 from kafka_chaos.verification.run_length.encoding import CHAIN, RUN, WORD
+from kafka_chaos.verification.tables.history import INFO, OK, READ, SENT, STORED, UNDECODABLE
 
 _BITS = {
     "sent": f"source = {SENT}",

@@ -16,18 +16,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.verification import counts, evidence, history
-from kafka_chaos.verification.evidence import Frames
-from kafka_chaos.verification.facts import LaneFacts
-from kafka_chaos.verification.history import READ, STORED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.refusals import require_unique_identities
 from kafka_chaos.verification.run_length import encoding
 from kafka_chaos.verification.run_length import prefilter as run_prefilter
 from kafka_chaos.verification.run_length.encoding import LANE_KEY, WORD, Packing
 from kafka_chaos.verification.run_length.stride import Stride
 from kafka_chaos.verification.schemas import POSITION
-from kafka_chaos.verification.scope import MOST_BROADCAST, Scope, Survey, keep
+from kafka_chaos.verification.tables import counts, evidence, history
+from kafka_chaos.verification.tables.evidence import Frames
+from kafka_chaos.verification.tables.facts import LaneFacts
+from kafka_chaos.verification.tables.history import READ, STORED
+from kafka_chaos.verification.tables.refusals import require_unique_identities
+from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Scope, Survey, keep
 
 BUCKET_BITS = 6
 PLACE = ("lane_key", "partition")

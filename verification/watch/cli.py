@@ -10,16 +10,15 @@ import json
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.errors import ExitCode, UsageFailure
+from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, PREDICTION_FILE
 from kafka_chaos.verification.inputs.java_client import read_client_config, spark_options
-from kafka_chaos.verification.spark.errors import SparkUnavailableError
 from kafka_chaos.verification.watch.follow import Announcer, Ending, Follow, await_cluster
 from kafka_chaos.verification.watch.running import RunningRun, find_run
 
@@ -46,16 +45,7 @@ RUNS = Path("runs")
               help="End when nothing new has come for so long.")  # fmt: skip
 @click.option("--spark-master", metavar="MASTER", help="Any Spark master.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
-def watch_command(
-    run_dir: Path,
-    bootstrap_servers: str | None,
-    client_config: Path | None,
-    lateness: float,
-    once: bool,
-    until_quiet: float | None,
-    spark_master: str | None,
-    as_json: bool,
-) -> None:
+def watch_command(run_dir: Path, as_json: bool, **options: Any) -> None:
     """Report lost and duplicated records of a run while it goes on, in bounded memory.
 
     DIR is a run directory, or a folder of them (by default runs/), in which the newest run that goes on is watched.
@@ -67,33 +57,24 @@ def watch_command(
     """
     from kafka_chaos.verification.inputs.run_directory import read_lanes
 
-    try:
-        run = find_run(run_dir)
-        lanes = read_lanes(run.path / LANES_FILE)
-        progress, interrupted = _watch(
-            run, lanes, bootstrap_servers, client_config, lateness, once, until_quiet, spark_master, as_json=as_json
-        )
-        _print(progress, as_json, is_final=True)
-        sys.exit(_conclude(run, lanes, progress, interrupted=interrupted, as_json=as_json))
-    except UsageFailure as error:
-        _fail(str(error), ExitCode.USAGE)
-    except SparkUnavailableError as error:
-        _fail(str(error), ExitCode.ENVIRONMENT)
-    except KeyboardInterrupt:
-        _fail("interrupted", ExitCode.INTERRUPTED)
+    run = find_run(run_dir)
+    lanes = read_lanes(run.path / LANES_FILE)
+    progress, interrupted = _watch(run, lanes, as_json, **options)
+    _print(progress, as_json, is_final=True)
+    sys.exit(_conclude(run, lanes, progress, interrupted=interrupted, as_json=as_json))
 
 
 def _watch(
     run: RunningRun,
     lanes: tuple[Lane, ...],
+    as_json: bool,
+    *,
     bootstrap_servers: str | None,
     client_config: Path | None,
     lateness: float,
     once: bool,
     until_quiet: float | None,
     spark_master: str | None,
-    *,
-    as_json: bool,
 ) -> tuple[Progress, bool]:
     """Watch until it is over: the counts, and whether it was interrupted."""
     news = threading.Event()
@@ -126,7 +107,7 @@ def _watch(
                 follow = Follow(run, watch, ending, news, until_quiet=None)
                 problem = follow.once()
     if problem is not None:
-        _fail(f"the watch ended: {problem}", ExitCode.ENVIRONMENT)
+        raise EnvironmentFailure(f"the watch ended: {problem}")
     return watch.final(settled=follow.has_read_all), ending.was_asked
 
 
@@ -178,8 +159,3 @@ def _print(progress: Progress, as_json: bool, *, is_final: bool = False) -> None
     for name, seen in progress.lanes.items():
         counts = f"{seen.acknowledged:,} acknowledged, {seen.stored:,} in the log"
         click.echo(f"  {name}: {counts}, {seen.lost:,} lost, {seen.duplicate:,} duplicates")
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    click.echo(f"kafka-chaos: {message}", err=True)
-    sys.exit(code)

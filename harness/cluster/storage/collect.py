@@ -7,7 +7,6 @@ and written as Parquet a piece at a time, each broker's in a thread of its own. 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from kafka_chaos.contract.columns import REPLICAS, arrow_schema
+from kafka_chaos.contract.files import appearing_whole, write_whole
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
 from kafka_chaos.harness.cluster.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.storage import checkpoints
@@ -65,22 +65,15 @@ def collect_replicas(nodes: Iterable[Node], lanes: Sequence[StoredLane], run_dir
     with ThreadPoolExecutor(max_workers=max(1, len(brokers)), thread_name_prefix="replicas") as threads:
         entries = list(threads.map(lambda node: _collect_broker(node, lanes, run_directory), brokers))
     document = {"brokers": {str(node.number): entry for node, entry in zip(brokers, entries, strict=True)}}
-    part = run_directory / ".checkpoints.json.part"
-    part.write_text(json.dumps(document, indent=1) + "\n")
-    os.replace(part, run_directory / CHECKPOINTS_FILE)
+    write_whole(run_directory / CHECKPOINTS_FILE, json.dumps(document, indent=1) + "\n")
 
 
 def _collect_broker(node: Node, lanes: Sequence[StoredLane], run_directory: Path) -> dict[str, Any]:
     places = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
     log_starts = _checkpoints(node)[checkpoints.LOG_STARTS]
     path = run_directory / "replicas" / f"broker-{node.number}.parquet"
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with _Writer(part, node.number) as writer:
-            stored = _read_segments(node, places, log_starts, writer)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    with appearing_whole(path) as part, _Writer(part, node.number) as writer:
+        stored = _read_segments(node, places, log_starts, writer)
     marks = _settled_checkpoints(node, stored)
     return {
         f"{places[place]}/{place[1]}": {

@@ -28,7 +28,7 @@ from kafka_chaos.harness.scenario.results import (
     condensed_json,
     dump,
     read_results,
-    write_whole,
+    write_or_refuse,
 )
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -66,7 +66,7 @@ def write_document(paths: Sequence[Path], out: Path) -> list[Path]:
     root = os.path.relpath(_ROOT, folder) if folder.is_relative_to(_ROOT) else None
     files = document_files(collect(results), known, differences(), page=out.name, root=root)
     for name, text in files.items():
-        write_whole(out.parent / name, text)
+        write_or_refuse(out.parent / name, text)
     _remove_stale(out, files)
     return [out.parent / name for name in files]
 

@@ -21,7 +21,7 @@ from kafka_chaos.harness.nightly.command import DEFAULT_EXPERIMENTS
 from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in
 from kafka_chaos.harness.nightly.summary import wilson
 from kafka_chaos.harness.nightly.trend import write_trend
-from kafka_chaos.harness.run.runner import RunResult
+from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
 
 TEXT = """\

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from test_page import full_run, series_of
 
-from kafka_chaos.harness.report.evidence import read_evidence
+from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.page import render
-from kafka_chaos.harness.report.timeline_events import timeline_events_of
+from kafka_chaos.harness.report.timeline.events import timeline_events_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

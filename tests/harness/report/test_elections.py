@@ -10,12 +10,12 @@ import pytest
 import report_runs as runs
 from test_page import Page, page_of, series_of
 
-from kafka_chaos.harness.report.charts import Detail, draw_charts
-from kafka_chaos.harness.report.elections import explain_skipped_epochs, states
-from kafka_chaos.harness.report.evidence import read_evidence
+from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.matrix import rows
 from kafka_chaos.harness.report.page import LEVELS
-from kafka_chaos.harness.report.timeline_events import Election, TimelineEvents, timeline_events_of
+from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
+from kafka_chaos.harness.report.timeline.elections import explain_skipped_epochs, states
+from kafka_chaos.harness.report.timeline.events import Election, TimelineEvents, timeline_events_of
 
 S = runs.SECOND
 PLACE = {"lane": "orders", "partition": 0}

@@ -8,8 +8,8 @@ import report_runs as runs
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.report import write_report
-from kafka_chaos.harness.report.evidence import read_evidence
-from kafka_chaos.harness.report.timeline_events import WHOLE_RUN, timeline_events_of
+from kafka_chaos.harness.report.inputs.evidence import read_evidence
+from kafka_chaos.harness.report.timeline.events import WHOLE_RUN, timeline_events_of
 
 
 def plain_run(path: Path, **more: object) -> Path:

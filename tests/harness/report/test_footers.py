@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.harness.report.footers import Extent, read_footers
+from kafka_chaos.harness.report.inputs.footers import Extent, read_footers
 
 SCHEMA = pa.schema(
     [("lane", pa.string()), ("invoke_ns", pa.int64()), ("complete_ns", pa.int64()), ("outcome", pa.string())]

@@ -12,7 +12,7 @@ import pytest
 import report_runs as runs
 from test_page import page_of
 
-from kafka_chaos.harness.report.evidence import read_evidence
+from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.ledger import COLUMNS, Ledger, incomplete, ledger_of
 
 WHOLE: dict[str, Any] = {

@@ -7,7 +7,7 @@ import report_runs as runs
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.harness.report import matrix
-from kafka_chaos.harness.report.evidence import Evidence, read_evidence
+from kafka_chaos.harness.report.inputs.evidence import Evidence, read_evidence
 
 
 def one_lane(path: Path, **judged: object) -> Evidence:

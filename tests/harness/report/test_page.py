@@ -11,11 +11,11 @@ import pytest
 import report_runs as runs
 
 from kafka_chaos.harness.report import write_report
-from kafka_chaos.harness.report.evidence import read_evidence
+from kafka_chaos.harness.report.inputs.evidence import read_evidence
+from kafka_chaos.harness.report.inputs.ranges import FindingRange
+from kafka_chaos.harness.report.inputs.series import Bucket, ErrorCount, Gap, LaneSeries, Series
 from kafka_chaos.harness.report.page import LIMIT, render
-from kafka_chaos.harness.report.ranges import FindingRange
-from kafka_chaos.harness.report.series import Bucket, ErrorCount, Gap, LaneSeries, Series
-from kafka_chaos.harness.report.timeline_events import timeline_events_of
+from kafka_chaos.harness.report.timeline.events import timeline_events_of
 
 S = runs.SECOND
 _VOID = {"meta", "link", "input", "br"}

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.harness.report.ranges import RANGES, FindingRange
-from kafka_chaos.harness.report.series import (
+from kafka_chaos.harness.report.inputs.ranges import RANGES, FindingRange
+from kafka_chaos.harness.report.inputs.series import (
     BUCKETS,
     ERRORS,
     GAPS,

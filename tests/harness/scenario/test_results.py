@@ -18,7 +18,7 @@ from kafka_chaos.harness.scenario.results import (
     read_results,
     result_of,
     results_json,
-    write_whole,
+    write_or_refuse,
 )
 from tests.harness.scenario.samples import planted_difference, scenario_record, truncation
 
@@ -153,13 +153,13 @@ def test_malformed_steps_are_refused_with_their_place(
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "made" / "file.json"
-    write_whole(target, "first")
-    write_whole(target, "second")
+    write_or_refuse(target, "first")
+    write_or_refuse(target, "second")
     assert target.read_text() == "second"
     assert [file.name for file in target.parent.iterdir()] == ["file.json"]
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageFailure, match="can't be written"):
-        write_whole(tmp_path / "file" / "below.json", "text")
+        write_or_refuse(tmp_path / "file" / "below.json", "text")
 
 
 def test_facts_of_any_kind_can_be_written() -> None:

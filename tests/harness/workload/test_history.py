@@ -15,7 +15,6 @@ from kafka_chaos.harness.workload.history import (
     HistoryWriter,
     Reservations,
     recover,
-    write_parquet,
 )
 
 
@@ -109,7 +108,7 @@ def test_an_empty_table_makes_no_file(tmp_path: Path) -> None:
 
 def test_an_error_of_the_writing_thread_is_raised(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path / "produced")
-    (tmp_path / "produced" / ".part-000001.parquet.part").mkdir()
+    (tmp_path / "produced" / "part-000001.parquet").mkdir()
     writer.write(produced([1]))
     with pytest.raises(OSError, match=r"part-000001\.parquet"):
         writer.close()
@@ -120,14 +119,6 @@ def test_an_error_of_a_source_is_raised(tmp_path: Path) -> None:
     writer.follow(lambda: pa.table({"seq": ["not a number"]}).cast(PRODUCED_SCHEMA))
     with pytest.raises(ValueError, match="schema"):
         writer.close()
-
-
-def test_a_file_that_can_not_be_written_leaves_no_file_of_its_name(tmp_path: Path) -> None:
-    target = tmp_path / "table.parquet"
-    target.with_name(".table.parquet.part").mkdir()
-    with pytest.raises(OSError, match=r"table\.parquet"):
-        write_parquet(produced([1]), target)
-    assert not target.exists()
 
 
 def test_reserved_records_without_a_row_become_info_after_a_crash(tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ from typing import Any
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.harness.report import elections, matrix, timeline
-from kafka_chaos.harness.report.series import ErrorCount, LaneSeries, Series
-from kafka_chaos.harness.report.timeline_events import Phase, Place, TimelineEvents
+from kafka_chaos.harness.report import matrix
+from kafka_chaos.harness.report.inputs.series import ErrorCount, LaneSeries, Series
+from kafka_chaos.harness.report.timeline import elections
+from kafka_chaos.harness.report.timeline.events import Phase, Place, TimelineEvents
+from kafka_chaos.harness.report.timeline.picture import LaneTimeline, Strip, draw
 
 _LONGEST_NAME = 120
 
@@ -88,7 +90,7 @@ def _chart(
     number: int,
 ) -> Chart:
     start, end = span
-    drawn = timeline.LaneTimeline(
+    drawn = LaneTimeline(
         lane=short(row.lane),
         start_ns=start,
         end_ns=end,
@@ -104,7 +106,7 @@ def _chart(
         phase=phase,
         verdict=row.verdict,
         settings=row.settings,
-        picture=timeline.draw(drawn, number),
+        picture=draw(drawn, number),
         events=events[: detail.events],
         left_out=max(0, len(events) - detail.events),
         errors=series.errors if series else (),
@@ -120,7 +122,7 @@ def _span(phase: Phase | None, series: LaneSeries | None) -> tuple[int, int] | N
     return (min(edges), max(edges)) if len(edges) >= 2 else None
 
 
-def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns: int) -> list[timeline.Strip]:
+def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns: int) -> list[Strip]:
     """Per partition the brokers' own elections and what clients see, until the phase ends."""
     known = sorted(
         partition
@@ -141,11 +143,11 @@ def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns:
         ):
             shown = [change for change in changes if change.ts_ns <= end_ns]
             if shown:
-                strips.append(timeline.Strip(f"{name}{suffix}", source, shown))
+                strips.append(Strip(f"{name}{suffix}", source, shown))
     return strips
 
 
-def _events(lane: str, timeline_events: TimelineEvents, drawn: timeline.LaneTimeline) -> list[tuple[str, str]]:
+def _events(lane: str, timeline_events: TimelineEvents, drawn: LaneTimeline) -> list[tuple[str, str]]:
     """Elections, truncations, and changes as clients saw them, in order of time and in words."""
     found: list[tuple[int, str]] = []
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from kafka_chaos.harness.report.svg import clock
-from kafka_chaos.harness.report.timeline_events import Change, Election, TimelineEvents
+from kafka_chaos.harness.report.timeline.events import Change, Election, TimelineEvents
 from kafka_chaos.harness.report.words import join
 
 CLIENTS_LAG_NS = 2_000_000_000

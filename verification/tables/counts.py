@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.verification.evidence import Frames
-from kafka_chaos.verification.facts import LaneFacts, PartitionFacts, ReplicaFacts
-from kafka_chaos.verification.history import OK, OUTCOME_CODE, READ, SENT, STORED, local_frame
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.refusals import refuse_outcome, refuse_partition, refuse_stray_lane
+from kafka_chaos.verification.tables.evidence import Frames
+from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts, ReplicaFacts
+from kafka_chaos.verification.tables.history import OK, OUTCOME_CODE, READ, SENT, STORED, local_frame
+from kafka_chaos.verification.tables.refusals import refuse_outcome, refuse_partition, refuse_stray_lane
 
 ENDS = StructType(
     [

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.verification.facts import LaneFacts, PartitionFacts
 from kafka_chaos.verification.inputs.events import LOCKSTEP
 from kafka_chaos.verification.inputs.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.replicas import ReplicaEvidence, replica_evidence
+from kafka_chaos.verification.judging.replicas import ReplicaEvidence, replica_evidence
+from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 
 NEEDS_LOG = (Anomaly.OFFSET_MISMATCH, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_GAP)
 HISTORY = ("produced", "consumed", "log")

@@ -16,12 +16,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.verification import anomalies, history
-from kafka_chaos.verification.evidence import is_small
+from kafka_chaos.verification.detection import anomalies
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.replicas import limit_of
-from kafka_chaos.verification.result import Observation
-from kafka_chaos.verification.scope import Survey
+from kafka_chaos.verification.judging.replicas import limit_of
+from kafka_chaos.verification.judging.result import Observation
+from kafka_chaos.verification.tables import history
+from kafka_chaos.verification.tables.evidence import is_small
+from kafka_chaos.verification.tables.scope import Survey
 
 EXAMPLES = 5
 

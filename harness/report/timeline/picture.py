@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kafka_chaos.harness.report import curves
-from kafka_chaos.harness.report.curves import LEFT, RIGHT
-from kafka_chaos.harness.report.fault_styles import kind_class
-from kafka_chaos.harness.report.series import LaneSeries
+from kafka_chaos.harness.report.inputs.series import LaneSeries
 from kafka_chaos.harness.report.svg import Scale, axis, clock, duration, element, time_ticks
-from kafka_chaos.harness.report.timeline_events import Change, FaultSpan
+from kafka_chaos.harness.report.timeline import curves
+from kafka_chaos.harness.report.timeline.curves import LEFT, RIGHT
+from kafka_chaos.harness.report.timeline.events import Change, FaultSpan
+from kafka_chaos.harness.report.timeline.fault_styles import kind_class
 
 WIDTH = 1000
 _ROW = 25

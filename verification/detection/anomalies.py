@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.verification.history import FAIL, OK
 from kafka_chaos.verification.schemas import CASES, POSITION
+from kafka_chaos.verification.tables.history import FAIL, OK
 
 WHO = "struct(producer_id, seq)"
 WIDEST_LISTED_GAP = 10_000

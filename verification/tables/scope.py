@@ -1,8 +1,8 @@
 """What the anomalies are judged on: the whole tables, or what a prefilter could not prove clean.
 
 Guarantee: all ways lead to the same cases. A history without a final log is looked at row by row. In any other a
-prefilter comes first, and only what it candidates is looked at row by row: by runs (`runs.py`) where producers
-write in batches, by blocks (`prefilter.py`) where records lie about too much for that.
+prefilter comes first, and only its candidates are looked at row by row: by runs (`run_length/`) where producers
+write in batches, by blocks (`blocks/`) where records lie about too much for that.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from enum import StrEnum
 from pyspark.sql import DataFrame
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.verification.evidence import Frames
-from kafka_chaos.verification.facts import LaneFacts
+from kafka_chaos.verification.tables.evidence import Frames
+from kafka_chaos.verification.tables.facts import LaneFacts
 
 MOST_BROADCAST = 300_000
 """What is picked out by more keys than this is joined by an exchange."""

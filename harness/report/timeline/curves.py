@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from kafka_chaos.harness.report.series import Bucket, LaneSeries
+from kafka_chaos.harness.report.inputs.series import Bucket, LaneSeries
 from kafka_chaos.harness.report.svg import Scale, area, compact, duration, element, line, round_up
 
 LEFT, RIGHT = 132, 992

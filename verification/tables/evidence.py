@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from kafka_chaos.verification import schemas
-from kafka_chaos.verification.history import gathered, local_frame
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath, exact
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
+from kafka_chaos.verification.tables.history import gathered, local_frame
 
 ROWS_PER_SHUFFLE_PARTITION = 5_000_000
 SMALL = 60_000

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.verification.facts import LaneFacts, ReplicaFacts
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.tables.facts import LaneFacts, ReplicaFacts
 
 Marks = Mapping[int, int | None]
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.verification.account import Account, account_of
-from kafka_chaos.verification.facts import LaneFacts
 from kafka_chaos.verification.inputs.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.result import LaneVerdict, Observation
+from kafka_chaos.verification.judging.account import Account, account_of
+from kafka_chaos.verification.judging.result import LaneVerdict, Observation
+from kafka_chaos.verification.tables.facts import LaneFacts
 
 LOST_FOR_CERTAIN = (
     Anomaly.LOST_WRITE,

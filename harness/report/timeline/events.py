@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafka_chaos.faults.registry import describe_evidence
-from kafka_chaos.harness.report.evidence import Evidence
+from kafka_chaos.harness.report.inputs.evidence import Evidence
 
 WHOLE_RUN = "run"
 """Name of the one phase of a run that recorded none."""

@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.contract.columns import OUTCOMES
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.evidence import Frames, read_files
 from kafka_chaos.verification.inputs.parquet import required
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import IDENTITY, TABLES
+from kafka_chaos.verification.tables.evidence import Frames, read_files
 
 
 def require_unique_identities(run: RunDirectory, frames: Frames) -> None:

@@ -1,4 +1,4 @@
-"""The second opinion: every anomaly of the client histories, log and replicas in plain Python, obviously right.
+"""Every anomaly of the client histories, log and replicas in plain Python, obviously right.
 
 Guarantee: each function is the sentence of docs/anomalies.md read out loud over lists of rows, with little thought
 of speed; it shares no code with the Spark checker, which has to agree with it row by row.
@@ -8,52 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
+
+from kafka_chaos.verification.oracle.rows import Identity, LaneHistory, Place, Read, View
 
 UNDECODABLE = (-1, -1)
-
-
-class Produced(NamedTuple):
-    """A produced record and its outcome: ok, fail or info."""
-
-    producer_id: int
-    seq: int
-    partition: int | None
-    offset: int | None
-    outcome: str
-
-
-class Read(NamedTuple):
-    """A record that a consumer was given."""
-
-    consumer: str
-    partition: int
-    offset: int
-    producer_id: int
-    seq: int
-    poll_ns: int
-
-
-class Stored(NamedTuple):
-    """A record of the final log."""
-
-    partition: int
-    offset: int
-    producer_id: int
-    seq: int
-
-
-class Replicated(NamedTuple):
-    """A record in one broker's own segments."""
-
-    partition: int
-    broker: int
-    offset: int
-    leader_epoch: int
-    producer_id: int
-    seq: int
 
 
 class Case(NamedTuple):
@@ -66,25 +26,9 @@ class Case(NamedTuple):
     seq: int | None
 
 
-@dataclass
-class LaneHistory:
-    """All rows of one lane. `log` None: there is no final log; `high_watermarks`: per partition, the lowest."""
-
-    produced: list[Produced] = field(default_factory=list)
-    consumed: list[Read] = field(default_factory=list)
-    log: list[Stored] | None = None
-    replicas: list[Replicated] = field(default_factory=list)
-    high_watermarks: dict[int, int] = field(default_factory=dict)
-
-
-Identity = tuple[int, int]
-Place = tuple[int, int]
-_Row = TypeVar("_Row", Read, Stored)
-
-
 def check(history: LaneHistory) -> list[Case]:
     """All cases of one lane, sorted; what needs a log is left out where there is none."""
-    view = _View(history)
+    view = View(history)
     finders = [*ALWAYS, *(NEED_LOG if history.log is not None else ())]
     return sorted((case for finder in finders for case in finder(view)), key=case_order)
 
@@ -94,62 +38,11 @@ def case_order(case: Case) -> tuple[object, ...]:
     return tuple((value is not None, value) for value in case)
 
 
-class _View:
-    """The lane's rows, indexed by identity and by place; phantoms set apart."""
-
-    def __init__(self, history: LaneHistory) -> None:
-        self.history = history
-        self.final_log = history.log is not None
-        self.outcome = {(row.producer_id, row.seq): row.outcome for row in history.produced}
-        self.acknowledged: dict[Identity, Place] = {}
-        self.claimed: dict[Identity, Place] = {}
-        for row in history.produced:
-            if row.partition is not None and row.offset is not None:
-                place = (row.partition, row.offset)
-                if row.outcome == "ok":
-                    self.acknowledged[row.producer_id, row.seq] = place
-                elif row.outcome == "info":
-                    self.claimed[row.producer_id, row.seq] = place
-        self.read = _places(self.genuine(history.consumed))
-        if history.log is not None:
-            self.log = _places(self.genuine(history.log))
-        else:
-            self.log = {identity: set(places) for identity, places in self.read.items()}
-            for identity, place in self.acknowledged.items():
-                self.log.setdefault(identity, set()).add(place)
-        self.log_end: dict[int, int] = {}
-        for stored in history.log or ():
-            self.log_end[stored.partition] = max(stored.offset, self.log_end.get(stored.partition, stored.offset))
-        self.read_end: dict[int, int] = {}
-        for read in history.consumed:
-            self.read_end[read.partition] = max(read.offset, self.read_end.get(read.partition, read.offset))
-
-    def genuine(self, rows: Iterable[_Row]) -> list[_Row]:
-        """The rows whose record was produced."""
-        return [row for row in rows if (row.producer_id, row.seq) in self.outcome]
-
-    def reached(self, partition: int) -> bool:
-        """Whether some consumer read the partition to the end of the final log."""
-        return partition in self.read_end and self.read_end[partition] >= self.log_end[partition]
-
-    def passed(self, place: Place) -> bool:
-        """Whether a record at or past this place was read in its partition."""
-        partition, offset = place
-        return partition in self.read_end and offset <= self.read_end[partition]
-
-
-def _places(rows: Iterable[Read] | Iterable[Stored]) -> dict[Identity, set[Place]]:
-    places: dict[Identity, set[Place]] = defaultdict(set)
-    for row in rows:
-        places[row.producer_id, row.seq].add((row.partition, row.offset))
-    return dict(places)
-
-
 def _case(anomaly: str, place: Place | None, identity: Identity | None) -> Case:
     return Case(anomaly, *(place or (None, None)), *(identity or (None, None)))
 
 
-def _lost_write(view: _View) -> Iterable[Case]:
+def _lost_write(view: View) -> Iterable[Case]:
     for identity, outcome in view.outcome.items():
         if outcome != "ok":
             continue
@@ -162,20 +55,20 @@ def _lost_write(view: _View) -> Iterable[Case]:
             yield _case("lost_write", place, identity)
 
 
-def _duplicate(view: _View) -> Iterable[Case]:
+def _duplicate(view: View) -> Iterable[Case]:
     for identity, places in view.log.items():
         if len(places) > 1:
             yield _case("duplicate", max(places), identity)
 
 
-def _false_failure(view: _View) -> Iterable[Case]:
+def _false_failure(view: View) -> Iterable[Case]:
     for identity, outcome in view.outcome.items():
         places = view.log.get(identity) or view.read.get(identity)
         if outcome == "fail" and places:
             yield _case("false_failure", min(places), identity)
 
 
-def _phantom(view: _View) -> Iterable[Case]:
+def _phantom(view: View) -> Iterable[Case]:
     held: dict[Place, set[Identity]] = defaultdict(set)
     for row in [*view.history.consumed, *(view.history.log or ())]:
         identity = (row.producer_id, row.seq)
@@ -185,7 +78,7 @@ def _phantom(view: _View) -> Iterable[Case]:
         yield _case("phantom", place, max(identities))
 
 
-def _inconsistent_offset(view: _View) -> Iterable[Case]:
+def _inconsistent_offset(view: View) -> Iterable[Case]:
     held: dict[Place, set[Identity]] = defaultdict(set)
     for identities in (view.log, view.read):
         for identity, places in identities.items():
@@ -201,19 +94,19 @@ def _inconsistent_offset(view: _View) -> Iterable[Case]:
             yield _case("inconsistent_offset", place, max(found))
 
 
-def _offset_mismatch(view: _View) -> Iterable[Case]:
+def _offset_mismatch(view: View) -> Iterable[Case]:
     for identity, place in view.acknowledged.items():
         if identity in view.log and place not in view.log[identity]:
             yield _case("offset_mismatch", place, identity)
 
 
-def _truncated_read(view: _View) -> Iterable[Case]:
+def _truncated_read(view: View) -> Iterable[Case]:
     for identity, places in view.read.items():
         if identity not in view.log:
             yield _case("truncated_read", min(places), identity)
 
 
-def _unseen(view: _View) -> Iterable[Case]:
+def _unseen(view: View) -> Iterable[Case]:
     if view.final_log:
         for identity, places in view.log.items():
             due = [place for place in places if view.reached(place[0])]
@@ -225,7 +118,7 @@ def _unseen(view: _View) -> Iterable[Case]:
                 yield _case("unseen", place, identity)
 
 
-def _reordered(view: _View) -> Iterable[Case]:
+def _reordered(view: View) -> Iterable[Case]:
     first: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     for (producer_id, seq), places in view.log.items():
         for partition, offset in places:
@@ -242,7 +135,7 @@ def _poll_order(row: Read) -> tuple[int, ...]:
     return row.poll_ns, row.offset, row.producer_id, row.seq
 
 
-def _deliveries(view: _View) -> dict[tuple[str, int], list[Read]]:
+def _deliveries(view: View) -> dict[tuple[str, int], list[Read]]:
     """Per consumer and partition the reads of produced records, in poll order, at one offset by identity."""
     deliveries: dict[tuple[str, int], list[Read]] = defaultdict(list)
     for row in sorted(view.genuine(view.history.consumed), key=_poll_order):
@@ -250,14 +143,14 @@ def _deliveries(view: _View) -> dict[tuple[str, int], list[Read]]:
     return deliveries
 
 
-def _nonmonotonic_poll(view: _View) -> Iterable[Case]:
+def _nonmonotonic_poll(view: View) -> Iterable[Case]:
     for (_, partition), reads in _deliveries(view).items():
         for before, after in pairwise(reads):
             if after.offset <= before.offset:
                 yield _case("nonmonotonic_poll", (partition, after.offset), (after.producer_id, after.seq))
 
 
-def _skipped_poll(view: _View) -> Iterable[Case]:
+def _skipped_poll(view: View) -> Iterable[Case]:
     held: dict[Place, set[Identity]] = defaultdict(set)
     for identity, places in view.log.items():
         for place in places:
@@ -275,7 +168,7 @@ def _skipped_poll(view: _View) -> Iterable[Case]:
         yield _case("skipped_poll", place, max(held[place]))
 
 
-def _offset_gap(view: _View) -> Iterable[Case]:
+def _offset_gap(view: View) -> Iterable[Case]:
     offsets: dict[int, set[int]] = defaultdict(set)
     for row in view.history.log or ():
         offsets[row.partition].add(row.offset)
@@ -285,7 +178,7 @@ def _offset_gap(view: _View) -> Iterable[Case]:
                 yield _case("offset_gap", (partition, offset), None)
 
 
-def _replica_divergence(view: _View) -> Iterable[Case]:
+def _replica_divergence(view: View) -> Iterable[Case]:
     ends: dict[int, dict[int, int]] = defaultdict(dict)
     contents: dict[Place, set[tuple[int, int, int]]] = defaultdict(set)
     for row in view.history.replicas:
@@ -299,7 +192,7 @@ def _replica_divergence(view: _View) -> Iterable[Case]:
             yield _case("replica_divergence", (partition, offset), (producer_id, seq))
 
 
-Finder = Callable[[_View], Iterable[Case]]
+Finder = Callable[[View], Iterable[Case]]
 ALWAYS: tuple[Finder, ...] = (
     _lost_write,
     _duplicate,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.harness.report.footers import Extent, Footers, read_footers
-from kafka_chaos.harness.report.ranges import FindingRange, find_ranges
+from kafka_chaos.harness.report.inputs.footers import Extent, Footers, read_footers
+from kafka_chaos.harness.report.inputs.ranges import FindingRange, find_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,8 +104,8 @@ def condense(
 ) -> Series:
     """Aggregate `produced`, `findings` and `log`; `spans` names the lanes and their phases (`group`)."""
     from kafka_chaos.verification import schemas
-    from kafka_chaos.verification.evidence import tuned
     from kafka_chaos.verification.inputs.storage import exact
+    from kafka_chaos.verification.tables.evidence import tuned
 
     frames: dict[str, DataFrame] = {
         name: spark.read.schema(schema).parquet(*[exact(file) for file in tables[name]])
@@ -214,7 +214,7 @@ def _buckets(spark: SparkSession, slots: DataFrame, frames: Mapping[str, tuple[i
     from pyspark.sql import functions as F
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-    from kafka_chaos.verification.history import local_frame
+    from kafka_chaos.verification.tables.history import local_frame
 
     fields = [StructField("lane", StringType()), StructField("start", LongType()), StructField("width", LongType())]
     frame = local_frame(spark, StructType(fields), [(lane, *frame) for lane, frame in frames.items()])

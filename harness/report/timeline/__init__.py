@@ -1,0 +1,1 @@
+"""Lanes over time: what the events show, and the pictures of it."""

@@ -1,0 +1,177 @@
+"""What every run has, on whichever cluster: a plan and a prediction before it, a verdict and a report after it.
+
+Whatever happens in between, Ctrl-C included, the events say how the run ended and their file is closed; what had been
+written by then can still be verified.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafka_chaos.contract import events as event_types
+from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
+from kafka_chaos.harness.event_bus import EventBus, EventFile, Listener
+from kafka_chaos.harness.experiment.file import dump_experiment
+from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
+from kafka_chaos.harness.run.directory import RunDirectoryWriter, new_run_id, versions
+from kafka_chaos.reference_model import Lane, predict_cached
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka_chaos.verification import RunVerdict
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run: its directory, its verdict and the longest gaps without acknowledgement, in seconds by lane."""
+
+    path: Path
+    verdict: RunVerdict
+    gaps: Mapping[str, float]
+
+
+class Run:
+    """A run on its way, with its directory and its events.
+
+    `replay` is the command that does it again, where the experiment's file alone does not. `cancelled` is set once the
+    run is over, whatever became of it.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        *,
+        root: Path,
+        listeners: Sequence[Listener],
+        kafka_version: str,
+        replay: str | None,
+    ) -> None:
+        self.experiment = experiment
+        self.gaps: dict[str, float] = {}
+        self.started_at = time.time()
+        # Read together: what to add to a wall-clock time to get the monotonic clock that histories use.
+        self.monotonic_at_epoch_ns = time.monotonic_ns() - time.time_ns()
+        self.directory = RunDirectoryWriter(root, new_run_id(experiment.name))
+        self.cancelled = threading.Event()
+        self._started = time.monotonic()
+        self._kafka_version = kafka_version
+        self._replay = replay
+        self._predictions: dict[str, dict[str, Any]] = {}
+        self._event_file = EventFile(self.directory.path / EVENTS_FILE)
+        self.events = EventBus(self._event_file, *listeners)
+        self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
+        self._spark: Future[SparkSession] | None = None
+
+    def judge(self, observe: Callable[[], None], *, collects: tuple[str, ...]) -> RunResult:
+        """Plan, let `observe` gather the evidence (histories and the tables it `collects`), and verify it."""
+        verdict: RunVerdict | None = None
+        try:
+            self._plan(collects)
+            with self._starter:
+                observe()
+                verdict = self._verify()
+        finally:
+            self.cancelled.set()
+            self.events.emit(
+                event_types.RunEnded(
+                    verdict=str(verdict.verdict) if verdict is not None else "none",
+                    seconds=time.monotonic() - self._started,
+                )
+            )
+            self._event_file.close()
+        return RunResult(self.directory.path, verdict, self.gaps)
+
+    def start_spark(self) -> None:
+        """Let Spark start on the side, from the first call on."""
+        if self._spark is None:
+            self._spark = self._starter.submit(_start_spark)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session, once it has started."""
+        self.start_spark()
+        assert self._spark is not None
+        return self._spark.result()
+
+    def predict_timed(self, phase: PhaseSpec) -> None:
+        """Predict a phase's lanes anew for the same faults at any moment: its lock-step phase was not kept."""
+        for lane in phase.lanes:
+            free = self.experiment.as_lane(phase, lane)
+            self._predictions[lane.lane] = predict_cached(free).to_json()
+        self.directory.write_predictions(self._predictions)
+
+    def say(self, text: str) -> None:
+        """Emit what the run does now."""
+        self.events.emit(event_types.Step(text=text))
+
+    def _plan(self, collects: tuple[str, ...]) -> None:
+        """Write down what is going to happen, and predict its outcome."""
+        lanes = list(self.experiment.lanes())
+        started = {
+            "wall_clock": datetime.now(UTC).isoformat(),
+            "monotonic_at_epoch_ns": self.monotonic_at_epoch_ns,
+        }
+        recorded = {
+            "run_id": self.directory.run_id,
+            "versions": versions(self._kafka_version),
+            "started": started,
+            **({} if self._replay is None else {"replay": self._replay}),
+        }
+        write_whole(self.directory.path / EXPERIMENT_FILE, dump_experiment(self.experiment, {"recorded": recorded}))
+        self.directory.write_lanes(lane for _, _, lane in lanes)
+        self.events.emit(
+            event_types.RunStarted(
+                run_id=self.directory.run_id,
+                experiment=self.experiment.name,
+                lanes=tuple(lane.lane for _, _, lane in lanes),
+                collects=collects,
+            )
+        )
+        self.say("predicting what each lane may lose or duplicate")
+        self._predictions = {lane.lane: _predict(phase, lane) for phase, _, lane in lanes}
+        self.directory.write_predictions(self._predictions)
+
+    def _verify(self) -> RunVerdict:
+        """The verdict and the report out of a complete run directory."""
+        from kafka_chaos.harness.report import write_report
+        from kafka_chaos.verification import verify
+
+        self.start_spark()
+        self.say("verifying with Spark")
+        verdict = verify(self.directory.path, spark=self.spark)
+        for lane in verdict.lanes:
+            self.events.emit(
+                event_types.LaneJudged(
+                    lane=lane.lane,
+                    verdict=str(lane.verdict),
+                    reasons=lane.reasons,
+                    produced=lane.produced,
+                    acknowledged=lane.acknowledged,
+                    found={str(anomaly): seen.count for anomaly, seen in lane.observed.items() if seen.count},
+                )
+            )
+        self.say("writing the report")
+        write_report(self.directory.path, spark=self.spark)
+        return verdict
+
+
+def _predict(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
+    lockstep = phase.lockstep_steps()
+    # A lock-step phase is all that its lane lives through: it takes the place of the free faults.
+    alone = lane if lockstep is None else replace(lane, faults=())
+    return predict_cached(alone, lockstep=lockstep).to_json()
+
+
+def _start_spark() -> SparkSession:
+    from kafka_chaos.verification import spark_session
+
+    return spark_session(with_kafka_source=True)

@@ -1,0 +1,49 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.contract.files import UNFINISHED, appearing_whole, write_whole
+
+
+def test_a_later_text_replaces_an_earlier_one_and_nothing_else_is_left(tmp_path: Path) -> None:
+    write_whole(tmp_path / "a.json", "first")
+    write_whole(tmp_path / "a.json", "zweitens: ü\n")
+    assert (tmp_path / "a.json").read_bytes() == "zweitens: ü\n".encode()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_while_it_is_written_a_file_has_another_name(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with appearing_whole(tmp_path / "a") as part, appearing_whole(tmp_path / "a") as other:
+        part.write_text("new")
+        other.write_text("newer")
+        assert (tmp_path / "a").read_text() == "old"
+        assert sorted(tmp_path.glob(UNFINISHED)) == sorted((part, other))
+    assert (tmp_path / "a").read_text() == "new"
+
+
+@pytest.mark.parametrize("error", [OSError("the disk"), KeyboardInterrupt()])
+def test_a_block_that_fails_changes_nothing(tmp_path: Path, error: BaseException) -> None:
+    write_whole(tmp_path / "a", "old")
+
+    def fail() -> None:
+        with appearing_whole(tmp_path / "a") as part:
+            part.write_text("half")
+            raise error
+
+    with pytest.raises(type(error)):
+        fail()
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_what_can_not_be_put_in_place_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(OSError, match="a"):
+        write_whole(tmp_path / "a", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    with pytest.raises(FileNotFoundError):
+        write_whole(tmp_path / "nowhere" / "a", "text")

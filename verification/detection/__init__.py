@@ -1,0 +1,1 @@
+"""The anomalies of a run, found and counted."""

@@ -1,0 +1,1 @@
+"""From what was found to verdicts: what the evidence is worth, and what was predicted."""

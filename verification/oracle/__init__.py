@@ -1,0 +1,1 @@
+"""The second opinion: what the anomalies are, without Spark; tests compare both, row by row."""
