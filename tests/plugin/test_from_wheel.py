@@ -54,6 +54,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.cluster
 @pytest.mark.spark
+@pytest.mark.slow
 def test_the_wheel_s_plugin_tests_a_user_s_service(wheel: Path, project: Path, tmp_path: Path) -> None:
     python, site = venv_with(tmp_path / "venv", wheel)
     check(python, project, site)

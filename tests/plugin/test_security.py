@@ -56,6 +56,7 @@ def test_with_a_password(kafka_chaos_cluster: Cluster, kafka_chaos_topic: MakeTo
     check(kafka_chaos_cluster, kafka_chaos_topic, kafka_chaos_run)
 
 
+@pytest.mark.slow
 @pytest.mark.kafka_chaos(brokers=1, security="mtls")
 def test_with_a_certificate(kafka_chaos_cluster: Cluster, kafka_chaos_topic: MakeTopic, kafka_chaos_run: Runs) -> None:
     check(kafka_chaos_cluster, kafka_chaos_topic, kafka_chaos_run)

@@ -212,9 +212,8 @@ def submit(folder: Path, url: str, run_dir: Path) -> dict[str, Any]:
     return dict(json.loads(answer.read_text().splitlines()[-1]))
 
 
-@pytest.mark.parametrize(
-    "records", [66_000, pytest.param(6_700_000, marks=[pytest.mark.slow, pytest.mark.timeout(3000)])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("records", [66_000, pytest.param(6_700_000, marks=pytest.mark.timeout(3000))])
 def test_a_cluster_of_processes_finds_the_same(tmp_path: Path, spark: Any, records: int) -> None:
     """Three tables of so many rows each; the larger one is a history of 20 million rows."""
     shapes = [
