@@ -13,14 +13,18 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode, Interrupted, KafkaChaosError, UsageFailure
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 DEBUG = "--debug"
 
+_WIDTH_OF_A_LOG = 150
 _OF_THE_MACHINE = {
     errno.ENOSPC: "free some space, or choose another folder",
     errno.EDQUOT: "free some of the quota, or choose another folder",
@@ -115,6 +119,14 @@ def failure_of(error: BaseException) -> KafkaChaosError | None:
         return EnvironmentFailure(f"{place}{reason}: {_OF_THE_MACHINE[number]}")
     # Without a path it was not the user's.
     return UsageFailure(f"{place}{reason}: {_OF_A_PATH[number]}") if place else None
+
+
+def console(*, highlight: bool = True) -> Console:
+    """The terminal; what takes its place, such as a log, is as wide as tables need."""
+    from rich.console import Console
+
+    terminal = Console(highlight=highlight)
+    return terminal if terminal.is_terminal else Console(width=_WIDTH_OF_A_LOG, highlight=highlight)
 
 
 def _debugging() -> bool:

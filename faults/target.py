@@ -16,7 +16,6 @@ from kafka_chaos.contract.errors import ExitCode, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 
 _OF_A_LANE = ("leader", "follower")
-_OF_BROKERS = ("random", "all", "minority", "majority")
 _SYNTAX = re.compile(
     r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"
     r"|(?P<numbered>broker|zookeeper):(?P<number>\d+)"

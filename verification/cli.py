@@ -12,11 +12,11 @@ import sys
 import click
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.command_line import console
 from kafka_chaos.verification.inputs.storage import is_remote
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.spark.session import DEFAULT_MASTER, spark_session
 
-WIDTH_OF_A_LOG = 150
 _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNKNOWN: "yellow"}
 
 
@@ -63,7 +63,6 @@ def verify_command(
 
 def print_verdict(verdict: RunVerdict) -> None:
     """A table of the run on the terminal: lane by lane what was predicted, observed and concluded."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -80,14 +79,11 @@ def print_verdict(verdict: RunVerdict) -> None:
             describe_observed(lane),
             Text(lane.verdict.value, style=_STYLES[lane.verdict]),
         )
-    console = Console()
-    if not console.is_terminal:
-        # A log is as wide as it needs to be.
-        console = Console(width=WIDTH_OF_A_LOG)
-    console.print(table)
+    terminal = console()
+    terminal.print(table)
     for line in [*_reasons(verdict), *_ledger_lines(verdict)]:
-        console.print(f"  {line}", markup=False, highlight=False)
-    console.print(Text(verdict.verdict.value, style=_STYLES[verdict.verdict]))
+        terminal.print(f"  {line}", markup=False, highlight=False)
+    terminal.print(Text(verdict.verdict.value, style=_STYLES[verdict.verdict]))
 
 
 def _reasons(verdict: RunVerdict) -> list[str]:

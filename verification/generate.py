@@ -22,7 +22,6 @@ from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.run_directory import LANES_FILE, PREDICTION_FILE
 
 Longs = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

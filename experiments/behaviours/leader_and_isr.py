@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
-from typing import Any
 
+from kafka_chaos.experiments.behaviours.captured import deletes_replica, field_names, note_requests, states_of
 from kafka_chaos.experiments.behaviours.leader_epoch import TRUNCATE_TO_HIGH_WATERMARK
-from kafka_chaos.harness.cluster.broker_client import NONE, error_name
+from kafka_chaos.harness.cluster.broker_client import NONE
 from kafka_chaos.harness.cluster.server_properties import SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.wire.capture import Capture
 from kafka_chaos.harness.cluster.wire.client import send_as_controller
@@ -67,7 +66,7 @@ def leader_and_isr_as_sent(play: Play) -> None:
         versions = {(exchange.api, exchange.version) for exchange in sent}
         expected = {("LeaderAndIsr", 7), ("UpdateMetadata", 8), ("StopReplica", 4)}
         stage.expect("The versions of the requests", seen=versions, expected=expected)
-        requests = [state for exchange in sent for state in _states(exchange, stage.topic) if exchange.broker == 3]
+        requests = [state for exchange in sent for state in states_of(exchange, stage.topic) if exchange.broker == 3]
         first = requests[0]
         change = (first["adding_replicas"], first["removing_replicas"], first["is_new"])
         stage.expect("The request to broker 3 adds it and removes broker 1", seen=change, expected=((3,), (1,), True))
@@ -86,7 +85,7 @@ def leader_and_isr_as_sent(play: Play) -> None:
             exchange.broker
             for exchange in sent
             if exchange.api == "StopReplica"
-            for state in _states(exchange, stage.topic)
+            for state in states_of(exchange, stage.topic)
             if state["delete_partition"]
         }
         stage.expect("StopReplica asks broker 1 to delete its replica", seen=stopped, expected={1})
@@ -101,7 +100,7 @@ def leader_and_isr_as_sent(play: Play) -> None:
         with Capture(stage.lease.cluster.brokers.values()) as capture:
             stage.kill(1)
             capture.await_answers()
-        _note(stage, capture)
+        note_requests(stage, capture)
         become = f"the become-leader transition for partition {stage.topic}-0"
         stage.fact("broker 2 becomes leader", stage.await_line(2, "starting", become))
         become = f"the become-follower transition for partition {stage.topic}-0"
@@ -115,7 +114,10 @@ def leader_and_isr_as_sent(play: Play) -> None:
             stage.expect(
                 "The version of the requests", seen={exchange.version for exchange in sent}, expected={version}
             )
-            seen = {"request": _names(sent[0].request), "partition": _names(_states(sent[0], stage.topic)[0])}
+            seen = {
+                "request": field_names(sent[0].request),
+                "partition": field_names(states_of(sent[0], stage.topic)[0]),
+            }
             stage.expect("The fields are those of the document", seen=seen, expected=fields)
 
 
@@ -134,84 +136,11 @@ def _reassigned(stage: Stage) -> list[Exchange]:
     with Capture(stage.lease.cluster.brokers.values()) as capture:
         _reassign(stage, "The partition moves to brokers 2 and 3.", (2, 3))
         capture.await_exchange(
-            lambda e: e.api == "StopReplica" and any(_deletes(e, s) for s in _states(e, stage.topic)),
+            lambda e: e.api == "StopReplica" and any(deletes_replica(e, s) for s in states_of(e, stage.topic)),
             "StopReplica to broker 1",
         )
         capture.await_answers()
-    return _note(stage, capture)
-
-
-def _deletes(exchange: Exchange, state: Mapping[str, Any]) -> bool:
-    return bool(state.get("delete_partition", exchange.request.get("delete_partitions", False)))
-
-
-def _note(stage: Stage, capture: Capture) -> list[Exchange]:
-    """Record what was sent about the topic as a table; no answer may have an error."""
-    about = [e for e in capture.exchanges() if _states(e, stage.topic)]
-    _expect_answers(stage, about)
-    stage.expect("Packets that the capture lost", seen=capture.lost, expected="")
-    stage.fact("what the controller sent", [_row(e, s, about[0]) for e in about for s in _states(e, stage.topic)])
-    return about
-
-
-def _expect_answers(stage: Stage, about: list[Exchange]) -> None:
-    """No broker refuses a request, except a LeaderAndIsr in a leader epoch that it already has."""
-    known: dict[int, int] = {}
-    for exchange in about:
-        for state in _states(exchange, stage.topic):
-            expected = {"NONE"}
-            if exchange.api == "LeaderAndIsr":
-                epoch = int(state["leader_epoch"])
-                if epoch <= known.get(exchange.broker, -1):
-                    expected = {"NONE", "STALE_CONTROLLER_EPOCH"}
-                known[exchange.broker] = max(epoch, known.get(exchange.broker, -1))
-            what = f"{exchange.api} to broker {exchange.broker}, leader epoch {state.get('leader_epoch', '-')}"
-            stage.expect(f"The answer to {what}", seen=_errors(exchange), expected=expected)
-
-
-def _row(exchange: Exchange, state: Mapping[str, Any], first: Exchange) -> dict[str, Any]:
-    return {
-        "ms": round((exchange.sent_ns - first.sent_ns) / 1e6, 1),
-        "request": f"{exchange.api} {exchange.version}",
-        "to": exchange.broker,
-        "leader": state.get("leader", ""),
-        "epoch": state.get("leader_epoch", ""),
-        "ISR": list(state.get("isr", ())),
-        "replicas": list(state.get("replicas", ())),
-        "adding": list(state.get("adding_replicas", ())),
-        "removing": list(state.get("removing_replicas", ())),
-        "error": " ".join(sorted(_errors(exchange))),
-    }
-
-
-def _errors(exchange: Exchange) -> set[str]:
-    """The errors of an answer and of all its partitions, by name; "no answer" where there is none."""
-    response = exchange.response
-    if response is None:
-        return {"no answer"}
-    partitions = [*response.get("partition_errors", ())]
-    for group in response.get("topics", ()):
-        partitions += group["partition_errors"]
-    return {error_name(int(found["error_code"])) for found in (response, *partitions)}
-
-
-def _names(body: Mapping[str, Any]) -> set[str]:
-    return {name for name in body if not name.startswith("_")}
-
-
-def _states(exchange: Exchange, topic: str) -> list[Mapping[str, Any]]:
-    """What a request says about a topic's partitions, in whichever form its version has."""
-    request = exchange.request
-    for flat in ("ungrouped_partition_states", "ungrouped_partitions"):
-        if flat in request:
-            return [state for state in request[flat] if state["topic_name"] == topic]
-    groups: Iterable[Mapping[str, Any]] = request.get("topic_states") or request.get("topics") or ()
-    found: list[Mapping[str, Any]] = []
-    for group in groups:
-        if group.get("topic_name", group.get("name")) == topic:
-            states = group.get("partition_states")
-            found += states if states is not None else [{"partition_index": i} for i in group["partition_indexes"]]
-    return found
+    return note_requests(stage, capture)
 
 
 @scenario("leader-and-isr-errors", title="LeaderAndIsr refused: stale epochs, no permission, no log directory")
@@ -260,7 +189,7 @@ def _lose_the_directory(stage: Stage) -> None:
             step("fail_log_directory", broker=2),
         )
         refusal = capture.await_exchange(
-            lambda e: e.broker == 2 and e.api == "LeaderAndIsr" and bool(_states(e, stage.topic)),
+            lambda e: e.broker == 2 and e.api == "LeaderAndIsr" and bool(states_of(e, stage.topic)),
             "LeaderAndIsr to broker 2",
         )
     assert refusal.response is not None

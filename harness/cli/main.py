@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from kafka_chaos import __version__
-from kafka_chaos.contract.command_line import DEBUG, invoke, run_and_exit
+from kafka_chaos.contract.command_line import DEBUG, console, invoke, run_and_exit
 from kafka_chaos.contract.errors import EnvironmentFailure, Interrupted, KafkaChaosError, UsageFailure, counted
 from kafka_chaos.harness.signals import end_on_signals, was_interrupted
 
@@ -118,22 +118,16 @@ def run_command(
         if as_json:
             click.echo(json.dumps({"run_dir": str(result.path), **result.verdict.to_json()}))
     else:
-        from rich.console import Console
-
         from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
-        from kafka_chaos.verification.cli import WIDTH_OF_A_LOG
 
-        console = Console()
-        if not console.is_terminal:
-            # A log is as wide as it needs to be.
-            console = Console(width=WIDTH_OF_A_LOG)
-        with TerminalListener(console) as listener:
+        terminal = console()
+        with TerminalListener(terminal) as listener:
             result = run(listeners=[listener, *others])
-        console.print(result_table(result.verdict, result.gaps))
+        terminal.print(result_table(result.verdict, result.gaps))
         for lane in result.verdict.lanes:
             for reason in lane.reasons:
-                console.print(f"  {lane.lane}: {reason}", markup=False, highlight=False)
-        console.print(f"{result.path}/report.html", highlight=False)
+                terminal.print(f"  {lane.lane}: {reason}", markup=False, highlight=False)
+        terminal.print(f"{result.path}/report.html", highlight=False)
     sys.exit(result.verdict.verdict.exit_code)
 
 

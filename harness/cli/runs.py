@@ -17,6 +17,7 @@ from ruamel.yaml.error import YAMLError
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, LANES_FILE, REPORT_FILE, VERDICT_FILE
+from kafka_chaos.harness.report.inputs.evidence import named_entries
 from kafka_chaos.harness.run.directory import LATEST
 
 UNVERIFIED = "not verified"
@@ -83,11 +84,12 @@ def read_run(path: Path) -> Run:
         inside = next((f"; it holds runs, such as {run.path}" for run in runs_below(path)), "")
         raise UsageFailure(f"{path}: no run directory, expected one with a {LANES_FILE}{inside}")
     resolved = path.resolve() if path.name == LATEST else path
-    lanes = _entries(path / LANES_FILE)
+    lanes = named_entries(_document(path / LANES_FILE), path / LANES_FILE)
     verdict, judged = UNVERIFIED, {}
     if (path / VERDICT_FILE).is_file():
-        judged = _entries(path / VERDICT_FILE)
-        verdict = str(_document(path / VERDICT_FILE).get("verdict"))
+        document = _document(path / VERDICT_FILE)
+        judged = named_entries(document, path / VERDICT_FILE)
+        verdict = str(document.get("verdict"))
         if verdict not in set(Verdict):
             raise UsageFailure(f"{path / 'verdict.json'}: verdict: {verdict!r}, expected {', '.join(Verdict)}")
     return Run(resolved, verdict, tuple(lanes), judged, _experiment(path / EXPERIMENT_FILE))
@@ -164,13 +166,6 @@ def _document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise UsageFailure(f"{path}: expected an object")
     return document
-
-
-def _entries(path: Path) -> dict[str, Mapping[str, Any]]:
-    entries = _document(path).get("lanes")
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) and "lane" in entry for entry in entries):
-        raise UsageFailure(f"{path}: lanes: expected a list of objects with the key lane")
-    return {str(entry["lane"]): entry for entry in entries}
 
 
 def _experiment(path: Path) -> Mapping[str, Any]:

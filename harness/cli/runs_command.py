@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from kafka_chaos.contract.command_line import console
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 UNKNOWN = "–"
@@ -50,7 +49,7 @@ def list_command(root: Path, as_json: bool) -> None:
         found = ", ".join(f"{anomaly} {count:,}" for anomaly, count in totals.items()) or _nothing(run.verdict)
         verdict = Text(run.verdict, style=_STYLES.get(run.verdict, ""))
         table.add_row(run.name, run.started, verdict, str(len(run.lanes)), found)
-    _console().print(table)
+    console().print(table)
 
 
 @runs_command.command("show")
@@ -80,15 +79,15 @@ def show_command(run_dir: Path, as_json: bool) -> None:
         numbers = [f"{entry[key]:,}" if key in entry else UNKNOWN for key in ("produced", "acknowledged", "consumed")]
         cells = (*numbers, "\n".join(found) or _nothing(verdict))
         table.add_row(lane, *cells, Text(verdict, style=_STYLES.get(verdict, "")))
-    console = _console()
-    console.print(table)
+    terminal = console()
+    terminal.print(table)
     for lane in run.lanes:
         for reason in run.judged.get(lane, {}).get("reasons", ()):
-            console.print(f"  {lane}: {reason}", markup=False, highlight=False)
+            terminal.print(f"  {lane}: {reason}", markup=False, highlight=False)
     if run.has_report:
-        console.print(f"{run.path}/report.html", highlight=False)
+        terminal.print(f"{run.path}/report.html", highlight=False)
     elif run.verdict == UNVERIFIED:
-        console.print(f"verify it: kafka-chaos verify {run.path}", highlight=False)
+        terminal.print(f"verify it: kafka-chaos verify {run.path}", highlight=False)
 
 
 @runs_command.command("diff")
@@ -110,7 +109,7 @@ def diff_command(before: Path, after: Path, as_json: bool) -> None:
             table.add_column(heading, overflow="fold")
         for row in found:
             table.add_row(*row)
-        _console().print(table)
+        console().print(table)
     else:
         click.echo(f"{before} and {after} have the same settings, versions, verdicts and counts")
 
@@ -118,13 +117,3 @@ def diff_command(before: Path, after: Path, as_json: bool) -> None:
 def _nothing(verdict: str) -> str:
     """What a run or a lane without findings shows: only after a verdict it is known that nothing was found."""
     return "nothing" if verdict in _STYLES else UNKNOWN
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    from kafka_chaos.verification.cli import WIDTH_OF_A_LOG
-
-    console = Console()
-    # A log is as wide as it needs to be.
-    return console if console.is_terminal else Console(width=WIDTH_OF_A_LOG)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import UsageFailure
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def run_command(
     Exit code: the gravest of 0 conforms, 2 unknown, 1 violation; 3 the environment failed, 64 an unknown id.
     """
     chosen = _choose(ids, everything)
-    from kafka_chaos.harness.scenario.page.console import ConsoleReporter, console, summary
+    from kafka_chaos.harness.scenario.page.console import ConsoleReporter, summary
     from kafka_chaos.harness.scenario.results import results_json, write_or_refuse
     from kafka_chaos.harness.scenario.runner import run_scenarios
 
@@ -89,7 +90,7 @@ def run_command(
 
     # If the file can't be written, fail now and not after half an hour.
     save()
-    with nullcontext() if quiet or as_json else ConsoleReporter(console(), repeat=repeat) as reporter:
+    with nullcontext() if quiet or as_json else ConsoleReporter(console(highlight=False), repeat=repeat) as reporter:
 
         def notify(kind: str, what: Any) -> None:
             if kind == "verdict":
@@ -103,7 +104,7 @@ def run_command(
     if as_json:
         click.echo(_text(finished), nl=False)
     elif not quiet and len(planned) > 1:
-        console().print(summary(done))
+        console(highlight=False).print(summary(done))
     sys.exit(Verdict(finished["verdict"]).exit_code)
 
 

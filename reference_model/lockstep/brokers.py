@@ -1,9 +1,9 @@
-"""What brokers do among themselves: one action, one function.
+"""What brokers do among themselves, and how they answer the controller: one action, one function.
 
 Sources: Kafka's documentation ("Replication"), KIP-101, KIP-279, KIP-320 (leader epochs), KIP-497 (ISR changes
-through the controller). An action is urgent (it happens without anyone waiting for anything) or optional (it may
-happen or not: a parked fetch that ends, a high-watermark checkpoint). `lockstep/clients.py` has the
-clients' side.
+through the controller), the LeaderAndIsr handling that experiments/behaviours documents. An action is urgent (it
+happens without anyone waiting for anything) or optional (it may happen or not: a parked fetch that ends, a
+high-watermark checkpoint). `lockstep/clients.py` has the clients' side.
 
 Left out: the time a leader waits before it drops a follower (`ClusterConfig.lag_is_short`), UpdateMetadata.
 """
@@ -14,13 +14,18 @@ from collections.abc import Iterator
 
 from kafka_chaos.reference_model.lockstep.producers import after_append, after_truncation
 from kafka_chaos.reference_model.lockstep.state import (
+    CONTROL,
     FOLLOWER,
     HELD,
     LEADER,
+    NOBODY,
+    NONE,
+    OFFLINE,
     REPLICATION,
     ClusterConfig,
     ClusterState,
     Entry,
+    LeaderAndIsr,
     Replica,
 )
 from kafka_chaos.reference_model.protocol.rules import EPOCH_SHIFT
@@ -192,3 +197,78 @@ def checkpoint_meanwhile(state: ClusterState, config: ClusterConfig) -> Iterator
             following = written + 1 if written < replica.high_watermark else replica.high_watermark
             after = state.with_replica(replica._replace(checkpointed_high_watermark=following))
             yield f"Broker {replica.broker} checkpoints a high watermark of {following}.", after
+
+
+def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A broker receives the oldest LeaderAndIsr that a controller, or a former one, has on its way to it; urgent
+    unless it is cut off."""
+    for request in _oldest(state):
+        replica = state.replica(request.to)
+        if not replica.runs or state.is_cut(CONTROL, request.controller, replica.broker):
+            continue
+        at = state.requests.index(request)
+        rest = state._replace(requests=state.requests[:at] + state.requests[at + 1 :])
+        error, after = handle(replica, request)
+        if after.role == LEADER and after.leader_epoch > replica.leader_epoch:
+            after = advanced(after, config)
+        what = f"LeaderAndIsr(leader {request.leader}, leader epoch {request.leader_epoch})"
+        if request.stop:
+            what = "StopReplica"
+        yield f"Broker {replica.broker} answers {what} with {error}.", rest.with_replica(after)
+
+
+def _oldest(state: ClusterState) -> Iterator[LeaderAndIsr]:
+    """The first request of each connection between a sender and a broker: the others wait for its answer."""
+    connections: set[tuple[int, int]] = set()
+    for request in state.requests:
+        if (request.controller, request.to) not in connections:
+            connections.add((request.controller, request.to))
+            yield request
+
+
+def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) -> tuple[str, Replica]:
+    """How a broker answers a LeaderAndIsr, and what becomes of its replica.
+
+    A sender without ClusterAction, a stale controller epoch, an offline log directory and a stale leader epoch
+    are refused; so is a leader epoch that it has already, by the same error.
+    """
+    if not authorized:
+        return "CLUSTER_AUTHORIZATION_FAILED", replica
+    if request.controller_epoch < replica.controller_epoch:
+        return "STALE_CONTROLLER_EPOCH", replica
+    replica = replica._replace(controller_epoch=request.controller_epoch)
+    if replica.role == OFFLINE:
+        # Its clients learn of the leader all the same, from the UpdateMetadata that follows.
+        return "KAFKA_STORAGE_ERROR", replica._replace(leader=request.leader)
+    if request.leader_epoch < replica.leader_epoch:
+        return "STALE_CONTROLLER_EPOCH", replica
+    if request.stop:
+        return "NONE", Replica(replica.broker, controller_epoch=request.controller_epoch)
+    if request.leader_epoch == replica.leader_epoch and replica.role in (LEADER, FOLLOWER):
+        return "STALE_CONTROLLER_EPOCH", replica
+    if request.leader == NOBODY:
+        # Only the clients' metadata changes: a broker neither truncates nor takes the epoch while there is no leader.
+        role = FOLLOWER if replica.role == NONE else replica.role
+        return "NONE", replica._replace(role=role, leader=NOBODY)
+    shared = replica._replace(
+        leader=request.leader,
+        leader_epoch=request.leader_epoch,
+        partition_epoch=request.partition_epoch,
+        isr=request.isr,
+    )
+    if request.leader == replica.broker:
+        return "NONE", make_leader(shared)
+    return "NONE", make_follower(shared)
+
+
+def make_leader(replica: Replica) -> Replica:
+    """The broker leads: it notes the epoch's start offset, and knows nothing yet of its followers."""
+    epochs = replica.epochs
+    if not epochs or epochs[-1][0] < replica.leader_epoch:
+        epochs = (*(line for line in epochs if line[1] < replica.log_end), (replica.leader_epoch, replica.log_end))
+    return replica._replace(role=LEADER, fetched=(), truncating=False, parked=False, epochs=epochs)
+
+
+def make_follower(replica: Replica) -> Replica:
+    """The broker follows, and has to truncate first."""
+    return replica._replace(role=FOLLOWER, fetched=(), truncating=True, parked=False)

@@ -15,6 +15,7 @@ from typing import Any
 from kafka_chaos.reference_model.lockstep.brokers import (
     Outcome,
     checkpoint_meanwhile,
+    deliver,
     end_parked_fetch,
     fetch,
     truncate,
@@ -23,7 +24,6 @@ from kafka_chaos.reference_model.lockstep.clients import answer, send, serve_con
 from kafka_chaos.reference_model.lockstep.controller import (
     complete_reassignment,
     controller_takes_over,
-    deliver,
     expand_isr,
     session_ends,
     shrink_isr,

@@ -1,7 +1,7 @@
-"""What the controller does, and how a broker answers its LeaderAndIsr requests: one action, one function.
+"""What the controller does: one action, one function. `lockstep/brokers.py` has the answers to its requests.
 
 Sources: Kafka's documentation, KIP-497 (ISR changes go through the controller), KIP-380 (a restarted broker gets
-nothing from before its registration), the LeaderAndIsr handling that experiments/behaviours documents.
+nothing from before its registration).
 
 Left out: ZooKeeper itself (its writes are atomic and seen at once), UpdateMetadata, cancelling a reassignment.
 """
@@ -12,12 +12,8 @@ from collections.abc import Iterator
 
 from kafka_chaos.reference_model.lockstep.brokers import Outcome, advanced, reachable_leader
 from kafka_chaos.reference_model.lockstep.state import (
-    CONTROL,
-    FOLLOWER,
     LEADER,
     NOBODY,
-    NONE,
-    OFFLINE,
     ClusterConfig,
     ClusterState,
     LeaderAndIsr,
@@ -149,81 +145,6 @@ def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
     if state.partition == before:
         state = tell(state, live_replicas(state))
     return state
-
-
-def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
-    """A broker receives the oldest LeaderAndIsr that a controller, or a former one, has on its way to it; urgent
-    unless it is cut off."""
-    for request in _oldest(state):
-        replica = state.replica(request.to)
-        if not replica.runs or state.is_cut(CONTROL, request.controller, replica.broker):
-            continue
-        at = state.requests.index(request)
-        rest = state._replace(requests=state.requests[:at] + state.requests[at + 1 :])
-        error, after = handle(replica, request)
-        if after.role == LEADER and after.leader_epoch > replica.leader_epoch:
-            after = advanced(after, config)
-        what = f"LeaderAndIsr(leader {request.leader}, leader epoch {request.leader_epoch})"
-        if request.stop:
-            what = "StopReplica"
-        yield f"Broker {replica.broker} answers {what} with {error}.", rest.with_replica(after)
-
-
-def _oldest(state: ClusterState) -> Iterator[LeaderAndIsr]:
-    """The first request of each connection between a sender and a broker: the others wait for its answer."""
-    connections: set[tuple[int, int]] = set()
-    for request in state.requests:
-        if (request.controller, request.to) not in connections:
-            connections.add((request.controller, request.to))
-            yield request
-
-
-def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) -> tuple[str, Replica]:
-    """How a broker answers a LeaderAndIsr, and what becomes of its replica.
-
-    A sender without ClusterAction, a stale controller epoch, an offline log directory and a stale leader epoch
-    are refused; so is a leader epoch that it has already, by the same error.
-    """
-    if not authorized:
-        return "CLUSTER_AUTHORIZATION_FAILED", replica
-    if request.controller_epoch < replica.controller_epoch:
-        return "STALE_CONTROLLER_EPOCH", replica
-    replica = replica._replace(controller_epoch=request.controller_epoch)
-    if replica.role == OFFLINE:
-        # Its clients learn of the leader all the same, from the UpdateMetadata that follows.
-        return "KAFKA_STORAGE_ERROR", replica._replace(leader=request.leader)
-    if request.leader_epoch < replica.leader_epoch:
-        return "STALE_CONTROLLER_EPOCH", replica
-    if request.stop:
-        return "NONE", Replica(replica.broker, controller_epoch=request.controller_epoch)
-    if request.leader_epoch == replica.leader_epoch and replica.role in (LEADER, FOLLOWER):
-        return "STALE_CONTROLLER_EPOCH", replica
-    if request.leader == NOBODY:
-        # Only the clients' metadata changes: a broker neither truncates nor takes the epoch while there is no leader.
-        role = FOLLOWER if replica.role == NONE else replica.role
-        return "NONE", replica._replace(role=role, leader=NOBODY)
-    shared = replica._replace(
-        leader=request.leader,
-        leader_epoch=request.leader_epoch,
-        partition_epoch=request.partition_epoch,
-        isr=request.isr,
-    )
-    if request.leader == replica.broker:
-        return "NONE", make_leader(shared)
-    return "NONE", make_follower(shared)
-
-
-def make_leader(replica: Replica) -> Replica:
-    """The broker leads: it notes the epoch's start offset, and knows nothing yet of its followers."""
-    epochs = replica.epochs
-    if not epochs or epochs[-1][0] < replica.leader_epoch:
-        epochs = (*(line for line in epochs if line[1] < replica.log_end), (replica.leader_epoch, replica.log_end))
-    return replica._replace(role=LEADER, fetched=(), truncating=False, parked=False, epochs=epochs)
-
-
-def make_follower(replica: Replica) -> Replica:
-    """The broker follows, and has to truncate first."""
-    return replica._replace(role=FOLLOWER, fetched=(), truncating=True, parked=False)
 
 
 def start_reassignment(state: ClusterState, target: tuple[int, ...]) -> ClusterState:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from kafka_chaos.reference_model.lockstep.brokers import handle
 from kafka_chaos.reference_model.lockstep.cleaning import apply_retention, compact, roll
 from kafka_chaos.reference_model.lockstep.controller import (
     decide,
     drop_lagging,
-    handle,
     replica_failed,
     request_to,
     start_reassignment,

@@ -21,17 +21,11 @@ from kafka_chaos.reference_model.predict.anomalies import CHECKS, ending, is_res
 from kafka_chaos.reference_model.predict.bounds.abstraction import FreeBound, kept
 from kafka_chaos.reference_model.predict.bounds.environments import Environments
 from kafka_chaos.reference_model.predict.bounds.heuristic import Guide
-from kafka_chaos.reference_model.predict.bounds.logs import LogState, initial_logs, log_steps, logs_diverge
+from kafka_chaos.reference_model.predict.bounds.logs import may_diverge
 from kafka_chaos.reference_model.predict.defects import DefectTrace, known_defects
 from kafka_chaos.reference_model.predict.effects import Step
 from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, LockstepStep
-from kafka_chaos.reference_model.predict.state import (
-    RECORDS,
-    LaneState,
-    attempts,
-    canonical,
-    initial_state,
-)
+from kafka_chaos.reference_model.predict.state import RECORDS, LaneState, attempts, canonical, initial_state
 from kafka_chaos.reference_model.predict.steps import steps
 from kafka_chaos.reference_model.predict.story import tell
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
@@ -192,7 +186,10 @@ class _Work:
         replicas diverge is a question of logs alone, and is not searched for where those answer it with no.
         """
         self._search_selections(CHECKS.keys() - {Anomaly.REPLICA_DIVERGENCE})
-        if self._may_diverge():
+        self.budget.label = "logs alone"
+        diverges = may_diverge(self.lane, self.budget)
+        _require(diverges is not None)
+        if diverges:
             self._search_selections({Anomaly.REPLICA_DIVERGENCE})
         return self._prediction({})
 
@@ -248,20 +245,6 @@ class _Work:
                 why = axiom.sentences() if axiom else (f"scope exhausted: none of {states} states shows it",)
                 anomalies[anomaly] = AnomalyPrediction(Status.FORBIDDEN, why, defects.get(anomaly, ()))
         return Prediction(anomalies, states, True, self.bounds())
-
-    def _may_diverge(self) -> bool:
-        """Whether the logs of replicas, as far as logs alone decide it, may come to differ."""
-        self.budget.label = "logs alone"
-        diverged: list[LogState] = []
-
-        def visit(state: LogState) -> bool:
-            if logs_diverge(state):
-                diverged.append(state)
-            return bool(diverged)
-
-        search = breadth_first(initial_logs(self.lane), log_steps, visit, self.budget)
-        _require(search.complete or bool(diverged))
-        return bool(diverged)
 
     def _add_stories(self, lane: Lane, wanted: Set[Anomaly]) -> None:
         """Search the lane for what has no story yet, guided by the abstraction."""

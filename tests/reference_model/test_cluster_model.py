@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_chaos.reference_model.lockstep.brokers import handle
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
-from kafka_chaos.reference_model.lockstep.controller import handle
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS, forged_request
 from kafka_chaos.reference_model.lockstep.observation import (
     Observation,

@@ -70,7 +70,7 @@ def replica_evidence(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Replica
         if replicas or any(marks[partition].values()) or _holds_records(facts, partition):
             _check_presence(evidence, run, lane, partition)
             for broker, replica in sorted(replicas.items()):
-                _check_replica(evidence, run, lane, partition, broker, replica)
+                _check_replica(evidence, lane, partition, broker, replica)
     return evidence
 
 
@@ -105,9 +105,7 @@ def _check_presence(evidence: ReplicaEvidence, run: RunDirectory, lane: Lane, pa
             evidence.contradict(f"partition {partition}: checkpoints.json has no high watermark of broker {broker}")
 
 
-def _check_replica(
-    evidence: ReplicaEvidence, run: RunDirectory, lane: Lane, partition: int, broker: int, replica: ReplicaFacts
-) -> None:
+def _check_replica(evidence: ReplicaEvidence, lane: Lane, partition: int, broker: int, replica: ReplicaFacts) -> None:
     place = f"partition {partition}: the replica of broker {broker}"
     mark = evidence.marks[partition].get(broker)
     if mark is not None and replica.last + 1 < mark:

@@ -69,7 +69,7 @@ def read_evidence(run_dir: Path) -> Evidence:
     """Read the small files of a run directory. Raises `UsageFailure` without a usable verdict.json and lanes.json."""
     document = _required(run_dir / VERDICT_FILE)
     verdict, judged = _read_verdict(document, run_dir / VERDICT_FILE)
-    lanes = _named_entries(_required(run_dir / LANES_FILE), run_dir / LANES_FILE)
+    lanes = named_entries(_required(run_dir / LANES_FILE), run_dir / LANES_FILE)
     missing: list[str] = []
     prediction = _optional_json(run_dir / PREDICTION_FILE, missing)
     text = _optional_text(run_dir / EXPERIMENT_FILE, missing)
@@ -95,7 +95,7 @@ def _read_verdict(document: Mapping[str, Any], path: Path) -> tuple[Verdict, dic
         verdict = Verdict(str(document.get("verdict")))
     except ValueError as error:
         raise UsageFailure(f"{path}: verdict: {document.get('verdict')!r}, expected {', '.join(Verdict)}") from error
-    judged = _named_entries(document, path)
+    judged = named_entries(document, path)
     for name, entry in judged.items():
         if entry.get("verdict") not in set(Verdict):
             raise UsageFailure(
@@ -118,7 +118,8 @@ def _required(path: Path) -> dict[str, Any]:
     return document
 
 
-def _named_entries(document: Mapping[str, Any], path: Path) -> dict[str, Mapping[str, Any]]:
+def named_entries(document: Mapping[str, Any], path: Path) -> dict[str, Mapping[str, Any]]:
+    """The entries of `lanes` by the lane's name. Raises `UsageFailure` with the first one that is none."""
     entries = document.get("lanes")
     if not isinstance(entries, list):
         raise UsageFailure(f"{path}: lanes: expected a list")

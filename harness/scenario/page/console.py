@@ -31,16 +31,9 @@ from kafka_chaos.harness.scenario.results import collect, result_of
 from kafka_chaos.reference_model.lockstep.observation import Difference
 from kafka_chaos.reference_model.lockstep.state import NOBODY
 
-_WIDTH_OF_A_LOG = 150
 _STYLES = {"conforms": "green", "unknown": "yellow", "violation": DIFFERS}
 _INDENT = 5
 _LONGEST_VALUE = 1200
-
-
-def console() -> Console:
-    """A console on stdout; without a terminal it is as wide as the tables need."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(width=_WIDTH_OF_A_LOG, highlight=False)
 
 
 class ConsoleReporter:
@@ -130,7 +123,7 @@ class ConsoleReporter:
             self._print(Text("nothing changed", "dim"), indent=_INDENT)
             return
         self._print(replica_table(act, step, before, self._out), indent=_INDENT)
-        for line in partition_lines(act, step):
+        for line in partition_lines(step):
             self._print(line, indent=_INDENT)
         for difference in step.differences:
             self._print(Text(f"✗ {tell_difference(act, difference)}", DIFFERS), indent=_INDENT)

@@ -51,7 +51,7 @@ def replica_table(act: ActRecord, step: StepRecord, before: StepRecord | None, c
     return beside if fits else _stacked(act, step, before)
 
 
-def partition_lines(act: ActRecord, step: StepRecord) -> list[Text]:
+def partition_lines(step: StepRecord) -> list[Text]:
     """The partition in ZooKeeper and the acknowledged records, each with the model's values if they differ."""
     different = {difference.field for difference in step.differences if difference.broker == NOBODY}
     line = Text("ZooKeeper: ")

@@ -24,6 +24,7 @@ from kafka_chaos.reference_model.predict.state import (
     entry_leader_epoch,
     truncated,
 )
+from kafka_chaos.reference_model.search import Budget, breadth_first
 
 LogReplica = tuple[int, int, tuple[int, ...]]
 """A replica: its role, the leader epoch it leads in (0 where it does not), its log of `state.entry`."""
@@ -113,3 +114,16 @@ def logs_diverge(state: LogState) -> bool:
     if leader_log is None:
         return False
     return any(role == FOLLOWER and log != leader_log[: len(log)] for role, _, log in state[0])
+
+
+def may_diverge(lane: Lane, budget: Budget) -> bool | None:
+    """Whether replicas may come to differ, as far as logs alone decide it; None: the budget ended the search."""
+    diverged = False
+
+    def visit(state: LogState) -> bool:
+        nonlocal diverged
+        diverged = diverged or logs_diverge(state)
+        return diverged
+
+    search = breadth_first(initial_logs(lane), log_steps, visit, budget)
+    return diverged if search.complete or diverged else None
