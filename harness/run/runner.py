@@ -1,7 +1,7 @@
-"""Runs an experiment: plan, predict, break, collect, verify, every stage into the run directory as it goes.
+"""Runs an experiment: plan, predict, break, collect, verify. Every stage writes into the run directory as it goes.
 
-Whatever happens on the way, Ctrl-C included, faults are healed, threads end, files are closed and everything that was
-started is removed; what had been written by then can still be verified.
+However a run ends, Ctrl-C included, faults are healed, threads end, files are closed, and everything that was started
+is removed. What was written until then can still be verified.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def run_experiment(
 ) -> RunResult:
     """Run an experiment below `root` and verify it. Raises `KafkaChaosError` if the environment fails.
 
-    `cluster`: one that runs already, as the experiment's `cluster` describes it; it is left running. `applications`
-    maps lanes to the functions that take the place of their producer or consumer. `replay` is the command that does it
-    again, where the experiment's file alone does not.
+    `cluster`: a running cluster that matches the experiment's `cluster`; it is left running. `applications` maps lanes
+    to functions that replace their producer or consumer. `replay`: the command that repeats the run, if the experiment
+    file alone cannot.
     """
     stages = Stages(
         experiment, root=root, listeners=listeners, keep=keep, given=cluster, applications=applications or {}
@@ -75,7 +75,7 @@ def run_experiment(
 
 
 class Stages:
-    """One run on its way; each method is a stage."""
+    """One run; each method is a stage."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Stages:
         self.started = time.monotonic()
         self.gaps: dict[str, float] = {}
         self.predictions: dict[str, dict[str, Any]] = {}
-        # Read together: what to add to a wall-clock time to get the monotonic clock that histories use.
+        # Read together: their difference turns wall-clock times into those of the monotonic clock in histories.
         self.monotonic_at_epoch_ns = time.monotonic_ns() - time.time_ns()
         self.directory = RunDirectoryWriter(root, new_run_id(experiment.name))
         self.event_file = EventFile(self.directory.path / EVENTS_FILE)
@@ -109,7 +109,7 @@ class Stages:
         return self._run(self.break_and_verify, collects=("log", "replicas"))
 
     def run_with(self, observe: Callable[[], None]) -> RunResult:
-        """Plan, let `observe` gather the evidence (histories and the final log), and verify it."""
+        """Plan, let `observe` collect the evidence (histories and the final log), and verify it."""
 
         def observe_and_verify() -> RunVerdict:
             with ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start") as starter:
@@ -135,7 +135,7 @@ class Stages:
         return RunResult(self.directory.path, verdict, self.gaps)
 
     def plan(self, collects: tuple[str, ...]) -> None:
-        """Write down what is going to happen and which tables it `collects`, and predict its outcome."""
+        """Write the plan, with the tables that the run `collects`, and predict the outcome."""
         lanes = list(self.experiment.lanes())
         started = {
             "wall_clock": datetime.now(UTC).isoformat(),
@@ -162,7 +162,7 @@ class Stages:
         self.directory.write_predictions(self.predictions)
 
     def break_and_verify(self) -> RunVerdict:
-        """Everything that needs the cluster, and the verdict."""
+        """Run all stages that need the cluster, then the verdict."""
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start") as starter:
             with self.cluster() as cluster:
                 topics = {lane.lane: lane.topic_name for _, lane, _ in self.experiment.lanes()}
@@ -170,7 +170,7 @@ class Stages:
                 spark: Future[SparkSession] | None = None
                 for phase in self.experiment.phases:
                     last = phase is self.experiment.phases[-1]
-                    # Spark's start takes both cores for seconds: where steps wait for conditions that does no harm,
+                    # Spark's start keeps both cores busy for seconds. Steps that wait for conditions can bear that;
                     # timed faults come first.
                     if last and phase.lockstep is not None:
                         spark = starter.submit(_start_spark)
@@ -182,7 +182,7 @@ class Stages:
             return self.verify(spark)
 
     def verify(self, spark: Future[SparkSession]) -> RunVerdict:
-        """The verdict and the report out of a complete run directory."""
+        """Make the verdict and the report of a complete run directory."""
         from kafka_chaos.harness.report import write_report
         from kafka_chaos.verification import verify
 
@@ -195,7 +195,7 @@ class Stages:
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
-        """A running cluster; its containers' logs are kept on every way out."""
+        """A running cluster. However the block ends, its containers' logs are kept."""
         if self.given is not None:
             # `watch` finds the cluster by this event.
             self._announce(self.given, seconds=0.0)
@@ -232,7 +232,7 @@ class Stages:
         self.events.emit(event_types.ClusterReady(seconds=seconds, bootstrap_servers=servers, client_config=file))
 
     def collect_logs(self, cluster: Cluster) -> None:
-        """Keep the containers' logs, and emit what the brokers' logs say."""
+        """Keep the containers' logs, and emit the events that the brokers' logs record."""
         folder = self.directory.path / "logs"
         collect_logs(cluster, folder, since=self.started_at if self.given is not None else None)
         emit_broker_events(
@@ -244,7 +244,7 @@ class Stages:
 
     @contextmanager
     def phase(self, cluster: Cluster, admin: ClusterAdmin, phase: PhaseSpec) -> Iterator[None]:
-        """Topics, load, faults, settling and draining of one phase; the block runs once the faults are over."""
+        """One phase: topics, load, faults, settling and draining. The block runs once the faults are over."""
         running = PhaseRun(
             phase,
             admin,
@@ -256,7 +256,7 @@ class Stages:
             client_configs=cluster.client_configs,
             brokers={broker: cluster.client_address(broker) for broker in cluster.brokers},
         )
-        self.say(f"making {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
+        self.say(f"creating {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
         for lane in phase.lanes:
             create_topic(admin, lane, brokers=self.experiment.cluster.brokers)
         admin.await_full_isr(running.lanes)
@@ -279,7 +279,7 @@ class Stages:
         return float(str(configs.get("replica.lag.time.max.ms", REPLICA_LAG_TIME_MAX * 1000))) / 1000
 
     def follow_schedule(self, phase: PhaseSpec, injector: Injector) -> None:
-        """Timed faults under load, for as long as the load is to last."""
+        """Inject the timed faults under load, until the load ends."""
         start = time.monotonic()
         self.say(f"loading {counted(len(phase.lanes), 'lane')} for {phase.workload.duration:g} s")
         injector.run(phase.faults(), start=start, cancelled=self.cancelled)
@@ -287,18 +287,18 @@ class Stages:
         self.cancelled.wait(max(0.0, left))
 
     def predict_timed(self, phase: PhaseSpec) -> None:
-        """Predict a phase's lanes anew for the same faults at any moment: its lock-step phase was not kept."""
+        """Predict a phase's lanes again, for the same faults at any moment, since its conditions were missed."""
         for lane in phase.lanes:
             free = self.experiment.as_lane(phase, lane)
             self.predictions[lane.lane] = predict_cached(free).to_json()
         self.directory.write_predictions(self.predictions)
 
     def collect(self, cluster: Cluster, spark: Future[SparkSession]) -> None:
-        """Read the final log back, and every replica; from then on the run directory is complete."""
+        """Read back the final log and every replica. Then the run directory is complete."""
         from kafka_chaos.verification import collect_log
         from kafka_chaos.verification.inputs.java_client import spark_options
 
-        # Rows of all phases are on disk: nothing is left that a crash could take.
+        # The rows of all phases are on disk: a crash can lose nothing more.
         (self.directory.path / RESERVATIONS).unlink()
         self.say("reading the final log back with Spark")
         collect_log(
@@ -327,13 +327,13 @@ class Stages:
             )
 
     def say(self, text: str) -> None:
-        """Emit what the run does now."""
+        """Emit what the run is doing."""
         self.events.emit(event_types.Step(text=text))
 
 
 def _predict(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
     lockstep = phase.lockstep_steps()
-    # A lock-step phase is all that its lane lives through: it takes the place of the free faults.
+    # The lanes of a lock-step phase go through its steps only: they replace the free faults.
     alone = lane if lockstep is None else replace(lane, faults=())
     return predict_cached(alone, lockstep=lockstep).to_json()
 
