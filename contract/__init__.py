@@ -1,1 +1,1 @@
-"""What all packages share and other tools rely on: names, columns, formats. Imports nothing of the project."""
+"""Names, columns and formats that all packages share and other tools rely on. Imports nothing from the project."""

@@ -32,10 +32,10 @@ class Anomaly(StrEnum):
 
 
 class Status(StrEnum):
-    """What a prediction says of one anomaly in one lane.
+    """What a prediction says about one anomaly in one lane.
 
-    `forbidden`: no reachable state of the exhausted scope shows it; `permitted`: some do; `required`: every
-    history that the lock-stepped schedule leaves open ends with it.
+    `forbidden`: the search was exhausted, and no reachable state shows it. `permitted`: some reachable states show it.
+    `required`: every history that the lock-step schedule leaves possible ends with it.
     """
 
     FORBIDDEN = "forbidden"
@@ -52,7 +52,7 @@ class Verdict(StrEnum):
 
     @property
     def exit_code(self) -> ExitCode:
-        """What a command with this verdict ends with."""
+        """The exit code of a command with this verdict."""
         return ExitCode[self.name]
 
     def merge(self, other: Verdict) -> Verdict:

@@ -44,11 +44,11 @@ FINDINGS = _columns(
 )
 TABLES = {"produced": PRODUCED, "consumed": CONSUMED, "log": LOG, "replicas": REPLICAS}
 OUTCOMES = ("ok", "fail", "info")
-"""What is known of a produced record: acknowledged, certainly not written, or neither."""
+"""What the producer learned about a record: acknowledged, certainly not written, or neither."""
 
 
 def arrow_type(column: Column) -> Any:
-    """The column's type in PyArrow, which is imported now."""
+    """The column's type in PyArrow. Only this call imports PyArrow."""
     import pyarrow as pa
 
     return {"string": pa.string, "int32": pa.int32, "int64": pa.int64}[column.type]()

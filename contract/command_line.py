@@ -1,7 +1,7 @@
 """How every command of this project ends: one line on standard error, and the exit code that belongs to the cause.
 
-Guarantee: whatever a command raises, it does not end with 1, which means a violation and nothing else. The traceback of
-an error of ours is in a file that the line names; `--debug` prints it instead.
+Guarantee: no error ends a command with exit code 1, which means a violation and nothing else. For a bug of this project
+the line names a file with the traceback; `--debug` prints the traceback instead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OF_THE_MACHINE = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENFILE: "end other programs",
     errno.ENOMEM: "end other programs",
-    errno.EPIPE: "what read the output has ended",
+    errno.EPIPE: "the program that read the output has ended",
 }
 _OF_A_PATH = {
     errno.ENOENT: "check the path",
@@ -51,7 +51,7 @@ _FULL_OR_READ_ONLY = {"No space left on device": errno.ENOSPC, "Read-only file s
 def invoke(command: click.Command, prog_name: str) -> int:
     """Run a command with the arguments of this process; returns the exit code of `--help` and the like.
 
-    Unlike `command.main`, it raises whatever the command does, the loss of the output's reader included.
+    Unlike `command.main`, it raises whatever the command raises, even if the program that read the output has ended.
     """
     if f"_{prog_name.upper()}_COMPLETE".replace("-", "_") in os.environ:
         command.main(prog_name=prog_name)
@@ -64,7 +64,7 @@ def invoke(command: click.Command, prog_name: str) -> int:
 
 
 def run_and_exit(command: Callable[[], int]) -> NoReturn:
-    """Call `command`, and exit with the code that it returns, or that belongs to what it raises."""
+    """Call `command`. Exit with the code that it returns, or with the code of the error that it raises."""
     try:
         code = _finish(command)
     except KeyboardInterrupt:
@@ -75,7 +75,7 @@ def run_and_exit(command: Callable[[], int]) -> NoReturn:
 
 
 def _finish(command: Callable[[], int]) -> int:
-    """The exit code, after the error's line is out."""
+    """Print the error's line and return its exit code."""
     try:
         try:
             code: object = command()
@@ -101,14 +101,14 @@ def _finish(command: Callable[[], int]) -> int:
 
 
 def failure_of(error: BaseException) -> KafkaChaosError | None:
-    """What an error of Python or of a library says about the machine or about a path; None for any other error."""
+    """The problem with the machine or a path that an error of Python or a library reports; None for other errors."""
     if isinstance(error, MemoryError):
         return EnvironmentFailure("no memory is left: end other programs, or use a smaller load")
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("kafka_chaos"):
         return EnvironmentFailure(f"the Python package {error.name} is not installed: reinstall kafka-chaos with pip")
     number = error.errno if isinstance(error, OSError) else None
     if number not in _OF_THE_MACHINE and number not in _OF_A_PATH:
-        # Libraries, such as Spark, quote the system's error in one of their own.
+        # Libraries such as Spark quote the system's error inside their own.
         number = next((code for text, code in _FULL_OR_READ_ONLY.items() if text in str(error)), None)
     if number is None:
         return None
@@ -117,7 +117,7 @@ def failure_of(error: BaseException) -> KafkaChaosError | None:
     reason = os.strerror(number)
     if number in _OF_THE_MACHINE:
         return EnvironmentFailure(f"{place}{reason}: {_OF_THE_MACHINE[number]}")
-    # Without a path it was not the user's.
+    # An error without a path is not about the user's input.
     return UsageFailure(f"{place}{reason}: {_OF_A_PATH[number]}") if place else None
 
 
@@ -145,7 +145,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _traceback_of(error: BaseException) -> str:
-    """Where the traceback is, after writing it."""
+    """Write the traceback and say where it is."""
     if _debugging():
         return "the traceback is above"
     try:
@@ -158,7 +158,7 @@ def _traceback_of(error: BaseException) -> str:
 
 
 def _flush_or_give_up() -> None:
-    """Leave nothing in the buffer of an output that takes no more: Python would end with a code of its own."""
+    """Discard the buffer of an output that takes no more: flushing it would make Python exit with another code."""
     try:
         sys.stdout.flush()
     except OSError:

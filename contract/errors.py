@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a command ends with. 1 means a violation and nothing else."""
+    """Exit codes. 1 means a violation and nothing else."""
 
     CONFORMS = 0
     VIOLATION = 1
@@ -18,22 +18,22 @@ class ExitCode(IntEnum):
 
 
 MOST_QUOTED = 80
-"""Characters of a value that a message shows."""
+"""How many characters of a value a message shows."""
 
 
 def quoted(value: object) -> str:
-    """A value as a message quotes it: cut where it would hide what is said about it."""
+    """A value as a message quotes it, cut if it is so long that it would hide the message."""
     text = repr(value)
     return text if len(text) <= MOST_QUOTED else f"{text[: MOST_QUOTED - 1]}…"
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things in words: 1 run, 2 runs."""
+    """A count with its noun: 1 run, 2 runs."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 class KafkaChaosError(Exception):
-    """An error whose message is meant for the user as it is; `exit_code` is what the command ends with."""
+    """An error whose message is written for the user; the command ends with `exit_code`."""
 
     exit_code = ExitCode.ENVIRONMENT
 
@@ -43,7 +43,7 @@ class EnvironmentFailure(KafkaChaosError):
 
 
 class Interrupted(KafkaChaosError):
-    """A signal ended the command; the message says what became of what it had started."""
+    """A signal ended the command; the message says whether everything that it started was removed."""
 
     exit_code = ExitCode.INTERRUPTED
 

@@ -1,4 +1,4 @@
-"""What happens in a run, as typed events: the lines of events.jsonl, and what a run's listeners are handed.
+"""Everything that happens in a run, as typed events: the lines of events.jsonl, which listeners receive as objects.
 
 Times are nanoseconds of the machine's monotonic clock, the one that the histories use.
 """
@@ -20,7 +20,7 @@ class Event:
     ts_ns: int = field(default_factory=time.monotonic_ns)
 
     def to_json(self) -> dict[str, Any]:
-        """The line of events.jsonl: the fields, with `type` in snake case."""
+        """The line of events.jsonl: the fields, and `type` in snake case."""
         return {"ts_ns": self.ts_ns, "type": type_name(type(self)), **dataclasses.asdict(self)}
 
 
@@ -48,7 +48,7 @@ class Step(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterReady(Event):
-    """All servers serve. `client_config`: a file with the client settings of a secured listener, else empty."""
+    """All servers are up. `client_config`: a file with the client settings of a secured listener, else empty."""
 
     seconds: float
     bootstrap_servers: str
@@ -127,7 +127,7 @@ class FaultHealed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class OutsideFaults(Event):
-    """Others may inject faults of these kinds into the lanes' cluster; the run itself reports and proves none."""
+    """Somebody else may inject faults of these kinds into the cluster. The run neither reports nor proves them."""
 
     kinds: tuple[str, ...]
     lanes: tuple[str, ...]
@@ -135,7 +135,7 @@ class OutsideFaults(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderChanged(Event):
-    """The metadata that clients get names another leader; None is nobody."""
+    """The metadata that clients get names another leader; None means that there is none."""
 
     lane: str
     partition: int
@@ -210,7 +210,7 @@ class HighWatermark(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ClientNotice(Event):
-    """An error that a client reported and went on from."""
+    """An error that a client reported without stopping."""
 
     text: str
 
@@ -229,7 +229,7 @@ class LaneJudged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnded(Event):
-    """The verdict is there, or the run failed."""
+    """The verdict is known, or the run failed."""
 
     verdict: str
     seconds: float

@@ -1,7 +1,7 @@
-"""The kinds of faults that a lane can have lived through, as `faults` in lanes.json names them.
+"""The kinds of faults that a lane may go through, as `faults` in lanes.json names them.
 
-These are what the model distinguishes. A kind of fault that an experiment injects says by which of them the model is
-to account for it.
+These are the kinds that the model distinguishes. Each fault kind of an experiment says which of them the model has to
+expect (`Fault.model_faults`).
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Layout of a value, all numbers big-endian, at least `IDENTITY_BYTES` long:
 
     crc32 uint32 | magic b"KC01" | producer_id int32 | seq int64 | zero padding up to the record's size
 
-The crc32 (zlib's) covers the lane's name in UTF-8 followed by value[4:]: a damaged record can't be read as another,
-nor one that strayed into another lane's topic. A record whose value is null or the user's own carries the same 20
-bytes, without padding, in the header `kafka-chaos-id`; a header takes precedence over the value.
+The crc32 (zlib's) covers the lane's name in UTF-8 followed by value[4:]. So neither a damaged record nor one that
+strayed into another lane's topic can be mistaken for another record. If a record's value is null or the user's own, the
+header `kafka-chaos-id` carries the same 20 bytes, without padding. A header takes precedence over the value.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _LAYOUT = struct.Struct(">I4siq")
 
 
 def lane_checksum(lane: str) -> int:
-    """The CRC-32 of a lane's name, where the checksum of its records begins."""
+    """The CRC-32 of a lane's name, from which the checksums of its records continue."""
     return zlib.crc32(lane.encode())
 
 
 def encode_identity(lane: str, producer_id: int, seq: int, size: int = IDENTITY_BYTES) -> bytes:
-    """The value (or header) that carries this identity, padded to `size` bytes; ValueError where it does not fit."""
+    """The value (or header) that carries this identity, padded to `size` bytes; ValueError if it does not fit."""
     if size < IDENTITY_BYTES:
         raise ValueError(f"size {size} is too small: an identity takes {IDENTITY_BYTES} bytes")
     body = _LAYOUT.pack(0, MAGIC, producer_id, seq)[CHECKSUM_BYTES:] + bytes(size - IDENTITY_BYTES)

@@ -1,7 +1,7 @@
 """A lane as the model and the verification see it: one entry of `lanes.json`, checked.
 
-A lane that no valid Kafka configuration can have is refused here, with the key at fault, before anything is
-explored or started.
+A lane that no valid configuration of Kafka allows is refused here, before anything is explored or started. The error
+names the key at fault.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
 
 
 class LaneError(UsageFailure, ValueError):
-    """A lane outside any valid configuration: `key` is the entry at fault, `expected` what it takes."""
+    """A lane that no valid configuration allows: `key` is the entry at fault, `expected` describes valid values."""
 
     def __init__(self, key: str, value: object, expected: str) -> None:
         self.key = key
@@ -29,11 +29,11 @@ class LaneError(UsageFailure, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """One topic and one producer configuration, with the faults it lived through.
+    """One topic and one producer configuration, with the faults that it may go through.
 
-    `faults` names one possible occurrence per entry, on any broker at any moment, later healed; an entry
-    repeated stands for one more occurrence. `cleanup_policy` None means that nothing is deleted or compacted
-    during the run (topic configuration `cleanup.policy` with its retention limits out of reach).
+    Each entry of `faults` means that one fault of this kind may hit any broker at any moment, and is healed later. A
+    repeated entry means one more such fault. `cleanup_policy` None means that nothing is deleted or compacted during
+    the run (topic configuration `cleanup.policy`, with retention limits that the run does not reach).
     """
 
     lane: str

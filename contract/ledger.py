@@ -1,7 +1,7 @@
-"""The evidence ledger of verdict.json: what a run left behind, what of it was read, and what could be judged by it.
+"""The evidence ledger of verdict.json: what a run left behind, how much of it was read, and what it could show.
 
 Guarantee: a number that is not known is null, never 0. `missing` names evidence that is incomplete, hidden or
-contradictory; `left_out` names what the run directory was made without.
+contradictory. `left_out` names evidence that the run did not collect on purpose.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PartitionLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultLedger:
-    """What events.jsonl reports of one fault. `problem` says why it is no evidence of a fault that came and went."""
+    """What events.jsonl reports of one fault. `problem` says why this does not prove a fault that began and ended."""
 
     fault_id: str
     kind: str
@@ -85,7 +85,7 @@ class BrokerLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLedger:
-    """The replicas of a partition. Below offset `judged_below` all of them were compared; null: they were not."""
+    """The replicas of a partition. All were compared below offset `judged_below`; null means that they were not."""
 
     partition: int
     judged_below: int | None
@@ -125,7 +125,7 @@ class Ledger:
 
     @property
     def complete(self) -> bool:
-        """Whether all evidence that the run directory announces is there and was read."""
+        """Whether all evidence that the run directory announces exists and was read."""
         return not self.missing
 
     def to_json(self) -> dict[str, Any]:

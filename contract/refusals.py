@@ -1,4 +1,4 @@
-"""What was expected of a value that pydantic refuses, in words of our own; pydantic itself is not imported."""
+"""Says in plain words what was expected of a value that pydantic refuses. Does not import pydantic."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _TYPES = {
     "tuple": "a list",
     "list": "a list",
 }
-"""What is expected, by the first word of pydantic's name of an error."""
+"""What was expected, by the first word of the name that pydantic gives an error."""
 
 
 def expected(entry: Mapping[str, Any]) -> str:
-    """What one of pydantic's errors says that was expected, such as `a whole number`."""
+    """What one of pydantic's errors expected, such as `a whole number`."""
     kind, bounds = entry["type"], entry.get("ctx", {})
     if kind == "greater_than_equal":
         return f"at least {_plain(bounds['ge'])}"

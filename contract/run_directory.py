@@ -19,7 +19,7 @@ LOGS_FOLDER = "logs"
 FINDINGS_FOLDER = "findings"
 
 CONTENTS: Mapping[str, str] = {
-    EXPERIMENT_FILE: "the experiment with every default written out, the seed, the schedule that was drawn, versions",
+    EXPERIMENT_FILE: "the experiment with all defaults, its seed, the schedule that was drawn, and versions",
     LANES_FILE: "the lanes as the model and the verification know them",
     "produced/*.parquet": "every record that was sent, with its outcome",
     "consumed/*.parquet": "every record that was read",

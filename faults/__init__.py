@@ -1,1 +1,1 @@
-"""Faults: frozen values that are injected, must prove that they took effect, and are healed. See README.md."""
+"""Faults: immutable values that inject themselves, prove that they took effect, and heal. See README.md."""

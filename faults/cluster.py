@@ -1,4 +1,4 @@
-"""What faults know of a cluster: these Protocols, and nothing of the harness."""
+"""The Protocols through which faults act on a cluster. Faults know nothing else of the harness."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NodeControl(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """Docker's account of it: Status, Running, Paused, Pid, ExitCode, OOMKilled, …."""
+        """Its state as Docker reports it: Status, Running, Paused, Pid, ExitCode, OOMKilled, …."""
         ...
 
     def is_running(self) -> bool:
@@ -53,12 +53,12 @@ class NodeControl(Protocol):
         ...
 
     def must_execute(self, *command: str) -> str:
-        """Run a command inside that has to succeed: its output."""
+        """Run a command inside and return its output; the command has to succeed."""
         ...
 
 
 class ClusterControl(Protocol):
-    """A cluster whose roles can be asked for at any moment."""
+    """A cluster that says at any moment who holds which role."""
 
     @property
     def brokers(self) -> Mapping[int, NodeControl]:
@@ -83,9 +83,9 @@ class ClusterControl(Protocol):
         ...
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
-        """Start what is down with the same data, and wait until it serves.
+        """Start the servers that are down, with the same data, and wait until they are up.
 
-        A broker is started only when ZooKeeper has let go of its former session: before that it would find its
-        own registration taken, and give up.
+        A broker starts only after its former ZooKeeper session has expired. Earlier, it would find its own
+        registration taken, and exit.
         """
         ...

@@ -1,9 +1,9 @@
 """The interface of a fault kind, and the proof that a fault took effect.
 
-A fault is a frozen dataclass: what, at whom, when, for how long. Its three functions are idempotent, take the
-containers that its target was resolved to, and keep no state of their own: after a crash of the injector, healing has
-nothing but the value to go by. The fields beside `target`, `at` and `duration` are the keys that the kind takes in an
-experiment; they need defaults, and types that JSON can express.
+A fault is a frozen dataclass that says what breaks, where, when and for how long. Its three functions are idempotent
+and take the containers that its target was resolved to. They keep no state: after a crash of the injector, only the
+value itself is left to heal from. The fields besides `target`, `at` and `duration` are the keys that the kind takes in
+an experiment. They need defaults, and types that JSON can express.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether a fault took effect, with what shows it; `reason` says what was missing when it did not."""
+    """Whether a fault took effect, and the evidence; if it did not, `reason` says what was missing."""
 
     took_effect: bool
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Proof:
 
 
 class Pattern(StrEnum):
-    """What fills a fault's band in the report, so that no meaning is carried by colour alone."""
+    """The pattern of a fault's band in the report: colour is never the only distinction."""
 
     CROSSES = "crosses"
     LINES = "lines"
@@ -73,40 +73,40 @@ class Fault(Protocol):
 
     @property
     def target(self) -> Target:
-        """Who is hit, by role."""
+        """The role that is hit."""
         ...
 
     @property
     def at(self) -> float:
-        """When, in seconds from the start of the load."""
+        """When it begins, in seconds from the start of the load."""
         ...
 
     @property
     def duration(self) -> float:
-        """For how long until it is healed, in seconds."""
+        """How long it lasts, in seconds."""
         ...
 
     def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """What it may do in a cluster of so many brokers: one fault kind of the reference model for each broker hit."""
+        """What the reference model must expect in a cluster of this size: one fault kind of it per broker hit."""
         ...
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Break it."""
+        """Break something."""
         ...
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Show that it is broken, while it is."""
+        """Show, before it is healed, that the fault took effect."""
         ...
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Restore it, and wait until it is restored."""
+        """Undo the damage, and wait until everything works again."""
         ...
 
 
 def one_per_broker(kind: str, target: Target, brokers: int) -> tuple[str, ...]:
     """One fault kind of the reference model for each broker that a target names.
 
-    What hits ZooKeeper may expire the session of any broker.
+    A fault of ZooKeeper may expire the session of any broker.
     """
     if target.role == "zookeeper":
         return ("session-expiry",) * brokers
@@ -114,7 +114,7 @@ def one_per_broker(kind: str, target: Target, brokers: int) -> tuple[str, ...]:
 
 
 def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
-    """One proof out of the proofs per container: the fault took effect if it did so everywhere."""
+    """Combines the proofs per container: the fault took effect if it did so in each of them."""
     missing = {name: proof.reason for name, proof in proofs.items() if not proof.took_effect}
     evidence = {name: dict(proof.evidence) for name, proof in proofs.items()}
     reason = "; ".join(f"{name}: {why}" for name, why in missing.items())
@@ -122,18 +122,18 @@ def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
 
 
 def parameters(fault: Fault) -> dict[str, Any]:
-    """A fault's values of the keys of its kind, as in an experiment file."""
+    """The values of a fault's own keys, as in an experiment file."""
     return {name: getattr(fault, name) for name in key_types(type(fault))}
 
 
 def key_types(kind: type[Fault]) -> dict[str, Any]:
-    """The keys that a kind takes in an experiment beside target and times, with their types."""
+    """The keys that a kind takes in an experiment besides target and times, with their types."""
     types = get_type_hints(kind)
     return {entry.name: types[entry.name] for entry in fields(kind) if entry.name not in _COMMON_FIELDS}  # type: ignore[arg-type]
 
 
 def defaults(kind: type[Fault]) -> dict[str, Any]:
-    """The default of each key of a kind, as JSON has it."""
+    """The default of each key of a kind, as a JSON value."""
     by_name = {entry.name: entry.default for entry in fields(kind)}  # type: ignore[arg-type]
     written: dict[str, Any] = json.loads(json.dumps({name: by_name[name] for name in key_types(kind)}))
     return written
@@ -155,7 +155,7 @@ def build(kind: type[Fault], *, target: Target, at: float, duration: float, keys
             known = ", ".join(("fault", *_COMMON_FIELDS, *types))
             raise ValueError(f"{key}: a fault of kind {kind.kind} has no such key; expected {known}")
         try:
-            # As JSON: a list of a YAML file is then a tuple's, yet no text is taken for a number.
+            # As JSON, a list in YAML can become a tuple, but no text becomes a number.
             given[key] = TypeAdapter(types[key]).validate_json(json.dumps(value, default=str), strict=True)
         except ValidationError as error:
             message = f"{key}: expected {expected(error.errors()[0])}, got {quoted(value)}"

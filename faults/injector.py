@@ -1,6 +1,6 @@
-"""Injects faults at their times, asks for their proofs, and heals all of them on every way out.
+"""Injects faults at their times, collects their proofs, and heals all of them on every way out.
 
-The injector emits no event itself but calls an observer, so that it can be tested without a cluster.
+The injector emits no events. It calls an observer instead, which makes it testable without a cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PROOF_INTERVAL = 0.1
 
 
 class Observer(Protocol):
-    """Receives what the injector does; `fault_id` names one occurrence."""
+    """Is called at each step of the injector; `fault_id` identifies one fault."""
 
     def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...]) -> None:
         """The fault is about to be injected into these containers."""
@@ -80,7 +80,7 @@ class Injector:
             raise
         self._observer.requested(fault_id, fault, tuple(node.name for node in nodes))
         occurrence = Occurrence(fault_id, fault, nodes, time.monotonic())
-        # Noted before it is injected: an injection that fails half-way is healed too.
+        # Noted before it is injected: a fault whose injection fails half-way must be healed, too.
         self._occurrences.append(occurrence)
         fault.inject(self._cluster, nodes)
         proof = self._await_proof(occurrence)
@@ -98,7 +98,7 @@ class Injector:
             self._observer.healed(occurrence.fault_id)
 
     def heal_all(self) -> None:
-        """Heal everything, the latest first; all are tried before the first error is raised."""
+        """Heal all faults, the latest first. An error is raised only after healing every one was tried."""
         errors: list[Exception] = []
         for occurrence in reversed(self._occurrences):
             try:
@@ -109,10 +109,10 @@ class Injector:
             raise errors[0]
 
     def run(self, faults: Sequence[Fault], *, start: float, cancelled: threading.Event) -> None:
-        """Inject each fault at `start + at` and heal it `duration` later, in order of time; returns when all is done.
+        """Inject each fault at `start + at` and heal it `duration` later, in order of time; returns after the last one.
 
-        `start` is a reading of `time.monotonic()`. `cancelled` ends it early; what is broken then is healed by
-        `heal_all`.
+        `start` is a reading of `time.monotonic()`. `cancelled` ends the wait early; `heal_all` then heals what is still
+        broken.
         """
         order = itertools.count()
         queue: list[tuple[float, int, Fault | Occurrence]] = [(fault.at, next(order), fault) for fault in faults]

@@ -1,8 +1,8 @@
 """Network partitions: packet filter rules inside the target brokers' own network namespaces.
 
-Each fault has a chain of its own, so that faults neither see nor lift each other's rules, and the rules go with the
-container. `DROP` blackholes: the peer waits for its time-outs. `REJECT` with a TCP reset fails fast. They are
-different faults. A restarted container has a new network namespace, so a partition of it ends with its restart.
+Each fault has its own chain, so faults neither see nor remove each other's rules. `DROP` blackholes packets: the peer
+waits for its time-outs. `REJECT` answers with a TCP reset: the peer fails fast. These are different faults. The rules
+go with the container's network namespace, which is a new one after a restart. So a restart ends the partition.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took
 from kafka_chaos.faults.target import Target
 
 PORTS = {"replication": 9092, "control": 9091}
-"""Listener ports that can be cut alone: replication (followers fetch there), control (controller to broker)."""
+"""Ports that can be cut separately: replication (followers fetch from it) and control (controller to broker)."""
 
 DIRECTIONS = ("both", "in", "out")
 ACTIONS = ("drop", "reject")
@@ -28,10 +28,10 @@ _CHAINS = {"in": "INPUT", "out": "OUTPUT"}
 class Partition:
     """Cut the target off from the other brokers.
 
-    `direction` is seen from the target: `in` cuts what the peers send to it, `out` what it sends to them. With a
-    `port`, `in` cuts connections to the target's own listener, `out` its connections to the peers' listeners; without
-    one, all traffic between them. `peers` None means all brokers that are not targets. Its proof: packets that met
-    the rules, counted by the kernel.
+    `direction` is relative to the target: `in` cuts what the peers send to it, `out` what it sends to them. With a
+    `port`, `in` cuts connections to the target's own listener, and `out` its connections to the peers' listeners.
+    Without a port, all traffic between them is cut. `peers` None means all brokers that are not targets. Its proof:
+    packets that matched the rules, counted by the kernel.
     """
 
     target: Target
@@ -56,7 +56,7 @@ class Partition:
 
     @property
     def chain(self) -> str:
-        """The name of this fault's own chain, the same for the same value."""
+        """The name of this fault's own chain; equal faults have the same name."""
         return f"KC-{zlib.crc32(repr(self).encode()):08x}"
 
     def model_faults(self, brokers: int) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class Partition:
         return one_per_broker(self.kind, self.target, brokers)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Put the rules up."""
+        """Install the rules."""
         peers = [node for number, node in cluster.brokers.items() if self._is_peer(number, nodes)]
         for node in nodes:
             for hook, chain in self._chains():
@@ -76,11 +76,11 @@ class Partition:
                     node.must_execute("iptables", "-w", "-I", hook, "-j", chain)
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Packets have met the rules on every target."""
+        """Packets have matched the rules on every target."""
         return all_took_effect({node.name: self._packets(node) for node in nodes})
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Take the rules down where the container still has them."""
+        """Remove the rules where the container still has them."""
         for node in nodes:
             if not node.is_running():
                 continue
@@ -92,7 +92,7 @@ class Partition:
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """How many packets met the rules, and what became of them."""
+        """How many packets matched the rules, and what happened to them."""
         count = sum(evidence["packets"].values())
         fate = {"drop": "dropped", "reject": "rejected"}.get(evidence.get("action", ""), "stopped")
         return f"{count:,} packet{'' if count == 1 else 's'} {fate}"

@@ -1,6 +1,6 @@
-"""`pause`: a process that stops for a while, as in a long garbage collection or a stalled virtual machine.
+"""`pause`: a process freezes for a while, as in a long garbage collection or a stalled virtual machine.
 
-A thawed process goes on as if nothing had happened: a leader that was frozen for longer than its ZooKeeper session
+A thawed process continues as if nothing had happened. A leader that was frozen for longer than its ZooKeeper session
 comes back as a zombie.
 """
 
@@ -19,7 +19,8 @@ from kafka_chaos.faults.target import Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """The freezer. Its proof: Docker's and, where this machine can look, the kernel's word that all is frozen."""
+    """Freeze the processes (cgroup freezer). Its proof: Docker reports them as paused, and so does the kernel's freezer
+    if this machine can read its state."""
 
     target: Target
     at: float = 0.0
@@ -37,7 +38,7 @@ class Pause:
             node.pause()
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Frozen, each of them."""
+        """Every process is frozen."""
         return all_took_effect({node.name: _frozen(node.state()) for node in nodes})
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
@@ -64,7 +65,7 @@ def _frozen(state: dict[str, Any]) -> Proof:
 
 
 def _kernel_freezer(pid: int) -> str | None:
-    """The freezer's state of a process, where the container runs on this very machine and the file can be read."""
+    """The freezer's state of a process, if the container runs on this machine and the file can be read."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             number, controllers, path = line.split(":", 2)

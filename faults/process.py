@@ -1,4 +1,4 @@
-"""What the kinds that end processes share: the proof that a process ended as it was meant to."""
+"""Shared by the kinds that end processes: the proof that a process ended as intended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_chaos.faults.fault import Proof
 
 
 def ended_with(node: NodeControl, exit_code: int) -> Proof:
-    """Whether the process is gone, with this exit code and not by the OOM killer."""
+    """Proves that the process ended with this exit code, and not by the OOM killer."""
     state = node.state()
     evidence: dict[str, Any] = {key: state.get(key) for key in ("Status", "ExitCode", "OOMKilled", "FinishedAt")}
     if state["Running"]:

@@ -1,11 +1,11 @@
 """Fault kinds by name, found by the entry point group `kafka_chaos.faults`.
 
-A package brings a kind with an entry point whose name is the kind's and whose value is its class:
+A package adds a kind by an entry point. Its name is the kind's name, and its value is the class:
 
     [project.entry-points."kafka_chaos.faults"]
     slow = "my_package.slow:Slow"
 
-This project's own kinds are found in the same way.
+This project's own kinds are registered in the same way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REQUIRED = ("kind", "model_faults", "appearance", "inject", "proof", "heal")
 
 
 class FaultKindError(EnvironmentFailure):
-    """An installed package brings a fault kind that can't be used; the message names the package and why."""
+    """A fault kind of an installed package can't be used; the message names the package and the reason."""
 
 
 @cache
@@ -50,9 +50,10 @@ def appearances() -> Mapping[str, Appearance]:
 
 
 def describe_evidence(kind: str, evidence: Mapping[str, Any]) -> str:
-    """A proof's evidence in words: per container as its kind puts it, or else as keys and values.
+    """A proof's evidence in words, per container.
 
-    Evidence that the kind's own method cannot describe, such as that of an older version, is shown as keys and values.
+    The kind's `describe_evidence` chooses the words. Keys and values are shown if the kind has no such method, or if
+    the method cannot describe this evidence, for example because an older version wrote it.
     """
     per_container = [_described(kind, one) if isinstance(one, Mapping) else None for one in evidence.values()]
     if len(per_container) == 1 and per_container[0] is not None:

@@ -30,7 +30,7 @@ class Stop:
         return one_per_broker(self.kind, self.target, brokers)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Ask the processes to end and wait until they have."""
+        """Ask the processes to end, and wait until they have ended."""
         for node in nodes:
             node.stop()
 

@@ -1,8 +1,8 @@
-"""Targets: roles that are resolved to containers at the moment of injection, and recorded.
+"""Targets: roles, resolved to containers at the moment of injection. The run records the result.
 
 `leader(lane)`, `follower(lane)`, `controller`, `broker:2`, `zookeeper`, `zookeeper:1`, `random`, `all`, `minority`,
-`majority`. `leader(lane)` means partition 0 unless it says otherwise: `leader(lane/3)`. `all`, `minority`,
-`majority` and `random` speak of brokers.
+`majority`. `leader(lane)` means the leader of partition 0; `leader(lane/3)` names another partition. `all`, `minority`,
+`majority` and `random` mean brokers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXPECTED = (
 
 
 class TargetError(UsageFailure, ValueError):
-    """A target that isn't one, or that the cluster or the experiment doesn't have."""
+    """A text that is no target, or a target that the cluster or the experiment does not have."""
 
 
 class VacantRoleError(TargetError):
@@ -40,7 +40,7 @@ class VacantRoleError(TargetError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A parsed target; `text` is how it was written."""
+    """A parsed target; `text` is the target as the experiment states it."""
 
     text: str
     role: str
@@ -50,7 +50,7 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """Read a target; raises `TargetError` that says what is expected."""
+        """Parse a target; raises `TargetError`, which says what is expected."""
         match = _SYNTAX.fullmatch(text.strip())
         if match is None:
             raise TargetError(f"{text!r} is not a target: expected {EXPECTED}")
@@ -70,7 +70,7 @@ class Target:
                 raise TargetError(f"{self.text}: the cluster's {self.role}s are numbered 1 to {count}")
 
     def resolve(self, cluster: ClusterControl, seed: int) -> tuple[NodeControl, ...]:
-        """The containers that hold this role now; raises `TargetError` when nobody does."""
+        """The containers that hold this role now; raises `TargetError` if there are none."""
         chosen = random_numbers.Random(seed)
         brokers = list(cluster.brokers.values())
         if self.role == "zookeeper":

@@ -6,8 +6,8 @@ from kafka_chaos.contract.errors import KafkaChaosError
 
 
 class ClusterFailure(KafkaChaosError):
-    """A container did not do what was asked of it: the message carries its status and its last log lines."""
+    """A container failed; the message has its status and its last log lines."""
 
 
 class WaitTimeout(ClusterFailure):
-    """A named condition did not come true in time; the message says which, and what was seen last."""
+    """A condition did not come true in time; the message names it, and what was seen last."""

@@ -1,4 +1,4 @@
-"""Hands a run's events to its listeners: terminal, JSON lines, JUnit XML and report only listen."""
+"""Passes a run's events to its listeners: terminal, JSON lines and JUnit XML."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Listener = Callable[[Event], None]
 
 
 class EventBus:
-    """Hands each event to every listener, one at a time, from whichever thread emits it."""
+    """Passes each event to every listener, one event at a time, in the thread that emits it."""
 
     def __init__(self, *listeners: Listener) -> None:
         self._listeners = list(listeners)
         self._lock = threading.Lock()
 
     def add(self, listener: Listener) -> None:
-        """Add a listener for the events from now on."""
+        """Add a listener for all later events."""
         with self._lock:
             self._listeners.append(listener)
 
     def emit(self, event: Event) -> None:
-        """Hand the event to all listeners."""
+        """Pass the event to all listeners."""
         with self._lock:
             for listener in self._listeners:
                 listener(event)

@@ -40,8 +40,8 @@ class IdentityCodec:
     def encode_many(self, producer_id: int, first_seq: int, count: int) -> list[bytes]:
         """`count` values with consecutive seqs.
 
-        CRC-32 is affine over bits, so the checksum of a value is that of seq 0 with one table entry per byte of seq
-        mixed in: no byte of padding is read again.
+        CRC-32 is affine over bits. So the checksum of a value is that of seq 0, combined with one table entry per byte
+        of seq. The padding is read only once.
         """
         size = self.record_size
         values = np.zeros((count, size), dtype=np.uint8)
@@ -58,7 +58,7 @@ class IdentityCodec:
         return [whole[start : start + size] for start in range(0, count * size, size)]
 
     def checksums(self, producer_ids: npt.NDArray[np.int64], seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The checksums that values with these identities carry, without writing any of them."""
+        """The checksums of values with these identities, computed without writing the values."""
         crc = np.zeros(len(seqs), dtype=np.uint32)
         for producer_id in np.unique(producer_ids):
             crc[producer_ids == producer_id] = int.from_bytes(self.encode(int(producer_id), 0)[:CHECKSUM_BYTES], "big")
@@ -68,12 +68,12 @@ class IdentityCodec:
         return crc.astype(np.int64)
 
     def decode(self, value: bytes | None) -> tuple[int, int]:
-        """(producer_id, seq), or `UNDECODABLE` for what is not a value of this lane."""
+        """(producer_id, seq), or `UNDECODABLE` if this is not a value of this lane."""
         return decode_identity(value, self._seed)
 
     @cached_property
     def _byte_effects(self) -> npt.NDArray[np.uint32]:
-        """What each value of each of seq's bytes changes in the checksum: an array of shape (8, 256)."""
+        """How each value of each byte of seq changes the checksum: an array of shape (8, 256)."""
         body = bytearray(self.record_size - CHECKSUM_BYTES)
         nothing = zlib.crc32(body)
         effects = np.zeros((_SEQ_BYTES, 256), dtype=np.uint32)

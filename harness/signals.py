@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: they end a run at once, but not in the middle of what can't be ended there."""
+"""Ctrl-C, SIGTERM and SIGHUP: they end a run at once, except in sections that must not be interrupted."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ _came: list[int] = []
 def end_on_signals() -> None:
     """Let every signal of `ENDING` raise `KeyboardInterrupt` in the main thread of this process, and none be lost.
 
-    A signal that the process ignores stays ignored (nohup, a script's background). Python drops an exception
-    that is raised within a finalizer or a callback of the garbage collector; a signal that arrives just then is sent
-    again.
+    A signal that the process ignores stays ignored (nohup, background jobs of scripts). Python drops an exception that
+    is raised within a finalizer or a callback of the garbage collector. A signal that arrives just then is sent again.
     """
     _came.clear()
     for number in ENDING:
@@ -45,7 +44,7 @@ def was_interrupted() -> bool:
 
 @contextlib.contextmanager
 def signals_held_back() -> Iterator[None]:
-    """Hold back the signals of `ENDING` until the block has ended, however it ends, then deliver the last one.
+    """Hold back the signals of `ENDING` until the block ends, also by an error. Then deliver the last one.
 
     Does nothing outside the main thread, where Python runs no signal handler.
     """
@@ -57,7 +56,7 @@ def signals_held_back() -> Iterator[None]:
     def hold(number: int, frame: FrameType | None) -> None:
         held.append(number)
 
-    # One whose handler is not Python's could not be put back.
+    # A handler that is not Python's could not be restored.
     held_back = [number for number in ENDING if signal.getsignal(number) is not None]
     before = {number: signal.signal(number, hold) for number in held_back}
     try:
@@ -70,10 +69,10 @@ def signals_held_back() -> Iterator[None]:
 
 
 def new_client(kind: Callable[[dict[str, Any]], T], configs: Mapping[str, object]) -> T:
-    """A confluent-kafka client, made with the signals held back.
+    """Construct a confluent-kafka client while the signals are held back.
 
-    Its constructor, written in C, reads the configs with `PyObject_Str`, which runs signal handlers, and answers
-    whatever they raise with a `TypeError` of its own: an interrupt would look like a wrong config.
+    Its constructor is written in C and reads the configs with `PyObject_Str`, which runs signal handlers. If a handler
+    raises, the constructor raises a `TypeError` instead: an interrupt would look like a wrong config.
     """
     with signals_held_back():
         return kind(dict(configs))
@@ -86,7 +85,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _send_again(lost: UnraisableHookArgs) -> None:
     if isinstance(lost.exc_value, KeyboardInterrupt):
-        # From a thread, a moment later: here and now it would be lost once more.
+        # A thread sends it a moment later. Sent here, it would be lost again.
         threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
     else:
         sys.__unraisablehook__(lost)

@@ -1,4 +1,4 @@
-"""Waiting for a named condition, never for time: a time-out says what was waited for and what was seen last."""
+"""Waits for a named condition, never for a fixed time. A time-out names the condition and what was seen last."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def wait_until(
 ) -> T:
     """Call `condition` every `interval` seconds until it returns something true; return that.
 
-    `message` completes the sentence "waited N s for …"; `seen` describes the state at the time-out.
-    `cancelled`, once set, ends the wait at once. Raises `WaitTimeout` after `timeout` seconds or on `cancelled`.
+    `message` completes the sentence "waited N s for …". `seen` describes the state at the time-out. Setting `cancelled`
+    ends the wait at once. Raises `WaitTimeout` after `timeout` seconds or on `cancelled`.
     """
     pause = cancelled or _NEVER
     start = time.monotonic()

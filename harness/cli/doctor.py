@@ -1,6 +1,6 @@
-"""`kafka-chaos doctor`: whether this machine has what runs need, and what to do about what it lacks.
+"""`kafka-chaos doctor`: checks whether this machine has everything that runs need.
 
-Guarantee: leaves nothing behind; every check that does not pass says the one thing to do.
+Guarantee: leaves nothing behind. Every check that does not pass says the one thing to do.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from docker.specs.containers import Container
 
 BROKERS = 3
-"""Brokers of the cluster that memory and ports are checked for."""
+"""Memory and ports are checked for a cluster with so many brokers."""
 LEAST_DISK = 3 * 2**30
 JAVA = 17
 
 
 @dataclass(frozen=True)
 class Check:
-    """One finding: `state` is ok, note (runs work all the same) or missing; `remedy` says what to do."""
+    """One finding: `state` is ok, note (runs work anyway) or missing; `remedy` says what to do."""
 
     name: str
     state: str
@@ -74,7 +74,10 @@ def check_maven() -> Check:
     if shutil.which("mvn"):
         return Check("Maven", "ok", "mvn is in PATH")
     return Check(
-        "Maven", "note", "no mvn in PATH: needed once, to fetch jars", "install Maven, unless image and jars are there"
+        "Maven",
+        "note",
+        "no mvn in PATH: needed once, to fetch jars",
+        "install Maven, unless image and jars exist already",
     )
 
 
@@ -90,18 +93,22 @@ def check_engine() -> Check:
 
 
 def check_image() -> Check:
-    """The broker image; it is built by the first run."""
+    """The broker image, which the first run builds."""
     from kafka_chaos.harness.cluster.containers.image import image_tag, is_built
 
     if is_built():
         return Check("Broker image", "ok", image_tag())
-    return Check("Broker image", "note", "not built yet: the first run does", "`kafka-chaos prepare` builds it now")
+    return Check(
+        "Broker image", "note", "not built yet: the first run builds it", "`kafka-chaos prepare` builds it now"
+    )
 
 
 def check_kernel(image: Check) -> Iterator[Check]:
-    """What faults need of the kernel, tried in a container of the broker image that is removed at once."""
+    """The kernel features that faults need, tried in a container of the broker image that is removed at once."""
     if image.state != "ok":
-        yield Check("Kernel features", "note", "not checked: the image is missing", "`kafka-chaos prepare`, then again")
+        yield Check(
+            "Kernel features", "note", "not checked: the image is missing", "run `kafka-chaos prepare`, then this again"
+        )
         return
     from docker.errors import DockerException
 
@@ -112,7 +119,7 @@ def check_kernel(image: Check) -> Iterator[Check]:
 
 
 def check_leftovers() -> Check:
-    """What dead runs left on the engine."""
+    """Containers, networks and volumes that dead runs left on the engine."""
     from kafka_chaos.harness.cluster.containers.cleanup import leftovers
     from kafka_chaos.harness.cluster.containers.engine import docker_client
 
@@ -134,7 +141,7 @@ def check_jars() -> Check:
 
     if cache_dir().is_dir():
         return Check("Spark's Kafka source", "ok", str(cache_dir()))
-    return Check("Spark's Kafka source", "note", "not fetched yet: the first run does", "`kafka-chaos prepare`")
+    return Check("Spark's Kafka source", "note", "not fetched yet: the first run fetches them", "`kafka-chaos prepare`")
 
 
 def check_memory_free() -> Check:
@@ -213,7 +220,7 @@ def _probe_freezer(container: Container) -> Check:
 
 
 def probe_packets(execute: Callable[..., tuple[int, str]]) -> Iterator[Check]:
-    """Packet filters that partitions need, and delays that none needs yet, tried by `execute` inside a container."""
+    """Packet filters, which partitions need, and delays, which no fault needs yet. `execute` runs in a container."""
     chain = ("iptables", "-w", "-N", "KC-doctor")
     rules = [
         ("iptables", "-w", "-A", "KC-doctor", "-p", "tcp", "--dport", "9092", "-j", "DROP"),
@@ -248,7 +255,7 @@ def _first_line(text: str) -> str:
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def doctor_command(as_json: bool) -> None:
-    """Check this machine for what runs need, and say what to do about what it lacks.
+    """Check whether this machine has what runs need, and say how to get what it lacks.
 
     Exit code: 0 when it is ready to run experiments, 3 when something is missing.
     """

@@ -59,7 +59,7 @@ def cli() -> None:
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=RUNS, show_default=True,
               help="Where to make run directories.")  # fmt: skip
 @click.option(
-    "--seed", type=click.IntRange(min=0), help="Decides every random choice, in place of the file's own seed."
+    "--seed", type=click.IntRange(min=0), help="Decides every random choice, instead of the seed in the file."
 )
 @click.option("--keep", is_flag=True, help="Leave the cluster running when the run fails.")
 @click.option("--json", "as_json", is_flag=True, help="Print events and the verdict as JSON lines.")
@@ -86,7 +86,7 @@ def run_command(
 ) -> None:
     """Run an experiment and verify it.
 
-    In a job of GitHub Actions a table of the lanes goes to the job's summary too.
+    In GitHub Actions, a table of the lanes is also added to the job summary.
 
     Exit code: 0 conforms, 1 violation, 2 unknown, 3 the environment failed, 64 the experiment is refused.
     """
@@ -134,7 +134,7 @@ def run_command(
 @cli.command("report")
 @click.argument("run_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def report_command(run_dir: Path) -> None:
-    """Write report.html of a verified run directory anew."""
+    """Write the report of a verified run directory again."""
     from kafka_chaos.harness.report import write_report
 
     click.echo(write_report(run_dir))
@@ -143,7 +143,10 @@ def report_command(run_dir: Path) -> None:
 @cli.command("clean")
 @click.option("--kept", is_flag=True, help="Also remove clusters that were kept with --keep.")
 def clean_command(kept: bool) -> None:
-    """Remove containers, networks and volumes of runs whose process is dead, by label, and nothing else."""
+    """Remove the containers, networks and volumes of runs whose process is dead.
+
+    Finds them by label, and removes nothing else.
+    """
     from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers
     from kafka_chaos.harness.cluster.containers.engine import docker_client
 
@@ -170,7 +173,7 @@ def prepare_command() -> None:
     if not is_built():
         ensure_image(say=_say)
         if not try_to_pull_reaper(docker_client()):
-            _say("the reaper's image can't be had here: `kafka-chaos clean` removes what a killed run leaves")
+            _say("the reaper's image is not available: `kafka-chaos clean` removes what a killed run leaves")
     if not cache_dir().is_dir():
         _say("fetching the jars of Spark's Kafka source with Maven")
         ensure_jars()
@@ -191,9 +194,9 @@ def completion_command(shell: str) -> None:
 
 
 @cli.command("image")
-@click.option("--kafka-version", metavar="VERSION", help="Version of Kafka; the default is the one that runs use.")
+@click.option("--kafka-version", metavar="VERSION", help="Version of Kafka; by default the version that runs use.")
 def image_command(kafka_version: str | None) -> None:
-    """Build the broker image, if it isn't there, and print its name."""
+    """Build the broker image if it does not exist, and print its name."""
     from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION, ensure_image
     from kafka_chaos.harness.cluster.containers.versions import check_version
 
@@ -201,7 +204,7 @@ def image_command(kafka_version: str | None) -> None:
 
 
 def main() -> None:
-    """Entry point: errors become one line and their exit code, SIGTERM is handled like Ctrl-C."""
+    """Entry point. An error ends with one line and its exit code; SIGTERM is handled like Ctrl-C."""
     end_on_signals()
     run_and_exit(_invoke)
 
@@ -216,9 +219,9 @@ def _invoke() -> int:
         raise
     except Exception as error:
         if was_interrupted():
-            # A library made an error of its own of the interrupt; whether all was removed is not known here.
+            # A library turned the interrupt into another error. Whether everything was removed is not known here.
             left = "; `kafka-chaos clean` removes what is left" if _has_started_containers() else ""
-            raise Interrupted(f"interrupted, and it ended with {error!r}{left}") from error
+            raise Interrupted(f"interrupted; this followed: {error!r}{left}") from error
         if _is_of_docker(error):
             raise EnvironmentFailure(
                 f"the Docker engine failed: {error}; `kafka-chaos doctor` says what this machine lacks"
@@ -231,13 +234,13 @@ def _say(text: str) -> None:
 
 
 def _has_started_containers() -> bool:
-    """Whether this process has started anything; imports nothing, since most commands start nothing."""
+    """Whether this process has started anything. Imports nothing, since most commands start nothing."""
     labels = sys.modules.get("kafka_chaos.harness.cluster.containers.labels")
     return labels is not None and bool(labels.STARTED)
 
 
 def _is_of_docker(error: Exception) -> bool:
-    """Whether the engine refused, or did not answer; imports nothing, since most commands need no engine."""
+    """Whether the engine refused, or did not answer. Imports nothing, since most commands need no engine."""
     kinds = (("docker.errors", "DockerException"), ("requests.exceptions", "RequestException"))
     return isinstance(error, tuple(getattr(sys.modules[name], kind) for name, kind in kinds if name in sys.modules))
 

@@ -1,4 +1,4 @@
-"""Run directories by their small files: what is there, and how two of them differ.
+"""Reads the small files of run directories: lists runs, and compares two of them.
 
 Guarantee: changes nothing, and never shows a run without a verdict as clean.
 """
@@ -46,13 +46,13 @@ class Run:
 
     @property
     def started(self) -> str:
-        """When it began, to the second; empty where the run did not record it."""
+        """When it began, to the second; empty if the run did not record it."""
         started = self.recorded.get("started")
         return str(started.get("wall_clock", ""))[:19].replace("T", " ") if isinstance(started, dict) else ""
 
     @property
     def has_report(self) -> bool:
-        """Whether report.html is there."""
+        """Whether report.html exists."""
         return (self.path / REPORT_FILE).is_file()
 
     def counts(self, lane: str) -> dict[str, int]:
@@ -76,13 +76,13 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    """One run directory; raises `UsageFailure` for what is none, or whose files can't be used."""
+    """One run directory; raises `UsageFailure` if it is none, or if its files can't be used."""
     if path.name == LATEST and not path.exists():
-        # The run that the link names was removed.
+        # The run that the link points to was removed.
         path = next((run.path for run in runs_below(path.parent)), path)
     if not (path / LANES_FILE).is_file():
         inside = next((f"; it holds runs, such as {run.path}" for run in runs_below(path)), "")
-        raise UsageFailure(f"{path}: no run directory, expected one with a {LANES_FILE}{inside}")
+        raise UsageFailure(f"{path}: not a run directory, expected one with a {LANES_FILE}{inside}")
     resolved = path.resolve() if path.name == LATEST else path
     lanes = named_entries(_document(path / LANES_FILE), path / LANES_FILE)
     verdict, judged = UNVERIFIED, {}
@@ -96,7 +96,7 @@ def read_run(path: Path) -> Run:
 
 
 def runs_below(root: Path) -> list[Run]:
-    """All run directories directly below `root`, the latest first; what can't be read is passed over."""
+    """All run directories directly below `root`, the latest first; unreadable ones are skipped."""
     found = []
     for path in sorted(root.iterdir(), reverse=True) if root.is_dir() else ():
         if path.is_dir() and not path.is_symlink() and (path / LANES_FILE).is_file():
@@ -108,7 +108,7 @@ def runs_below(root: Path) -> list[Run]:
 
 
 def differences(before: Run, after: Run) -> list[tuple[str, str, str]]:
-    """What differs between two runs, as (what, before, after): settings, versions, lanes, verdicts and counts."""
+    """The differences of two runs in settings, versions, lanes, verdicts and counts: (name, before, after)."""
     found: list[tuple[str, str, str]] = []
 
     def compare(what: str, one: object, other: object) -> None:

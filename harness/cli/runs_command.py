@@ -24,7 +24,7 @@ def runs_command() -> None:
 @click.argument("root", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs"))
 @_JSON
 def list_command(root: Path, as_json: bool) -> None:
-    """List the runs in DIR (by default runs), the latest first, with verdict and what was found."""
+    """List the runs in DIR (by default runs), the latest first, with verdicts and findings."""
     from kafka_chaos.harness.cli.runs import runs_below
 
     runs = runs_below(root)
@@ -33,7 +33,7 @@ def list_command(root: Path, as_json: bool) -> None:
             click.echo(json.dumps(run.to_json()))
         return
     if not runs:
-        click.echo(f"no runs in {root}: `kafka-chaos run EXPERIMENT` makes one in runs; another folder is an argument")
+        click.echo(f"no runs in {root}: `kafka-chaos run EXPERIMENT` makes one in runs; or name another folder")
         return
     from rich.table import Table
     from rich.text import Text
@@ -115,5 +115,5 @@ def diff_command(before: Path, after: Path, as_json: bool) -> None:
 
 
 def _nothing(verdict: str) -> str:
-    """What a run or a lane without findings shows: only after a verdict it is known that nothing was found."""
+    """The text for a run or a lane without findings: only a verdict proves that nothing was found."""
     return "nothing" if verdict in _STYLES else UNKNOWN

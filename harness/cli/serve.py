@@ -1,7 +1,7 @@
-"""`kafka-chaos serve`: browse run directories in a browser of this machine.
+"""`kafka-chaos serve`: run directories in a browser on this machine.
 
-Guarantee: listens on 127.0.0.1 only, answers only requests that name this machine as their host, serves nothing but the
-known files of run directories below its root, and changes nothing.
+Guarantee: the server listens on 127.0.0.1 only and answers only requests that name this machine as their host. It
+serves only the known files of run directories below its root, and changes nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 
 def servable(root: Path, asked: str) -> Path | None:
-    """The file that a path of a request names; None for everything but the known files below `root`."""
+    """The file that a request's path names; None for everything except the known files below `root`."""
     parts = [part for part in asked.split("/") if part]
     if not parts or any(part in (".", "..") or "\\" in part or "\0" in part for part in parts):
         return None
@@ -51,7 +51,7 @@ def servable(root: Path, asked: str) -> Path | None:
 
 
 def index(root: Path) -> str:
-    """The page that lists the runs below `root`, and those of its nights."""
+    """The page that lists the runs below `root`, with its nightly runs."""
     from kafka_chaos.harness.cli.runs import runs_below
     from kafka_chaos.harness.report.pages import environment
 
@@ -71,13 +71,15 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(with_body=False)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the terminal belongs to the user."""
+        """Log no requests: the terminal is the user's."""
 
     def _answer(self, *, with_body: bool) -> None:
         host = (self.headers.get("Host") or "").rpartition(":")[0]
         if host not in (ADDRESS, "localhost"):
-            # A page of somebody else's, whose name was made to mean this machine, may not read runs.
-            self._send(HTTPStatus.FORBIDDEN, "text/plain", b"only for this machine\n", with_body)
+            # Against DNS rebinding: no foreign page may read runs by resolving to this machine.
+            self._send(
+                HTTPStatus.FORBIDDEN, "text/plain", b"this server answers only requests from this machine\n", with_body
+            )
             return
         asked = unquote(urlsplit(self.path).path)
         if asked == "/":
@@ -111,20 +113,26 @@ class _Server(ThreadingHTTPServer):
 
 
 def make_server(root: Path, port: int) -> _Server:
-    """A server that listens; raises `UsageFailure` without such a folder and `EnvironmentFailure` for a port in use."""
+    """A listening server. Raises `UsageFailure` if `root` is no folder, `EnvironmentFailure` if the port is in use."""
     if not root.is_dir():
-        raise UsageFailure(f"{root}: no such folder: expected one with run directories")
+        raise UsageFailure(f"{root}: no such folder, expected one with run directories")
     try:
         return _Server(root, port)
     except OSError as error:
         raise EnvironmentFailure(
-            f"port {port} of {ADDRESS} can't be had ({error.strerror}): give another with --port, 0 takes a free one"
+            f"port {port} of {ADDRESS} is not available ({error.strerror}): give another one with --port, or 0"
         ) from error
 
 
 @click.command("serve")
 @click.argument("root", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"))
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
 def serve_command(root: Path, port: int) -> None:
     """Browse run directories in a browser, until Ctrl-C. Listens on 127.0.0.1 only."""
     with make_server(root, port) as server:

@@ -1,4 +1,4 @@
-"""`kafka-chaos verify` of the harness: the verification's own command, after completing what a crash left."""
+"""`kafka-chaos verify`: completes the histories that a crash left, then calls the verification's own command."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kafka_chaos.verification.inputs.storage import is_remote
 
 def _recover_and_verify(**options: Any) -> None:
     for folder in options["run_dirs"]:
-        # A harness only ever writes, and dies, on its own machine.
+        # A harness writes to a local disk only, so only there it can have died.
         rows = 0 if is_remote(folder) else recover(Path(folder))
         if rows:
-            click.echo(f"{folder}: its harness died; {rows} records that may have been sent are info", err=True)
+            click.echo(f"{folder}: its harness died; {rows} records that may have been sent count as info", err=True)
     assert verify_as_it_is.callback is not None
     verify_as_it_is.callback(**options)
 

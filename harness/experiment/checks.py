@@ -1,6 +1,6 @@
-"""What no key of an experiment can check alone: names that are taken, brokers that do not exist, faults that miss.
+"""Checks across the keys of an experiment: names used twice, brokers that do not exist, faults that come too late.
 
-Every refusal is an `ExperimentError` with its place; it happens before anything starts.
+Every refusal is an `ExperimentError` with its place, before anything starts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_chaos.reference_model import LockstepStep
 
 
 def check(experiment: Experiment) -> None:
-    """Refuse what no field can see alone; raises `ExperimentError` with the place."""
+    """Refuse conflicts between keys; raises `ExperimentError` with the place."""
     try:
         experiment.cluster.spec()
     except UsageFailure as failure:
@@ -77,7 +77,7 @@ def _check_client_keys(place: tuple[str | int, ...], lane: LaneSpec) -> None:
 
     for key in lane.producer_configs:
         if key in OWNED_CLIENT_KEYS:
-            raise ExperimentError((*place, key), "has a key of its own in the lane, or is the harness's")
+            raise ExperimentError((*place, key), "set it with the lane's own key, or leave it out: the harness sets it")
     if lane.producer_configs:
         try:
             new_client(Producer, {**lane.producer_configs, "log_level": 0}).close()

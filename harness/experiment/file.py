@@ -1,4 +1,4 @@
-"""Reading an experiment from YAML, so that every refusal names file, line and key."""
+"""Reads an experiment from YAML. Every refusal names file, line and key."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def load_experiment(path: Path, *, overrides: Mapping[str, Any] | None = None) -
 
 
 def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | None = None) -> Experiment:
-    """The experiment that a YAML text describes; `source` stands for the file in messages."""
+    """The experiment that a YAML text describes; messages name `source` as the file."""
     document, values = _document(text, source)
 
     def located(place: Place, message: str) -> str:
@@ -46,7 +46,7 @@ def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | N
 
 
 def experiment_of(values: Mapping[str, Any], source: str) -> Experiment:
-    """The experiment that a mapping describes, checked; `source` stands for it in messages. Raises `UsageFailure`."""
+    """The experiment that a mapping describes, checked; messages name it `source`. Raises `UsageFailure`."""
 
     def located(place: Place, message: str) -> str:
         return f"{source}: {dotted(place[2:] if place[:2] == ('phases', 0) else place)}: {message}"
@@ -66,7 +66,7 @@ def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) ->
 
 
 def dump_experiment(experiment: Experiment, extra: Mapping[str, Any]) -> str:
-    """The experiment as YAML with every default written out, under it what `extra` adds."""
+    """The experiment as YAML with all defaults, followed by `extra`."""
     yaml = YAML()
     yaml.default_flow_style = False
     buffer = io.StringIO()
@@ -75,7 +75,7 @@ def dump_experiment(experiment: Experiment, extra: Mapping[str, Any]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """The text with every character written out that would end the line or upset a terminal."""
+    """The text with line breaks and control characters escaped."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
@@ -88,7 +88,7 @@ def _document(text: str, source: str) -> tuple[CommentedMap, dict[Any, Any]]:
         values = _plain(document)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        # Of a duplicate key, ruamel.yaml quotes both values whole.
+        # For a duplicate key, ruamel.yaml quotes both values in full.
         problem = str(error.problem).partition(" with value ")[0]
         raise UsageFailure(f"{source}:{line}: not YAML: {problem}") from None
     except ReaderError as error:
@@ -107,7 +107,7 @@ def _document(text: str, source: str) -> tuple[CommentedMap, dict[Any, Any]]:
 
 
 def _plain(node: Any) -> Any:
-    """The document without its comments and positions: what the checks take."""
+    """The document without its comments and positions, as the checks need it."""
     if isinstance(node, CommentedMap):
         return {_plain(key): _plain(value) for key, value in node.items()}
     if isinstance(node, CommentedSeq):

@@ -1,6 +1,6 @@
-"""Whether a run's directory can be made and has room for what the run is going to write: asked before anything starts.
+"""Checks before a run starts that its directory can be created and has room for everything that the run will write.
 
-Guarantee: nothing is left behind where the answer is no.
+Guarantee: a failed check leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.experiment.specs import Experiment
 
 LEAST_FREE = 256 * 2**20
-"""Bytes that any run needs: logs of all containers, events and the report, with room to spare."""
+"""Bytes that every run needs: logs of all containers, events and the report, with room to spare."""
 HISTORY_BYTES = 200
 """Bytes of a record's rows in `produced/`, `consumed/`, `log/` and `findings/`; compressed they take less."""
 
 
 def check_output(root: Path, experiment: Experiment, *, option: str = "--out") -> None:
-    """Raise unless run directories can be made below `root`, with room for this experiment; `option` names it.
+    """Raise unless run directories can be created below `root`, with room for this experiment.
 
-    Raises `UsageFailure` for a path that is none, and `EnvironmentFailure` for a disk that is read-only or too full.
+    Messages name the path by `option`. Raises `UsageFailure` for an unusable path, and `EnvironmentFailure` for a disk
+    that is read-only or too full.
     """
     folder = check_writable(root, option)
     needed, free = LEAST_FREE + planned_bytes(experiment), shutil.disk_usage(folder).free
@@ -34,7 +35,7 @@ def check_output(root: Path, experiment: Experiment, *, option: str = "--out") -
 
 
 def check_writable(path: Path, option: str) -> Path:
-    """The deepest folder of a path that is there; raises, as `check_output` does, unless it can be written."""
+    """The deepest existing folder of a path; raises, as `check_output` does, unless it is writable."""
     there = path.absolute()
     while not os.path.lexists(there):
         there = there.parent
@@ -53,7 +54,7 @@ def check_writable(path: Path, option: str) -> Path:
 
 
 def planned_bytes(experiment: Experiment) -> int:
-    """About how many bytes the planned load writes: every replica of each record, and the history."""
+    """The estimated bytes that the planned load writes: every replica of each record, and the history."""
     total = 0.0
     for phase in experiment.phases:
         records = phase.workload.rate * phase.workload.duration

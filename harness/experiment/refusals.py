@@ -1,4 +1,4 @@
-"""What is wrong with a value of an experiment, in words of our own: what was expected, and what was found."""
+"""Says what is wrong with a value of an experiment, in plain words: what was expected, and what was found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_chaos.contract.errors import quoted
 from kafka_chaos.contract.refusals import expected
 
 RENAMED_KEYS = {"course": "lockstep"}
-"""Keys of former versions, and what they are called now."""
+"""Keys of former versions, and their new names."""
 
 
 Place = tuple[str | int, ...]
@@ -19,7 +19,8 @@ Place = tuple[str | int, ...]
 def refusals(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place, str]]:
     """The places below `model` that are wrong, each with a message that says what was expected there.
 
-    A list is also too short for pydantic where an entry is wrong: of places within each other only the inner is named.
+    If an entry of a list is wrong, pydantic also calls the list too short. So of nested places only the innermost is
+    named.
     """
     entries = error.errors(include_url=False)
     outer = {entry["loc"][:length] for entry in entries for length in range(len(entry["loc"]))}

@@ -1,7 +1,7 @@
-"""Schedules drawn from a seed: which fault hits whom, when and for how long.
+"""Schedules drawn from a seed: which fault hits which target, when and for how long.
 
 Guarantee: the same seed, phase and bounds give the same schedule; faults do not overlap, and all are healed before the
-load ends. A run writes the schedule that was drawn into its experiment.yaml, so that it is replayed as it was.
+load ends. A run writes the drawn schedule into its experiment.yaml, which replays exactly that schedule.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class GenerateSpec(_Spec):
     faults: tuple[str, ...] = Field(min_length=1, strict=False, description="fault kinds to draw from")
     targets: tuple[str, ...] = Field(min_length=1, strict=False, description="targets to draw from")
     count: int | None = Field(default=None, ge=1, le=20, description="how many faults; as many as fit by default")
-    first_at: Seconds = Field(default=2.0, description="seconds after the load began when the first fault may come")
+    first_at: Seconds = Field(default=2.0, description="seconds of load before the first fault, at least")
     duration: tuple[Seconds, Seconds] = Field(
-        default=(1.0, 8.0), strict=False, description="shortest and longest time in seconds until a fault is healed"
+        default=(1.0, 8.0), strict=False, description="shortest and longest duration of a fault, in seconds"
     )
     gap: tuple[Seconds, Seconds] = Field(
         default=(2.0, 5.0),
         strict=False,
-        description="shortest and longest time in seconds between healing and the next fault",
+        description="shortest and longest time between a fault's end and the next fault, in seconds",
     )
 
     @model_validator(mode="after")
@@ -46,8 +46,8 @@ class GenerateSpec(_Spec):
         return self
 
     def draw(self, *, seed: int, phase: str, load_seconds: float) -> list[dict[str, Any]]:
-        """Entries of a schedule; ValueError where not even one, or not `count`, fit into the load."""
-        # Seeded with text: the numbers are then the same on every machine and in every version of Python.
+        """Entries of a schedule; ValueError if not `count`, or not even one, fit into the load."""
+        # A text as seed gives the same numbers on every machine and in every version of Python.
         drawn = random.Random(f"{seed}/{phase}")
         entries: list[dict[str, Any]] = []
         at = self.first_at
@@ -68,7 +68,7 @@ class GenerateSpec(_Spec):
 
 
 def expand(values: Mapping[str, Any]) -> dict[str, Any]:
-    """An experiment's values with every `schedule: {generate: …}` drawn; raises `ExperimentError` with the place."""
+    """Draw every `schedule: {generate: …}` of an experiment's values; raises `ExperimentError` with the place."""
     expanded = dict(values)
     if "phases" not in values:
         if _generates(values.get("schedule")):

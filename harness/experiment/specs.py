@@ -1,7 +1,7 @@
-"""An experiment: a cluster, lanes, a workload and what is to break, as one checked value.
+"""An experiment as one checked value: a cluster, lanes, a workload and faults.
 
 A run of several phases uses one cluster. Each phase has its own lanes, its own load and its own `schedule` (timed
-faults) or `lockstep` (faults whose steps wait for conditions). It begins when the phase before has settled with all
+faults) or `lockstep` (faults whose steps wait for conditions). It begins when the former phase has settled, with all
 replicas in sync. Every refusal names the place in the file; `file.py` adds the line.
 """
 
@@ -35,7 +35,7 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
 
 class ExperimentError(UsageFailure):
-    """A refusal; `place` is the path of keys and indices to what is wrong."""
+    """A refusal; `place` is the path of keys and indices to the wrong value."""
 
     def __init__(self, place: tuple[str | int, ...], message: str) -> None:
         self.place = place
@@ -44,7 +44,7 @@ class ExperimentError(UsageFailure):
 
 
 def dotted(place: tuple[str | int, ...]) -> str:
-    """A place as it is written in messages: phases[0].lanes[2].acks."""
+    """A place as messages show it: phases[0].lanes[2].acks."""
     text = "".join(
         f".{step}" if re.fullmatch(r"[\w.-]{1,80}", str(step)) and isinstance(step, str) else f"[{quoted(step)}]"
         for step in place
@@ -90,7 +90,7 @@ class ClusterSpec(_Spec):
         default_factory=dict, description="Kafka's broker configs for single brokers, by number"
     )
     security: Literal["plaintext", "sasl_ssl", "mtls"] = Field(
-        default="plaintext", description="what the client listener asks of clients: nothing, a password, a certificate"
+        default="plaintext", description="what clients need to connect: nothing, a password, or a certificate"
     )
 
     def spec(self) -> ClusterLayout:
@@ -107,7 +107,8 @@ class WorkloadSpec(_Spec):
         default=30.0, description="seconds of load; a lock-step phase loads until its steps are done"
     )
     settle_timeout: Seconds = Field(
-        default=90.0, description="seconds for records in flight to get an outcome and for replicas to be in sync again"
+        default=90.0,
+        description="seconds that records in flight may take to get an outcome, and replicas to be in sync",
     )
 
 
@@ -115,7 +116,7 @@ class LaneSpec(_Spec):
     """An entry of `lanes`: one topic and one producer configuration."""
 
     lane: Name = Field(description="the lane's name, in targets and in the report")
-    topic: Name | None = Field(default=None, description="the topic's name; the lane's own by default")
+    topic: Name | None = Field(default=None, description="the topic's name; by default, the lane's name")
     partitions: int = Field(default=1, ge=1, le=1_000, description="partitions of the topic")
     replication_factor: int = Field(
         default=3, ge=1, le=9, description="replicas of each partition, at most one a broker"
@@ -129,11 +130,11 @@ class LaneSpec(_Spec):
     max_in_flight: int = Field(default=5, ge=1, description="`max.in.flight.requests.per.connection` of the producer")
     cleanup_policy: str | None = Field(default=None, description="`cleanup.policy` of the topic")
     leader: int | None = Field(
-        default=None, description="preferred leader of all partitions; they are spread by default"
+        default=None, description="preferred leader of all partitions; by default, leaders are spread over the brokers"
     )
-    topic_configs: dict[str, Any] = Field(default_factory=dict, description="further configs of the topic")
+    topic_configs: dict[str, Any] = Field(default_factory=dict, description="other configs of the topic")
     producer_configs: dict[str, Any] = Field(
-        default_factory=dict, description="further configs of the producer, in librdkafka's names"
+        default_factory=dict, description="other configs of the producer, with librdkafka's names"
     )
 
     def as_lane(self, faults: tuple[str, ...]) -> Lane:
@@ -143,11 +144,11 @@ class LaneSpec(_Spec):
 
     @property
     def topic_name(self) -> str:
-        """The topic's name: the lane's own unless `topic` says otherwise."""
+        """The topic's name: `topic`, or else the lane's name."""
         return self.topic or self.lane
 
     def replica_assignment(self, brokers: int) -> list[list[int]]:
-        """Per partition the brokers that hold it, preferred leader first."""
+        """Per partition, the brokers that hold it, preferred leader first."""
         return [
             [
                 (first + step - 1) % brokers + 1
@@ -163,7 +164,7 @@ class FaultSpec(_Spec):
 
     model_config = ConfigDict(extra="allow")
 
-    fault: str = Field(description="the fault kind; each kind may take further keys")
+    fault: str = Field(description="the fault kind; a kind may have more keys")
     target: str = Field(description="what the fault hits, such as `leader(LANE)` or `broker:1`")
     at: Seconds = Field(description="seconds after the load began")
     duration: Seconds = Field(default=0.0, description="seconds until the fault is healed; 0 heals it at once")
@@ -171,7 +172,7 @@ class FaultSpec(_Spec):
     @model_validator(mode="before")
     @classmethod
     def _with_defaults(cls, value: Any) -> Any:
-        """The entry with the defaults of its kind's keys, so that they are written out with the experiment."""
+        """The entry with the defaults of its kind's keys, for the experiment.yaml of a run."""
         kind = fault_kinds().get(str(value.get("fault"))) if isinstance(value, dict) else None
         return value if kind is None else {**defaults(kind), **value}
 
@@ -186,10 +187,10 @@ class FaultSpec(_Spec):
 
 
 class LockstepSpec(_Spec):
-    """The key `lockstep`: lock-stepped faults at one target, each step waiting for its own condition."""
+    """The key `lockstep`: faults at one target, in which each step waits for its own condition."""
 
     target: str = Field(description="`leader(LANE)`, the broker that the steps act on")
-    steps: tuple[str, ...] = Field(min_length=1, strict=False, description="the steps, in order; they are listed below")
+    steps: tuple[str, ...] = Field(min_length=1, strict=False, description="the steps, in order (listed below)")
     step_seconds: Seconds = Field(default=1.0, description="seconds of load between the cut and the kill")
 
 
@@ -199,14 +200,12 @@ class PhaseSpec(_Spec):
     phase: Name = Field(description="the phase's name")
     lanes: tuple[LaneSpec, ...] = Field(min_length=1, strict=False, description="topics with their producers")
     workload: WorkloadSpec = Field(default=WorkloadSpec(), description="the load on each lane")
-    schedule: tuple[FaultSpec, ...] = Field(
-        default=(), strict=False, description="timed faults, or the one key `generate`"
-    )
+    schedule: tuple[FaultSpec, ...] = Field(default=(), strict=False, description="timed faults, or the key `generate`")
     lockstep: LockstepSpec | None = Field(default=None, description="faults whose steps wait for conditions")
     outside_faults: tuple[str, ...] = Field(
         default=(),
         strict=False,
-        description="fault kinds that others may inject meanwhile: the prediction allows for them",
+        description="fault kinds that others may inject during the phase: the prediction allows for them",
     )
 
     def faults(self) -> tuple[Fault, ...]:
@@ -218,9 +217,9 @@ class PhaseSpec(_Spec):
         return tuple(LockstepStep(step) for step in self.lockstep.steps) if self.lockstep else None
 
     def lane_faults(self, brokers: int, replicas: int) -> tuple[str, ...]:
-        """What a lane of this phase lives through in a cluster of so many brokers: entries of `faults` in lanes.json.
+        """The faults of a lane in this phase, in a cluster of this size: `faults` in lanes.json.
 
-        A fault hits as many of a partition's replicas as it hits brokers, at most all of them.
+        A fault may hit as many of a partition's replicas as it hits brokers.
         """
         if self.lockstep is not None:
             return ("partition", "kill", *self.outside_faults)
@@ -232,24 +231,26 @@ class PhaseSpec(_Spec):
 class Experiment(_Spec):
     """A whole experiment."""
 
-    name: Name = Field(description="the experiment's name, a part of the run directory's")
+    name: Name = Field(description="the experiment's name, part of the name of its run directories")
     description: str = Field(default="", description="what the experiment is for, shown in the report")
     seed: int = Field(
         default_factory=lambda: random.SystemRandom().randrange(2**31),
-        description="decides every random choice; `--seed` takes its place",
+        description="decides every random choice; `--seed` overrides it",
     )
     cluster: ClusterSpec = Field(default=ClusterSpec(), description="ZooKeeper and brokers, shared by all phases")
-    phases: tuple[PhaseSpec, ...] = Field(min_length=1, strict=False, description="loads with their faults, in order")
+    phases: tuple[PhaseSpec, ...] = Field(
+        min_length=1, strict=False, description="the phases in order, each with lanes, load and faults"
+    )
     recorded: dict[str, Any] = Field(
         default_factory=dict,
         exclude=True,
-        description="what a run adds in its directory (run id, versions, start); ignored when that file is run",
+        description="written by a run (run id, versions, start); ignored when the file is run again",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _single_phase(cls, value: Any) -> Any:
-        """An experiment without `phases` is one phase, written at the top."""
+        """An experiment without `phases` has one phase, whose keys are at the top."""
         if isinstance(value, dict) and "phases" not in value and "lanes" in value:
             inner = {key: value[key] for key in _OF_A_PHASE if key in value}
             outer = {key: entry for key, entry in value.items() if key not in inner}
@@ -263,5 +264,5 @@ class Experiment(_Spec):
                 yield phase, lane, self.as_lane(phase, lane)
 
     def as_lane(self, phase: PhaseSpec, lane: LaneSpec) -> Lane:
-        """A lane of a phase as the model knows it, with all that it lives through."""
+        """A lane of a phase as the model knows it, with all its faults."""
         return lane.as_lane(phase.lane_faults(self.cluster.brokers, lane.replication_factor))

@@ -1,1 +1,1 @@
-"""Experiments repeated every night: counts with intervals, and their trend."""
+"""Nightly runs: repeats experiments, counts with intervals, and shows the trend."""

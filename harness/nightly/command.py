@@ -16,11 +16,11 @@ DEFAULT_EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments" / "nig
 @click.argument("experiments", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @click.option("--minutes", type=click.FloatRange(min=0), default=60.0, show_default=True,
               help="Start no run that would end later; every experiment runs at least once.")  # fmt: skip
-@click.option("--repeats", type=click.IntRange(min=1), help="Run each experiment at most so often.")
+@click.option("--repeats", type=click.IntRange(min=1), help="Run each experiment at most this many times.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs/nightly"),
-              show_default=True, help="Where to make a folder per nightly run, and trend.html.")  # fmt: skip
+              show_default=True, help="Where to write a folder per nightly run, and trend.html.")  # fmt: skip
 @click.option(
-    "--seed", type=click.IntRange(min=0), help="Decides every run's seed, in place of the files' own; drawn by default."
+    "--seed", type=click.IntRange(min=0), help="Decides the seed of every run, instead of the files; drawn by default."
 )
 @click.option("--history", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="Folder with summary.json files of former nightly runs, for the trend.")  # fmt: skip
@@ -38,9 +38,10 @@ def nightly_command(
 ) -> None:
     """Repeat experiments (files or folders) in turn and count what every lane shows, with 95 % intervals.
 
-    Without EXPERIMENTS: those of experiments/nightly, every acks setting × idempotence × min.insync.replicas ×
-    unclean election under kill, stop, pause and partition. Exit code: the worst of 0 conforms, 2 unknown or a run
-    that failed, 1 violation.
+    Without EXPERIMENTS, it repeats those of experiments/nightly: every acks setting × idempotence ×
+    min.insync.replicas × unclean election under kill, stop, pause and partition.
+
+    Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.experiment.output import check_output
@@ -55,7 +56,7 @@ def nightly_command(
     chosen = experiments_in(experiments or [DEFAULT_EXPERIMENTS])
     for path in chosen:
         check_output(out, load_experiment(path))
-    night = Nightly(
+    nightly = Nightly(
         experiments=chosen,
         out=out,
         minutes=minutes,
@@ -63,11 +64,11 @@ def nightly_command(
         repeats=repeats,
         say=say,
     )
-    summary = night.run()
+    summary = nightly.run()
     if history is not None:
         write_trend(out, [*sorted(history.rglob("*.json")), *sorted(out.glob("*/summary.json"))])
     write_job_summary(summary.to_markdown())
     if as_json:
         click.echo(json.dumps(summary.to_json()))
-    say(f"\n{summary.to_markdown()}\n{night.folder / 'summary.md'}\n{out / 'trend.html'}")
+    say(f"\n{summary.to_markdown()}\n{nightly.folder / 'summary.md'}\n{out / 'trend.html'}")
     sys.exit(summary.verdict.exit_code)

@@ -1,6 +1,6 @@
-"""Repeats experiments within a budget of time, and counts over all repeats what every lane showed.
+"""Repeats experiments within a time budget, and counts what every lane showed in all repeats.
 
-Guarantee: each experiment runs at least once. A run that the environment failed is reported and never counted as clean.
+Guarantee: each experiment runs at least once. If the environment fails a run, that is reported, never counted as clean.
 The counts so far are written after every run, so that an interrupted nightly run leaves its summary.
 """
 
@@ -29,7 +29,7 @@ RunOne = Callable[[Experiment, Path, Sequence[Listener]], RunResult]
 
 
 def experiments_in(paths: Sequence[Path]) -> list[Path]:
-    """The experiment files that `paths` name, folders taken apart; raises `UsageFailure` where there is none."""
+    """The experiment files that `paths` name or contain; raises `UsageFailure` for a path without any."""
     found: list[Path] = []
     for path in paths:
         inside = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
@@ -45,7 +45,7 @@ def experiments_in(paths: Sequence[Path]) -> list[Path]:
 class Nightly:
     """One nightly run: `minutes` of repeats of `experiments` in turn, below `out`, all decided by `seed`.
 
-    `repeats` ends it early after that many rounds. `say` gets a line before each run, and its outcome.
+    `repeats` limits the number of rounds. `say` gets a line before each run, and one with its outcome.
     """
 
     experiments: Sequence[Path]
@@ -60,13 +60,13 @@ class Nightly:
     results: list[RepeatResult] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.night = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        self.folder = self.out / self.night
+        self.name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        self.folder = self.out / self.name
         self._started = self.clock()
         self._seeds = random.Random(self.seed)
 
     def run(self) -> Summary:
-        """Run until the time is over; the summary is also in `out`/NIGHT and on the trend page of `out`."""
+        """Run until the time is over; also writes the summary into `folder`, and the trend page into `out`."""
         self.folder.mkdir(parents=True)
         number = 0
         while self.repeats is None or number < self.repeats:
@@ -80,11 +80,11 @@ class Nightly:
         return self.summary()
 
     def summary(self) -> Summary:
-        """What all repeats so far showed."""
+        """The summary of all repeats so far."""
         kafka = load_experiment(self.experiments[0]).cluster.kafka_version
         return Summary.of(
             self.results,
-            night=self.night,
+            name=self.name,
             seed=self.seed,
             seconds=self.clock() - self._started,
             versions=versions(kafka),
@@ -103,16 +103,16 @@ class Nightly:
         try:
             result = self.run_one(experiment, self.folder / "runs", self.listeners)
             outcome = {"run_dir": str(result.path.relative_to(self.folder)), "verdict": result.verdict}
-            told = str(result.verdict.verdict)
+            ended = str(result.verdict.verdict)
         except (KafkaChaosError, SparkUnavailableError, RunDirectoryError) as error:
             outcome = {"error": str(error)}
-            told = f"the run failed: {error}"
+            ended = f"the run failed: {error}"
         seconds = self.clock() - start
         lanes = {lane.lane: lane.to_json() for _, _, lane in experiment.lanes()}
         self.results.append(
             RepeatResult(experiment=_name(path), seed=seed, seconds=round(seconds, 1), lanes=lanes, **outcome)
         )
-        self.say(f"  {told} after {seconds:.0f} s")
+        self.say(f"  {ended} after {seconds:.0f} s")
 
     def _write(self) -> None:
         write_summary(self.folder, self.summary())

@@ -1,6 +1,6 @@
-"""What a night of repeats showed: per experiment, lane and anomaly, in how many runs, with a 95 % Wilson interval.
+"""The summary of a nightly run: in how many runs each lane showed each anomaly, with a 95 % Wilson interval.
 
-Guarantee: a run counts for an anomaly only where that anomaly was judged; failed and unjudged runs are counted apart.
+Guarantee: a run counts for an anomaly only if that anomaly was judged. Failed and unjudged runs are counted separately.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _SETTINGS = ("acks", "idempotence", "min_insync_replicas", "unclean_leader_elect
 
 
 def wilson(hits: int, runs: int) -> tuple[float, float]:
-    """The 95 % Wilson score interval of a proportion (E. B. Wilson, 1927); (0, 1) where nothing was run."""
+    """The 95 % Wilson score interval of a proportion (E. B. Wilson, 1927); (0, 1) without any run."""
     if runs == 0:
         return 0.0, 1.0
     share, square = hits / runs, _Z * _Z
     middle = (share + square / (2 * runs)) / (1 + square / runs)
     half = _Z / (1 + square / runs) * math.sqrt(share * (1 - share) / runs + square / (4 * runs * runs))
-    # At the ends the formula gives 0 and 1 but for rounding.
+    # At both ends the formula gives 0 and 1, except for rounding.
     return (0.0 if hits == 0 else middle - half), (1.0 if hits == runs else middle + half)
 
 
 @dataclass(frozen=True)
 class RepeatResult:
-    """One run of the night. `verdict` is None and `error` told where the run failed."""
+    """One run of a nightly run. If it failed, `verdict` is None and `error` says why."""
 
     experiment: str
     seed: int
@@ -66,7 +66,7 @@ class RepeatResult:
 
 @dataclass
 class AnomalyCount:
-    """In how many of `runs` an anomaly was found, and `records` of it over all of them."""
+    """In how many of `runs` an anomaly was found, and how many `records` in all of them."""
 
     status: str
     runs: int = 0
@@ -74,7 +74,7 @@ class AnomalyCount:
     records: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """With the interval for the share of runs that show it."""
+        """The counts, with the interval of the share of runs that show the anomaly."""
         low, high = wilson(self.hits, self.runs)
         return {
             "status": self.status,
@@ -88,7 +88,7 @@ class AnomalyCount:
 
 @dataclass
 class LaneCount:
-    """One lane over all runs of its experiment."""
+    """One lane in all runs of its experiment."""
 
     experiment: str
     lane: str
@@ -127,9 +127,9 @@ _RANK = {str(Status.FORBIDDEN): 0, str(Status.PERMITTED): 1, str(Status.REQUIRED
 
 @dataclass(frozen=True)
 class Summary:
-    """A night: `runs` as they went, `lanes` over all of them."""
+    """A nightly run, named by its start: its `runs` in order, and the counts of its `lanes` in all of them."""
 
-    night: str
+    name: str
     seed: int
     seconds: float
     versions: Mapping[str, str]
@@ -138,21 +138,21 @@ class Summary:
 
     @classmethod
     def of(
-        cls, runs: Sequence[RepeatResult], *, night: str, seed: int, seconds: float, versions: Mapping[str, str]
+        cls, runs: Sequence[RepeatResult], *, name: str, seed: int, seconds: float, versions: Mapping[str, str]
     ) -> Summary:
         """Count the runs."""
         lanes: dict[tuple[str, str], LaneCount] = {}
         for run in runs:
-            for name, settings in run.lanes.items():
+            for lane_name, settings in run.lanes.items():
                 shown = {key: settings[key] for key in _SETTINGS}
-                lane = lanes.setdefault((run.experiment, name), LaneCount(run.experiment, name, shown))
+                lane = lanes.setdefault((run.experiment, lane_name), LaneCount(run.experiment, lane_name, shown))
                 if run.verdict is not None:
                     lane.add(run.verdict)
-        return cls(night, seed, seconds, versions, tuple(runs), tuple(lanes.values()))
+        return cls(name, seed, seconds, versions, tuple(runs), tuple(lanes.values()))
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all runs; a run that failed leaves it unknown at best."""
+        """The worst verdict of all runs; with a failed run it is unknown at best."""
         verdicts = [run.verdict.verdict if run.verdict is not None else Verdict.UNKNOWN for run in self.runs]
         return reduce(Verdict.merge, verdicts, Verdict.CONFORMS)
 
@@ -160,7 +160,7 @@ class Summary:
         """The content of summary.json."""
         return {
             "format_version": FORMAT_VERSION,
-            "night": self.night,
+            "night": self.name,
             "verdict": str(self.verdict),
             "seed": self.seed,
             "seconds": round(self.seconds, 1),
@@ -170,10 +170,10 @@ class Summary:
         }
 
     def to_markdown(self) -> str:
-        """The summary for people: what broke first, then what was seen where, with its interval."""
+        """The summary for people: first violations and failures, then the findings with their intervals."""
         failed = [run for run in self.runs if run.verdict is None]
         lines = [
-            f"# Night {self.night}: {self.verdict}",
+            f"# Nightly run {self.name}: {self.verdict}",
             "",
             f"{counted(len(self.runs), 'run')} in {self.seconds / 60:.0f} min, {len(failed)} of them failed; Kafka "
             f"{self.versions.get('kafka', '?')}, seed {self.seed}.",
@@ -196,9 +196,9 @@ class Summary:
 
     def _table(self) -> list[str]:
         lines = [
-            "## What was seen",
+            "## Findings",
             "",
-            "Share of runs that show it, with its 95 % Wilson interval. Anomalies that are forbidden and were not "
+            "The share of runs that show an anomaly, with its 95 % Wilson interval. Forbidden anomalies that were not "
             "found are left out; all counts are in summary.json.",
             "",
             "| experiment | lane | anomaly | predicted | runs | share | 95 % interval | records |",

@@ -1,7 +1,7 @@
-"""The trend page: many nights beside each other, as one HTML file that opens offline.
+"""The trend page: many nightly runs side by side, as one HTML file that opens offline.
 
-Guarantee: it is made from the nights' summary.json files alone, so that a CI needs to keep nothing else; a file that is
-no summary is named on the page and left out.
+Guarantee: the page needs only the summary.json files of the nightly runs, so a CI has to keep nothing else. A file that
+is no summary is left out, and the page names it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.harness.nightly.summary import FORMAT_VERSION
 from kafka_chaos.harness.report.svg import Scale, element
 
-NIGHTS = 60
-"""Most nights that are drawn, the latest ones."""
+MOST_DRAWN = 60
+"""How many nightly runs are drawn: the latest."""
 TREND = "trend.html"
 _STEP = 9
 _HEIGHT = 32
@@ -30,8 +30,8 @@ _Y = Scale(0, 1, _HEIGHT - 4, 4)
 
 
 @dataclass(frozen=True)
-class Night:
-    """A night's summary.json; `folder` is where it stands, `page` where the trend page does."""
+class NightlyRun:
+    """The summary.json of a nightly run; `folder` holds it, `page` is the folder of the trend page."""
 
     folder: Path
     page: Path
@@ -48,11 +48,11 @@ class Night:
         return str(self.summary["verdict"])
 
     def counted(self, verdict: str | None) -> int:
-        """How many of its runs ended with a verdict; None: with none."""
+        """How many of its runs ended with this verdict, or without any (None)."""
         return sum(run["verdict"] == verdict for run in self.summary["runs"])
 
     def reports(self) -> list[tuple[str, str, str]]:
-        """Experiment, verdict and path of the report of each run that deviates and whose report is there."""
+        """Experiment, verdict and report path of each run that does not conform and still has its report."""
         found = []
         for run in self.summary["runs"]:
             if run["run_dir"] and run["verdict"] != Verdict.CONFORMS:
@@ -64,7 +64,7 @@ class Night:
 
 @dataclass(frozen=True)
 class Line:
-    """One lane and anomaly over the nights."""
+    """One lane and anomaly in all nightly runs."""
 
     experiment: str
     lane: str
@@ -79,51 +79,51 @@ class Line:
 
 
 def write_trend(out: Path, summaries: Sequence[Path] | None = None) -> Path:
-    """Write trend.html into `out`, from `summaries` or from the summary.json of every night below `out`."""
+    """Write trend.html into `out`, from `summaries` or from the summary.json of every nightly run below `out`."""
     from kafka_chaos.harness.report.pages import environment
 
     paths = sorted(out.glob("*/summary.json")) if summaries is None else list(summaries)
-    nights, refused = _read(paths, out)
+    nightly_runs, refused = _read(paths, out)
     page = (
         environment()
         .get_template("trend.html.j2")
-        .render(nights=list(reversed(nights)), lines=_lines(nights), refused=refused, most=NIGHTS)
+        .render(nightly_runs=list(reversed(nightly_runs)), lines=_lines(nightly_runs), refused=refused, most=MOST_DRAWN)
     )
     write_whole(out / TREND, page)
     return out / TREND
 
 
-def _read(paths: Sequence[Path], out: Path) -> tuple[list[Night], list[str]]:
-    nights, refused = [], []
+def _read(paths: Sequence[Path], out: Path) -> tuple[list[NightlyRun], list[str]]:
+    nightly_runs, refused = [], []
     for path in paths:
         try:
             summary = json.loads(path.read_text(encoding="utf-8"))
             if summary["format_version"] != FORMAT_VERSION:
                 raise ValueError(f"format_version {summary['format_version']}, expected {FORMAT_VERSION}")
-            night = Night(path.parent, out, summary)
-            # Looked at here, so that a summary that lacks something is named and not met half-way down the page.
-            _ = (night.name, night.verdict, night.reports(), summary["seconds"], list(_counted([night])))
-            nights.append(night)
+            read = NightlyRun(path.parent, out, summary)
+            # Reads every field, so that an incomplete summary is refused here and does not break the page.
+            _ = (read.name, read.verdict, read.reports(), summary["seconds"], list(_counted([read])))
+            nightly_runs.append(read)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             refused.append(f"{path.name} in {path.parent.name}: {type(error).__name__} {error}")
-    nights.sort(key=lambda night: night.name)
-    return nights[-NIGHTS:], refused
+    nightly_runs.sort(key=lambda read: read.name)
+    return nightly_runs[-MOST_DRAWN:], refused
 
 
-def _counted(nights: Sequence[Night]) -> dict[tuple[str, str, str], dict[int, Mapping[str, Any]]]:
-    """Per experiment, lane and anomaly, what each night (by its place) counted."""
-    counted: dict[tuple[str, str, str], dict[int, Mapping[str, Any]]] = {}
-    for place, night in enumerate(nights):
-        for lane in night.summary["lanes"]:
+def _counted(nightly_runs: Sequence[NightlyRun]) -> dict[tuple[str, str, str], dict[int, Mapping[str, Any]]]:
+    """Per experiment, lane and anomaly: the counts of each nightly run, by its position."""
+    counts: dict[tuple[str, str, str], dict[int, Mapping[str, Any]]] = {}
+    for place, nightly_run in enumerate(nightly_runs):
+        for lane in nightly_run.summary["lanes"]:
             for anomaly, entry in lane["anomalies"].items():
                 _ = (entry["hits"], entry["runs"], entry["low"], entry["high"], entry["status"])
-                counted.setdefault((lane["experiment"], lane["lane"], anomaly), {})[place] = entry
-    return counted
+                counts.setdefault((lane["experiment"], lane["lane"], anomaly), {})[place] = entry
+    return counts
 
 
-def _lines(nights: Sequence[Night]) -> list[Line]:
+def _lines(nightly_runs: Sequence[NightlyRun]) -> list[Line]:
     lines = []
-    for (experiment, lane, anomaly), entries in _counted(nights).items():
+    for (experiment, lane, anomaly), entries in _counted(nightly_runs).items():
         latest = entries[max(entries)]
         broken = any(entry["status"] == Status.FORBIDDEN and entry["hits"] for entry in entries.values())
         if not broken and not any(entry["hits"] for entry in entries.values()):
@@ -138,7 +138,7 @@ def _lines(nights: Sequence[Night]) -> list[Line]:
                 runs=int(latest["runs"]),
                 low=float(latest["low"]),
                 high=float(latest["high"]),
-                picture=_picture(nights, entries, f"{experiment}, {lane}: {anomaly}"),
+                picture=_picture(nightly_runs, entries, f"{experiment}, {lane}: {anomaly}"),
                 broken=broken,
             )
         )

@@ -1,5 +1,5 @@
-"""The pytest plugin: real clusters, faults and verdicts as fixtures, see docs/guides/application-under-test.md.
+"""The pytest plugin: real clusters, faults and verdicts as fixtures. See docs/guides/application-under-test.md.
 
-`plugin.py` is what pytest loads, and it imports nothing heavy; `values.py` is what a test writes down; `clusters.py`
-and `runs.py` do the work once a fixture is used.
+pytest loads `plugin.py`, which imports nothing heavy. `values.py` has the values that tests write. `clusters.py` and
+`runs.py` do the work once a test uses a fixture.
 """

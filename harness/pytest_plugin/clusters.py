@@ -1,4 +1,7 @@
-"""Clusters and topics for tests: removed with the session and the test, unless a failed test's cluster is kept."""
+"""Clusters and topics for tests.
+
+Topics are deleted with the test, clusters removed with the session, unless a failed test's cluster is to be kept.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ _numbers = itertools.count(1)
 
 
 class _TestsFailed(Exception):
-    """Ends the block of a cluster that is to stay."""
+    """Ends the block of a cluster that is to be kept."""
 
 
 def running(
     wanted: Mapping[str, Any], *, keep: bool, failed: Callable[[], bool], note: Callable[[str], None]
 ) -> Iterator[Cluster]:
-    """A cluster for as long as the generator is held; it stays when `keep` and `failed()` at the end."""
+    """A cluster that lives as long as the generator. At the end it is kept if `keep` and `failed()` are true."""
     cluster = refusal = None
     try:
         options = dict(wanted)
@@ -42,7 +45,7 @@ def running(
     except KafkaChaosError as error:
         refusal = f"kafka-chaos: {error}"
     if refusal is not None:
-        # Outside of the block above: pytest would print its error, and all that led to it, as well.
+        # Outside of the block above, whose error pytest would print, too.
         pytest.fail(refusal, pytrace=False)
     if cluster is not None and cluster.kept:
         kept = ClusterKept(
@@ -57,7 +60,7 @@ def running(
 
 
 def restore(cluster: Cluster) -> None:
-    """Make sure that every container runs, whatever a test has done to it by hand."""
+    """Make sure that every container runs, whatever the tests did to it themselves."""
     for node in cluster.nodes:
         node.unpause()
     down = [node for node in cluster.nodes if not node.is_running()]
@@ -104,7 +107,7 @@ class MakeTopic:
         return topic
 
     def delete(self) -> None:
-        """Delete what was made; a cluster that is broken on purpose may refuse, and goes away later anyway."""
+        """Delete the topics. A cluster that is broken on purpose may refuse; it is removed later anyway."""
         delete_topics(self._cluster, self._made)
 
 

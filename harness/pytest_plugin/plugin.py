@@ -1,7 +1,7 @@
-"""What pytest loads: options, the marker and the fixtures, all prefixed `kafka_chaos`.
+"""The module that pytest loads: options, the marker and the fixtures, all with the prefix `kafka_chaos`.
 
-Guarantee: until a fixture is used this imports nothing but pytest and the standard library. Under xdist, where each
-worker would start a cluster of its own, that happens only if it was asked for.
+Guarantee: until a test uses a fixture, this imports only pytest and the standard library. Under xdist, each worker
+would start its own cluster; that happens only with --kafka-chaos-cluster-per-worker.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ CLUSTER = "kafka_chaos_cluster"
 DEFAULT_OUT = "kafka-chaos-runs"
 MARKER = (
     "kafka_chaos(*, brokers=3, zookeepers=1, kafka_version=None, controller=None, broker_configs=None, "
-    "security='plaintext'): the cluster that a test's kafka_chaos_cluster is to be"
+    "security='plaintext'): the cluster that the test needs as kafka_chaos_cluster"
 )
 _KEYS = ("brokers", "zookeepers", "kafka_version", "controller", "broker_configs", "security")
 _KEPT = ("runs", "cluster")
 
 Wanted = tuple[tuple[str, Any], ...]
-"""What a marker asks for beyond the default cluster, as sorted pairs: equal wishes share a cluster."""
+"""The settings of a marker that differ from the default, as sorted pairs: equal settings share a cluster."""
 
 
 @dataclass
 class Session:
-    """What the plugin remembers of a session: failures by cluster, reasons already shown, and notes for the end."""
+    """The plugin's state of a session: failures by cluster, reasons already shown, and notes for the end."""
 
     failed: set[Wanted] = field(default_factory=set)
     refusals: set[str] = field(default_factory=set)
@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options."""
     group = parser.getgroup("kafka-chaos", "Kafka clusters that are broken on purpose (kafka-chaos)")
     group.addoption(
-        "--kafka-chaos-version", metavar="VERSION", help="Version of Kafka, where a test's marker names none."
+        "--kafka-chaos-version", metavar="VERSION", help="Version of Kafka, unless a test's marker names one."
     )
     group.addoption(
         "--kafka-chaos-seed",
@@ -59,20 +59,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kafka-chaos-out",
         metavar="DIR",
-        help=f"Where to make run directories; {DEFAULT_OUT} in pytest's root directory by default.",
+        help=f"Where to write run directories; by default {DEFAULT_OUT} in pytest's root directory.",
     )
     group.addoption(
         "--kafka-chaos-keep",
         action="append",
         choices=_KEPT,
         default=[],
-        help="runs: keep the run directories of tests that passed too. cluster: leave the cluster running when a "
+        help="runs: also keep the run directories of tests that passed. cluster: leave the cluster running if a "
         "test that used it failed. May be given twice.",
     )
     group.addoption(
         "--kafka-chaos-cluster-per-worker",
         action="store_true",
-        help="Under pytest-xdist: let every worker start a cluster of its own (about 400 MB per broker).",
+        help="Under pytest-xdist: let every worker start its own cluster (about 400 MB per broker).",
     )
 
 
@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give tests whose marker asks for another cluster than the default one theirs; pytest then shares it."""
+    """Assign a test the cluster that its marker asks for; pytest shares it among tests that ask for the same."""
     if CLUSTER not in metafunc.fixturenames:
         return
     wanted = _wanted(metafunc.definition)
@@ -93,7 +93,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let tests that share a cluster follow each other, so that none is started twice; all others stay in place."""
+    """Move tests that share a cluster together, so that no cluster starts twice; the others stay in place."""
     places = [index for index, item in enumerate(items) if CLUSTER in getattr(item, "fixturenames", ())]
     first: dict[Wanted, int] = {}
     for index in places:
@@ -106,7 +106,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Remember failures for the fixtures' clean-up, and show a reason that many tests share only once."""
+    """Remember failures for the fixtures' clean-up. Show a reason that several tests share only once."""
     report: pytest.TestReport = yield
     if report.failed and report.when == "setup":
         _show_once(report, item.config.stash[SESSION])
@@ -117,7 +117,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Where the reports of failed tests are, and how to look into a cluster that was kept."""
+    """Print where the reports of failed tests are, and how to inspect a cluster that was kept."""
     notes = config.stash[SESSION].notes
     if notes:
         terminalreporter.section("kafka-chaos")
@@ -173,7 +173,7 @@ def kafka_chaos_run(request: pytest.FixtureRequest, kafka_chaos_cluster: Cluster
 
 
 def _show_once(report: pytest.TestReport, session: Session) -> None:
-    """Shorten the reason why there is no cluster, where an earlier test has shown it."""
+    """Shorten the reason why there is no cluster if an earlier test has shown it."""
     reason = str(report.longrepr)
     if not reason.startswith("kafka-chaos: "):
         return
@@ -186,7 +186,7 @@ def _wanted(node: pytest.Item | Any) -> Wanted:
     wanted: dict[str, Any] = {}
     for mark in reversed(list(node.iter_markers("kafka_chaos"))):
         if mark.args:
-            raise pytest.UsageError(f"kafka_chaos: {mark.args[0]!r}: expected keywords only, out of {', '.join(_KEYS)}")
+            raise pytest.UsageError(f"kafka_chaos: {mark.args[0]!r}: expected keywords only: {', '.join(_KEYS)}")
         for key, value in mark.kwargs.items():
             if key not in _KEYS:
                 raise pytest.UsageError(f"kafka_chaos: {key}: no such keyword; expected {', '.join(_KEYS)}")
@@ -207,7 +207,7 @@ def _refuse_many_workers(config: pytest.Config) -> None:
     if worker is None or worker["workercount"] == 1 or config.getoption("--kafka-chaos-cluster-per-worker"):
         return
     pytest.fail(
-        f"pytest-xdist runs {worker['workercount']} workers, and each would start a Kafka cluster of its own "
+        f"pytest-xdist runs {worker['workercount']} workers, and each would start its own Kafka cluster "
         "(about 400 MB per broker, and they slow each other down). Ask for that with "
         "--kafka-chaos-cluster-per-worker, or run these tests with -n 1.",
         pytrace=False,

@@ -12,7 +12,7 @@ _PLACE = ("partition", "offset", "producer_id", "seq")
 
 
 def first_records(run: Path, lane: str, anomaly: str, limit: int) -> Iterator[str]:
-    """One line for each of the first `limit` records of an anomaly: its place, when it was sent, and the cause."""
+    """One line for each of the first `limit` records of an anomaly: offset, time of sending, and cause."""
     import pyarrow.parquet as pq
 
     where = [("lane", "=", lane), ("anomaly", "=", anomaly)]

@@ -1,4 +1,4 @@
-"""What `kafka_chaos_run` returns: the verdict with its evidence, and claims whose failure says what broke."""
+"""The result of `kafka_chaos_run`: the verdict with its evidence, and assertions whose failure says what broke."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ChaosRun:
 
     @property
     def report(self) -> Path:
-        """The report of the run, one HTML file."""
+        """The path of the report, one HTML file."""
         return self.path / REPORT_FILE
 
     def lane(self, name: str) -> LaneVerdict:
@@ -47,7 +47,7 @@ class ChaosRun:
         return self.lane(name).count(_anomaly(anomaly))
 
     def assert_conforms(self) -> None:
-        """Fail unless every lane showed what was predicted for it and nothing else, with evidence that suffices."""
+        """Fail unless the verdict is conforms: each lane showed what was predicted, on sufficient evidence."""
         __tracebackhide__ = True
         if self.verdict is not Verdict.CONFORMS:
             raise AssertionError(self.explain())
@@ -68,7 +68,7 @@ class ChaosRun:
         self._claim(name, anomaly, f"at most {most:,}", lambda count: count <= most)
 
     def explain(self) -> str:
-        """The verdict in words: what broke in which lane, the first records, the report, and how to replay it."""
+        """The verdict in words: what broke in which lane, the first records, the report, and the replay command."""
         lines = [f"the run's verdict is {self.verdict}"]
         for lane in self.result.lanes:
             if lane.verdict is not Verdict.CONFORMS:
@@ -90,7 +90,7 @@ class ChaosRun:
         raise AssertionError("\n".join([*lines, *self._evidence()]))
 
     def _records(self, lane: LaneVerdict, anomaly: Anomaly) -> list[str]:
-        """The first few records of an anomaly, and how many more there are."""
+        """The first records of an anomaly, and how many more there are."""
         count = lane.count(anomaly) or 0
         lines = list(first_records(self.path, lane.lane, anomaly.value, EXAMPLES)) if count else []
         return lines if count <= EXAMPLES else [*lines, f"{count - EXAMPLES:,} more in {FINDINGS_FOLDER}/"]

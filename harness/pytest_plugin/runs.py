@@ -1,6 +1,6 @@
-"""`kafka_chaos_run`: an experiment from a test's own words, run on the test's cluster and verified.
+"""`kafka_chaos_run`: builds an experiment from a test's arguments, runs it on the test's cluster and verifies it.
 
-Its run directory is an ordinary one, below `--kafka-chaos-out`; that of a failed test stays.
+It writes an ordinary run directory below `--kafka-chaos-out`. The directory of a failed test is kept.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Consuming = Callable[[ConsumerHandle], object]
 
 
 class Runs:
-    """The runs of one test; calling it makes one."""
+    """The runs of one test; a call makes a run."""
 
     def __init__(self, cluster: Cluster, *, out: Path, seed: int | None, nodeid: str) -> None:
         self._cluster = cluster
@@ -57,16 +57,16 @@ class Runs:
     ) -> ChaosRun:
         """Load all `lanes` side by side, inject the `faults`, and verify every record against the prediction.
 
-        `producer` and `consumer` are functions of the application under test that take the place of the harness's own
-        clients, in every lane or, as a mapping from lanes' names, in some. Topics are made for this call alone.
-        Returns whatever the verdict is: `assert_conforms` of the result fails the test. Raises `UsageFailure` for
-        what can't be run, before anything is touched, and `KafkaChaosError` if the environment fails.
+        `producer` and `consumer` are functions of the application under test. They replace the harness's own clients:
+        a function does so in every lane, a mapping from lane names to functions in those lanes. Every call creates its
+        own topics. It returns for every verdict; `assert_conforms` of the result fails the test. It raises
+        `UsageFailure` for invalid arguments, before anything starts, and `KafkaChaosError` if the environment fails.
         """
         __tracebackhide__ = True
         try:
             return self._run(list(lanes), list(faults), load or Load(), producer, consumer)
         except ClusterFailure as error:
-            # Its cause may be an exception of the application, with the traceback that its author needs.
+            # The cause may be an exception of the application: its author needs the traceback.
             raise error.with_traceback(None) from error.__cause__
         except KafkaChaosError as error:
             raise error.with_traceback(None) from None
@@ -161,7 +161,7 @@ class Runs:
         return f"pytest {shlex.quote(self._nodeid)} --kafka-chaos-seed {experiment.seed}"
 
     def _replay(self, experiment: Experiment, path: Path, applications: Mapping[str, Application]) -> str:
-        """The test again with this seed; without an application, the command line can replay the run as well."""
+        """Runs the test again with this seed. Without an application, the command line can replay the run, too."""
         again = self._again(experiment)
         if applications:
             return again

@@ -1,11 +1,11 @@
-"""What a test says of a run: lanes, load and faults, as frozen values that are checked where they are written.
+"""The values that a test gives to a run: lanes, load and faults. Each is checked when it is made.
 
     from kafka_chaos import kill, lane, load, pause
 
     kill("leader(orders)").at(5)
     pause("leader(orders)").at(2).lasting(7)
 
-Importing this module imports the fault kinds' registry and nothing heavy.
+This module imports the registry of fault kinds, and nothing heavy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
-    """A fault of some kind at a target: `start` and `length` in seconds, None until they are given."""
+    """A fault of some kind at a target; `start` and `length` in seconds, None until they are set."""
 
     kind: str
     target: str
@@ -34,17 +34,17 @@ class PlannedFault:
     parameters: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
     def at(self, seconds: float) -> PlannedFault:
-        """The same fault, injected that many seconds after the load began."""
+        """The same fault, injected `seconds` after the load began."""
         __tracebackhide__ = True
         return replace(self, start=_seconds("at", seconds, at_least=0))
 
     def lasting(self, seconds: float) -> PlannedFault:
-        """The same fault, healed that many seconds after it was injected; without this, when the load ends."""
+        """The same fault, healed `seconds` after its injection; without this, it is healed when the load ends."""
         __tracebackhide__ = True
         return replace(self, length=_seconds("lasting", seconds, at_least=0))
 
     def entry(self, load: Load) -> dict[str, Any]:
-        """The entry of an experiment's schedule under this load; ValueError where no time was given."""
+        """The entry in an experiment's schedule under this load; ValueError if no time was set."""
         if self.start is None:
             raise ValueError(
                 f'{self.kind}("{self.target}"): it has no time, expected .at(SECONDS), from 0 to {load.seconds:g}'
@@ -61,7 +61,7 @@ class PlannedFault:
 
 @dataclass(frozen=True, slots=True)
 class PlannedLane:
-    """One topic and one producer configuration; `settings` are the keys of an experiment's lane that were given."""
+    """One topic and one producer configuration; `settings` has the given keys of an experiment's lane."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
@@ -69,7 +69,7 @@ class PlannedLane:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load on each lane: records per second, for how many seconds, of how many bytes."""
+    """The load on each lane: records per second, seconds, and bytes per record."""
 
     rate: int = 1_000
     seconds: float = 10.0
@@ -87,7 +87,7 @@ class Load:
 
 
 def fault(kind: str, target: str, **keys: Any) -> PlannedFault:
-    """A fault of any installed kind at a target; `keys` are those that the kind takes in an experiment."""
+    """A fault of any installed kind at a target; `keys` are the keys of this kind in an experiment."""
     __tracebackhide__ = True
     known = fault_kinds()
     if kind not in known:
@@ -99,7 +99,7 @@ def fault(kind: str, target: str, **keys: Any) -> PlannedFault:
 
 
 def fault_function(kind: str) -> Callable[..., PlannedFault]:
-    """The function of a test's vocabulary that plans a fault of this kind: `kill(target)` and the like."""
+    """The function that plans a fault of this kind in a test, such as `kill(target)`."""
     planned = partial(fault, kind)
     planned.__doc__ = fault_kinds()[kind].__doc__
     return planned
@@ -119,10 +119,10 @@ def lane(
     topic_configs: Mapping[str, Any] | None = None,
     producer_configs: Mapping[str, Any] | None = None,
 ) -> PlannedLane:
-    """One topic and one producer configuration, called `name` in targets and in the report.
+    """One topic and one producer configuration; targets and the report refer to it as `name`.
 
-    What is not given: acks=all without idempotence, one partition on three replicas (fewer where the cluster has
-    fewer brokers), min.insync.replicas 1. `topic_configs` and `producer_configs` take Kafka's and librdkafka's keys.
+    The defaults: acks=all without idempotence, one partition, three replicas (fewer if the cluster has fewer brokers),
+    min.insync.replicas 1. `topic_configs` takes Kafka's keys, `producer_configs` librdkafka's.
     """
     __tracebackhide__ = True
     given_name: object = name
@@ -148,8 +148,8 @@ def lane(
 def load(*, rate: int = 1_000, seconds: float = 10.0, record_size: int = 100, settle_timeout: float = 90.0) -> Load:
     """`rate` records per second and lane for `seconds`, values of `record_size` bytes.
 
-    `settle_timeout`: seconds for what is in flight to get an outcome, and for replicas and consumers to catch up.
-    A lane whose `producer` is the application's own sends at the application's pace and size.
+    `settle_timeout`: how many seconds records in flight may take to get an outcome, and replicas and consumers to catch
+    up. An application's own producer sends at its own rate and size.
     """
     __tracebackhide__ = True
     return Load(

@@ -1,1 +1,1 @@
-"""A run from plan to verdict: phases, faults, collection; or a load on a cluster that is attached."""
+"""A run from plan to verdict: phases, faults, collection. Also runs that only load an attached cluster."""

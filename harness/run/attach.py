@@ -1,7 +1,7 @@
-"""Verifies topics of an existing cluster: load and history as in any run, and nothing is injected or changed.
+"""Verifies topics of an existing cluster: load and history as in any run, but no faults and no changes.
 
-Guarantee: no fault, no topic created or altered; only records are added, to the topics that the experiment names. Where
-the cluster is and how to log in to it go to the clients and nowhere else: not into the run directory, not into events.
+Guarantee: injects no fault, and creates and alters no topic. It only adds records to the topics that the experiment
+names. Address and credentials are passed to the clients only, never to the run directory or to events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ANSWER_TIMEOUT = 20.0
 
 @dataclass(frozen=True)
 class Attached:
-    """A cluster of somebody else's: how clients reach it. Neither is shown when this is printed."""
+    """How clients reach a cluster of somebody else's. Printing this shows neither address nor credentials."""
 
     bootstrap_servers: str = field(repr=False)
     client_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -38,10 +38,10 @@ class Attached:
 def run_attached(
     experiment: Experiment, cluster: Attached, *, root: Path, listeners: Sequence[Listener] = ()
 ) -> RunResult:
-    """Load the experiment's existing topics and verify what became of the records of this run.
+    """Load the experiment's existing topics, and verify this run's records.
 
-    Raises `UsageFailure` for an experiment that would inject or change something, or whose lanes are not what the
-    cluster's topics are, and `EnvironmentFailure` where the cluster does not answer.
+    Raises `UsageFailure` if the experiment would inject or change something, or if its lanes do not match the cluster's
+    topics. Raises `EnvironmentFailure` if the cluster does not answer.
     """
     _refuse_what_changes(experiment)
     topics = {lane.lane: lane.topic_name for _, lane, _ in experiment.lanes()}
@@ -111,12 +111,12 @@ def _refuse_what_changes(experiment: Experiment) -> None:
             for key in ("leader", "topic_configs"):
                 if getattr(lane, key):
                     raise ExperimentError(
-                        ("phases", number, "lanes", index, key), "an attached cluster is left as it is: leave it out"
+                        ("phases", number, "lanes", index, key), "an attached cluster is not changed: leave it out"
                     )
 
 
 def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
-    """Compare every lane with its topic: a prediction for other settings would judge something else."""
+    """Compare every lane with its topic: a prediction for other settings would be wrong."""
     client = new_client(
         AdminClient,
         {"log_level": 0, **cluster.client_configs, "bootstrap.servers": cluster.bootstrap_servers},
@@ -158,7 +158,7 @@ def _compared(lane: LaneSpec, admin: ClusterAdmin, client: AdminClient) -> Itera
 
 
 def _cleanup(configs: Mapping[str, str]) -> str | None:
-    """The lane's `cleanup_policy` for a topic: None where nothing is removed while a run lasts."""
+    """The lane's `cleanup_policy` for a topic: None if nothing is removed during a run."""
     retention_ms, retention_bytes = int(configs["retention.ms"]), int(configs["retention.bytes"])
     keeps = (retention_ms < 0 or retention_ms >= _SHORTEST_RETENTION_MS) and retention_bytes < 0
     policies = sorted(policy.strip() for policy in configs["cleanup.policy"].split(","))

@@ -1,6 +1,6 @@
-"""The final log of a topic that is not ours, read by a plain consumer: the records from this run's first on.
+"""Reads the final log of an attached cluster's topic with a plain consumer, from this run's first record on.
 
-Guarantee: one row per record between the offsets given, each once; a file appears whole or not at all.
+Guarantee: exactly one row per record between the given offsets; a file appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def read_log(
     end_offsets: Mapping[int, int],
     folder: Path,
 ) -> int:
-    """Read a lane's records from `start_offsets` up to before `end_offsets` into `folder`; their number."""
+    """Read a lane's records from `start_offsets` up to (excluding) `end_offsets` into `folder`; returns the count."""
     consumer = new_client(
         Consumer,
         {

@@ -1,4 +1,4 @@
-"""Reads the brokers' own logs: who became leader in which epoch, which epochs nobody led, and who truncated what, why.
+"""Reads the brokers' own logs: elections with their epochs, epochs without a leader, and truncations with reasons.
 
 Guarantee: each event has the time of its log line.
 """
@@ -30,10 +30,10 @@ _MARKS = ("runcating", "starts at leader epoch", "(Leader:-1,")
 def read_broker_log(
     lines: Iterable[str], *, broker: int, lanes: Collection[str], monotonic_at_epoch_ns: int
 ) -> Iterator[Event]:
-    """Events out of one broker's log, of the lanes' topics only.
+    """The events of one broker's log, for the lanes' topics only.
 
-    `monotonic_at_epoch_ns` is the monotonic clock's reading at the wall clock's epoch: what to add to a wall-clock
-    time in nanoseconds since then.
+    `monotonic_at_epoch_ns`: add it to a wall-clock time, in nanoseconds since the epoch, to get the monotonic clock's
+    time.
     """
     reasons: dict[tuple[str, int], str] = {}
     for line in lines:
@@ -54,7 +54,7 @@ def read_broker_log(
                 lane=place[0],
                 partition=place[1],
                 offset=int(match["offset"]),
-                reason=reasons.get(place, "not told"),
+                reason=reasons.get(place, "not given"),
             )
         elif match.re is _OFFLINE:
             yield PartitionOffline(

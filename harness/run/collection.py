@@ -1,4 +1,4 @@
-"""Collects what the containers leave behind: their logs, and the events that the brokers' logs record."""
+"""Collects the containers' logs, and the events that the brokers' logs record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_chaos.harness.run.broker_logs import read_broker_log
 def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) -> None:
     """Write every container's log to `<name>.log`; containers that were never created have none.
 
-    `since`: only what was logged from then on, in seconds since the epoch.
+    `since`: copies only lines logged from then on, in seconds since the epoch.
     """
     for node in cluster.nodes:
         if node.exists():
@@ -27,9 +27,9 @@ def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) 
 def emit_broker_events(
     folder: Path, *, topics: Mapping[str, str], monotonic_at_epoch_ns: int, events: EventBus
 ) -> None:
-    """Emit what the brokers' logs in `folder` say of the lanes, each with the time of its line.
+    """Emit the events that the brokers' logs in `folder` record for the lanes, each with the time of its line.
 
-    `topics` maps the topics' names, as the logs have them, to the lanes'.
+    `topics` maps topic names, which the logs use, to lane names.
     """
     for path in sorted(folder.glob("broker-*.log")):
         broker = int(path.stem.removeprefix("broker-"))

@@ -1,4 +1,4 @@
-"""The run directory: a run's evidence, written while the run goes on."""
+"""The run directory: a run's evidence, written during the run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LATEST = "latest"
 
 
 def new_run_id(experiment: str) -> str:
-    """An id that sorts by time and that no two runs share."""
+    """A unique id that sorts by time."""
     plain = re.sub(r"[^a-z0-9]+", "-", experiment.lower()).strip("-")
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{plain}-{secrets.token_hex(2)}"
 
 
 class RunDirectoryWriter:
-    """A new run directory below `root`, with `root/latest` pointing to it."""
+    """Create a run directory below `root`, and let `root/latest` point to it."""
 
     def __init__(self, root: Path, run_id: str) -> None:
         self.run_id = run_id
@@ -40,16 +40,16 @@ class RunDirectoryWriter:
         write_whole(self.path / name, json.dumps(value, indent=1) + "\n")
 
     def write_lanes(self, lanes: Iterable[Lane]) -> None:
-        """lanes.json as the contract has it."""
+        """Write lanes.json as the contract defines it."""
         self.write_json(LANES_FILE, {"format_version": FORMAT_VERSION, "lanes": [lane.to_json() for lane in lanes]})
 
     def write_predictions(self, predictions: Mapping[str, Mapping[str, Any]]) -> None:
-        """prediction.json as the contract has it: lane → the prediction's own JSON."""
+        """Write prediction.json as the contract defines it: lane → the prediction as JSON."""
         self.write_json(PREDICTION_FILE, {"format_version": FORMAT_VERSION, "lanes": predictions})
 
 
 def versions(kafka_version: str) -> dict[str, str]:
-    """Versions of everything that a run's result may depend on."""
+    """The versions of everything that may influence a run's result."""
     from confluent_kafka import libversion
 
     return {

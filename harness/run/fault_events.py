@@ -1,4 +1,4 @@
-"""Turns what the injector does into events."""
+"""Turns the steps of the injector into events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_chaos.harness.event_bus import EventBus
 
 
 class FaultEvents:
-    """Observer of an injector for the lanes of one phase; fault ids carry the phase's name."""
+    """Observes an injector for the lanes of one phase; fault ids contain the phase's name."""
 
     def __init__(self, events: EventBus, *, phase: str, lanes: tuple[str, ...]) -> None:
         self._events = events

@@ -1,7 +1,7 @@
-"""Records the high watermarks that the brokers report while a phase goes on, as `high_watermark` events.
+"""Records the high watermarks that the brokers report during a phase, as `high_watermark` events.
 
-Guarantee: each broker is asked by a thread of its own, one request per interval, so a broker that is frozen or dead
-delays nobody else's reports. All threads end with the block.
+Guarantee: each broker has its own thread, which sends one request per interval. So a frozen or dead broker does not
+delay the reports of others. All threads end with the block.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ _ANSWER_TIMEOUT = 1.0
 
 
 class HighWatermarkRecorder:
-    """Asks every broker of `brokers`, client addresses by broker id, for the partitions of `lanes` that it leads.
+    """Asks every broker for the high watermarks of those partitions of `lanes` that it leads.
 
-    An unchanged answer is not reported again. `reports` counts the events. `configs` are those of `BrokerClient`.
+    `brokers` maps broker ids to client addresses; `configs` are those of `BrokerClient`. An unchanged answer is not
+    reported again. `reports` counts the events.
     """
 
     def __init__(

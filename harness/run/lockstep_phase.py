@@ -1,8 +1,8 @@
-"""Runs a lock-step phase: lock-stepped faults at one leader, each step waiting for its own condition.
+"""Runs a lock-step phase: a sequence of faults at one leader, in which each step waits for its own condition.
 
-The prediction of a lock-step phase rests on conditions that the steps must keep: the ISR is full when the cut begins,
-and the kill comes before `replica.lag.time.max.ms` could shrink it. Where one is not kept, the phase reports it, and
-its lanes are not judged by a prediction that does not fit them.
+The prediction of a lock-step phase holds under conditions: the ISR is full when the cut begins, and the kill comes
+before `replica.lag.time.max.ms` could shrink it. If the steps miss a condition, the phase reports it, and its lanes get
+another prediction, which does not need it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model import LockstepStep
 
 REPLICA_LAG_TIME_MAX = 30.0
-"""Seconds: Kafka's default for replica.lag.time.max.ms."""
+"""Kafka's default for replica.lag.time.max.ms, in seconds."""
 
 RECORDS_PER_APPEND = 100
 _STEP_TIMEOUT = 40.0
@@ -34,7 +34,7 @@ Counts = Mapping[str, tuple[int, int, int]]
 
 @dataclass
 class LockstepRun:
-    """One lock-step phase on a running phase; `run` returns why it was broken, or nothing when it was kept."""
+    """The steps of a lock-step phase under load. `run` returns the conditions that were missed, or nothing."""
 
     target: Target
     topics: Sequence[str]
@@ -53,7 +53,7 @@ class LockstepRun:
         self._occurrences: dict[str, Occurrence] = {}
 
     def run(self, steps: Sequence[LockstepStep]) -> str | None:
-        """Take the steps in order."""
+        """Execute the steps in order."""
         actions: Mapping[LockstepStep, Callable[[], str | None]] = {
             LockstepStep.CUT_REPLICATION: self._cut,
             LockstepStep.HEAL_REPLICATION: lambda: self._heal("partition"),
@@ -78,7 +78,7 @@ class LockstepRun:
         return None
 
     def _append(self) -> str | None:
-        """Wait until every lane has moved on by some records, and the load has gone on for `step_seconds`."""
+        """Wait until every lane has sent some more records, and at least for `step_seconds`."""
         before = self.counts()
         until = time.monotonic() + self.step_seconds
 
@@ -130,6 +130,6 @@ class LockstepRun:
 
 
 def _progress(acks: str, before: tuple[int, int, int], now: tuple[int, int, int]) -> bool:
-    """Whether a lane still lacks records: acknowledged ones, where a leader alone may acknowledge."""
+    """Whether a lane still lacks records: acknowledged ones if a leader alone may acknowledge, else sent ones."""
     counted = 1 if acks == "1" else 0
     return now[counted] - before[counted] < RECORDS_PER_APPEND

@@ -13,7 +13,7 @@ _INTERVAL = 0.25
 
 
 class Monitor:
-    """A watching thread as a context manager."""
+    """The monitor's thread as a context manager."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Runs one phase: its lanes are loaded, faults may hit the cluster meanwhile, and everything settles.
+"""Runs one phase: loads its lanes, lets faults hit the cluster meanwhile, and waits until everything settles.
 
-Guarantee: whatever happens in the block, clients and their threads end with it, and every row that they had is written.
+Guarantee: however the block ends, clients and their threads end with it, and all their rows are written.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class PhaseRun:
     """A phase on a cluster that clients reach at `bootstrap_servers`.
 
     `client_configs`: further settings of all clients; `start_offsets`: where consumers begin, by lane and partition.
-    `brokers`: the brokers' own client addresses by id, where their high watermarks are to be recorded.
-    `gaps`: once settled, the longest time between two acknowledgements, in seconds by lane.
+    `brokers`: if high watermarks are to be recorded, the brokers' client addresses by id.
+    `gaps`: set once settled: per lane, the longest time between two acknowledgements, in seconds.
     """
 
     phase: PhaseSpec
@@ -54,7 +54,7 @@ class PhaseRun:
 
     @contextmanager
     def loaded(self) -> Iterator[PhaseLoad]:
-        """Load: the block begins when every lane has its first acknowledgement; after it, everything settles."""
+        """Put the lanes under load. The block begins after every lane's first acknowledgement."""
         load = PhaseLoad(
             self.phase.lanes,
             bootstrap_servers=self.bootstrap_servers,
@@ -81,10 +81,10 @@ class PhaseRun:
             self.events.emit(event_types.PhaseEnded(phase=self.phase.phase))
 
     def run_lockstep(self, injector: Injector, load: PhaseLoad, *, lag_time_max: float) -> bool:
-        """Lock-stepped faults under load: whether conditions were kept. `lag_time_max`: the brokers', in seconds."""
+        """Run the lock-step phase under load; returns whether its conditions held. `lag_time_max` is in seconds."""
         lockstep = self.phase.lockstep
         assert lockstep is not None
-        # The phase as a whole needs a proof too: its prediction holds only where its conditions were kept.
+        # The phase as a whole needs a proof, too: its prediction holds only if its conditions were met.
         lockstep_id = f"{self.phase.phase}/lockstep"
         self.events.emit(
             event_types.FaultRequested(
@@ -115,8 +115,8 @@ class PhaseRun:
         return broken is None
 
     def _settle(self, load: PhaseLoad) -> None:
-        """End the load; every record gets an outcome, every replica catches up, every consumer reaches the end."""
-        self.events.emit(event_types.Step(text="letting everything in flight get an outcome"))
+        """End the load. Wait until records have outcomes, replicas have caught up, and consumers reached the end."""
+        self.events.emit(event_types.Step(text="waiting for the outcome of records in flight"))
         load.stop()
         timeout = self.phase.workload.settle_timeout
         self.admin.await_full_isr(self.lanes, timeout=timeout)
@@ -126,7 +126,7 @@ class PhaseRun:
 
 
 def create_topic(admin: ClusterAdmin, lane: LaneSpec, *, brokers: int) -> None:
-    """A lane's topic, with its configuration and its replicas where the lane wants them."""
+    """Create a lane's topic, configured and with its replicas assigned as the lane asks."""
     configs: dict[str, object] = {
         "min.insync.replicas": lane.min_insync_replicas,
         "unclean.leader.election.enable": lane.unclean_leader_election,

@@ -1,7 +1,7 @@
-"""Runs an experiment: plan, predict, break, collect, verify, every stage into the run directory as it goes.
+"""Runs an experiment: plan, predict, break, collect, verify. Every stage writes into the run directory as it goes.
 
-Whatever happens on the way, Ctrl-C included, faults are healed, threads end, files are closed and everything that was
-started is removed; what had been written by then can still be verified.
+However a run ends, Ctrl-C included, faults are healed, threads end, files are closed, and everything that was started
+is removed. What was written until then can still be verified.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def run_experiment(
 ) -> RunResult:
     """Run an experiment below `root` and verify it. Raises `KafkaChaosError` if the environment fails.
 
-    `cluster`: one that runs already, as the experiment's `cluster` describes it; it is left running. `applications`
-    maps lanes to the functions that take the place of their producer or consumer. `replay` is the command that does it
-    again, where the experiment's file alone does not.
+    `cluster`: a running cluster that matches the experiment's `cluster`; it is left running. `applications` maps lanes
+    to functions that replace their producer or consumer. `replay`: the command that repeats the run, if the experiment
+    file alone cannot.
     """
     version = experiment.cluster.kafka_version
     run = Run(experiment, root=root, listeners=listeners, kafka_version=version, replay=replay)
@@ -80,7 +80,7 @@ class Stages:
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
-        """A running cluster; its containers' logs are kept on every way out."""
+        """A running cluster. However the block ends, its containers' logs are kept."""
         if self.given is not None:
             # `watch` finds the cluster by this event.
             self._announce(self.given, seconds=0.0)
@@ -129,7 +129,7 @@ class Stages:
 
     @contextmanager
     def phase(self, cluster: Cluster, admin: ClusterAdmin, phase: PhaseSpec) -> Iterator[None]:
-        """Topics, load, faults, settling and draining of one phase; the block runs once the faults are over."""
+        """One phase: topics, load, faults, settling and draining. The block runs once the faults are over."""
         running = PhaseRun(
             phase,
             admin,
@@ -164,7 +164,7 @@ class Stages:
         return float(str(configs.get("replica.lag.time.max.ms", REPLICA_LAG_TIME_MAX * 1000))) / 1000
 
     def follow_schedule(self, phase: PhaseSpec, injector: Injector) -> None:
-        """Timed faults under load, for as long as the load is to last."""
+        """Inject the timed faults under load, until the load ends."""
         start = time.monotonic()
         self.run.say(f"loading {counted(len(phase.lanes), 'lane')} for {phase.workload.duration:g} s")
         injector.run(phase.faults(), start=start, cancelled=self.run.cancelled)

@@ -1,1 +1,1 @@
-"""The load: producers, consumers, a user's application, and the history that they record."""
+"""The load: producers, consumers and the user's application, and the history that they record."""

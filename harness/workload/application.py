@@ -1,8 +1,8 @@
-"""A user's own application as producer or consumer of a lane: what it sends and gets ends up in the history.
+"""A user's application as producer or consumer of a lane: every record that it sends or reads is in the history.
 
-The application is a function that is given a handle, works until the handle says that it is over, and returns. Its
+The application is a function that takes a handle, works until the handle says that it is over, and returns. Its
 clients come from the handle: `confluent_kafka` clients that record what passes through them. A record keeps the
-application's own value and key; its identity travels in the header `kafka-chaos-id`.
+application's value and key; the header `kafka-chaos-id` carries its identity.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _AS_THE_LANE = {
     "max.in.flight": "max_in_flight",
     "max.in.flight.requests.per.connection": "max_in_flight",
 }
-"""Client keys whose value the prediction rests on, and the lane's key that sets them."""
+"""Client configs that the prediction depends on, and the key of the lane that sets each."""
 _RETURN_TIMEOUT = 30.0
 
 
 class Handle:
-    """What the application's function is given: where to work, and for how long.
+    """The handle that the application's function gets: where to work, and for how long.
 
-    `client_configs`: what any further client of the application needs on a secured listener, in librdkafka's keys.
+    `client_configs`: librdkafka's keys that further clients of the application need for a secured listener.
     """
 
     def __init__(self, lane: LaneSpec, bootstrap_servers: str, client_configs: Mapping[str, str] | None) -> None:
@@ -43,11 +43,11 @@ class Handle:
         self.over = threading.Event()
 
     def running(self) -> bool:
-        """Whether the function should go on; once false it finishes what it has begun, and returns."""
+        """Whether the function should continue. Once this is false, it should finish its work and return."""
         return not self.over.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Pause for up to `seconds`, less if it is over meanwhile; whether to go on."""
+        """Pause for up to `seconds`, less if the load ends meanwhile; returns whether to continue."""
         return not self.over.wait(seconds)
 
 
@@ -68,10 +68,10 @@ class ProducerHandle(Handle):
         self._configs = configs
 
     def producer(self, configs: Mapping[str, object] | None = None) -> RecordingProducer:
-        """A `confluent_kafka.Producer` whose records to the lane's topic end up in the history.
+        """A `confluent_kafka.Producer` that records everything it sends to the lane's topic.
 
         `configs` are librdkafka's keys; bootstrap servers, acks, idempotence and requests in flight are the lane's.
-        Raises `UsageFailure` where `configs` contradict the lane, whose prediction would not fit.
+        Raises `UsageFailure` if `configs` contradict the lane: its prediction would be wrong.
         """
         given = dict(configs or {})
         given.pop("bootstrap.servers", None)
@@ -104,7 +104,7 @@ class ConsumerHandle(Handle):
     def consumer(self, configs: Mapping[str, object] | None = None) -> RecordingConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the lane's topic.
 
-        `configs` are librdkafka's keys over these: a group of the lane's own, reading from the earliest offset.
+        `configs` are librdkafka's keys. By default, the lane has its own group and reads from the earliest offset.
         """
         return self._recorder.client(
             {
@@ -121,14 +121,14 @@ class ConsumerHandle(Handle):
 
 @dataclass(frozen=True, kw_only=True)
 class Application:
-    """The functions that take the place of the harness's own clients in a lane; None leaves those in place."""
+    """The functions that replace the harness's own clients in a lane; None keeps the harness's client."""
 
     producer: Callable[[ProducerHandle], object] | None = None
     consumer: Callable[[ConsumerHandle], object] | None = None
 
 
 class ApplicationThread:
-    """Runs one function of the application in a thread of its own."""
+    """Runs one function of the application in its own thread."""
 
     def __init__(self, function: Callable[[], object], *, what: str, over: threading.Event) -> None:
         self._function = function
@@ -142,11 +142,11 @@ class ApplicationThread:
         self._thread.start()
 
     def is_alive(self) -> bool:
-        """Whether the function has not returned."""
+        """Whether the function is still running."""
         return self._thread.is_alive()
 
     def has_ended(self, *, within: float) -> bool:
-        """Wait for the function to return, at most `within` seconds: whether it has."""
+        """Wait for the function to return, at most `within` seconds; returns whether it has."""
         self._thread.join(within)
         return not self._thread.is_alive()
 

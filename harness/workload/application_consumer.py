@@ -24,7 +24,7 @@ _MOST_ROWS = 16_384
 
 
 class ConsumerRecorder:
-    """What all consumers of one lane's application were given."""
+    """Records what all consumers of one lane's application receive."""
 
     def __init__(self, *, lane: str, topic: str, partitions: int, writer: HistoryWriter) -> None:
         self.lane = lane
@@ -40,22 +40,22 @@ class ConsumerRecorder:
         writer.follow(self._take)
 
     def client(self, configs: Mapping[str, object]) -> RecordingConsumer:
-        """A further client."""
+        """Add a client."""
         return RecordingConsumer(self, configs)
 
     def new_name(self) -> str:
-        """A name for one assignment."""
+        """A new name, for one assignment."""
         return f"{self.lane}-application-{next(self._names)}"
 
     def behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-        """Partitions that were not read to their end: (read, end) by number."""
+        """The partitions that were not read to their end: (read, end) by number."""
         with self._lock:
             return {
                 number: (self._position[number], end) for number, end in ends.items() if self._position[number] < end
             }
 
     def record(self, name: str, message: Any) -> None:
-        """Write down a message that a client was given."""
+        """Record a message that a client received."""
         with self._lock:
             self._last_ns = max(self._last_ns + 1, time.monotonic_ns())
             producer_id, seq = self._identity(message)
@@ -75,7 +75,7 @@ class ConsumerRecorder:
             end = message.offset() + 1
             self._position[message.partition()] = max(self._position.get(message.partition(), 0), end)
             full = len(self._rows) >= _MOST_ROWS
-        # Not under the lock, which the writer's thread takes too.
+        # Not under the lock, which the writer's thread also takes.
         if full and (table := self._take()) is not None:
             self._writer.write(table)
 
@@ -91,7 +91,7 @@ class ConsumerRecorder:
 
 
 class RecordingConsumer:
-    """Behaves as a `confluent_kafka.Consumer`; what it is asked for beside these methods is the client's own."""
+    """Behaves as a `confluent_kafka.Consumer`; other methods are passed on to the client."""
 
     def __init__(self, recorder: ConsumerRecorder, configs: Mapping[str, object]) -> None:
         self._recorder = recorder
@@ -103,7 +103,7 @@ class RecordingConsumer:
     def subscribe(
         self, topics: Sequence[str], on_assign: Callable[[Any, Any], None] | None = None, **callbacks: Any
     ) -> None:
-        """As `confluent_kafka.Consumer.subscribe`; callbacks are given this consumer."""
+        """As `confluent_kafka.Consumer.subscribe`; callbacks get this consumer."""
 
         def assigned(_: Any, partitions: Any) -> None:
             self._begin()

@@ -1,4 +1,4 @@
-"""The two sides of a user's application under load, in the place of the harness's own producer and consumer."""
+"""A user's application under load, instead of the harness's own producer and consumer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INTERVAL = 0.05
 
 
 class ApplicationProducing:
-    """A lane whose records come from a function of the application."""
+    """A lane whose producer is a function of the application."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ApplicationProducing:
 
     @property
     def sent(self) -> int:
-        """Records handed to clients so far."""
+        """Records that clients accepted so far."""
         return self._recorder.sent
 
     @property
@@ -58,19 +58,19 @@ class ApplicationProducing:
         return self._recorder.longest_gap_ns
 
     def run(self, sending: threading.Event) -> None:
-        """Call the function and let it work for as long as `sending` is set, or until it returns by itself."""
+        """Call the function and let it work until `sending` is cleared, or it returns by itself."""
         self._thread.start()
         while sending.is_set() and not self._thread.has_ended(within=_INTERVAL):
             pass
         self._thread.end()
 
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Wait until every record has an outcome, at most `timeout` seconds; the rest becomes info. Their number."""
+        """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
         return self._recorder.finish(timeout, cancelled)
 
 
 class ApplicationConsuming:
-    """A lane that is followed by a function of the application."""
+    """A lane whose consumer is a function of the application."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ApplicationConsuming:
 
     @property
     def consumed(self) -> int:
-        """Records that the function's consumers were given so far."""
+        """Records that the function's consumers received so far."""
         return self._recorder.consumed
 
     def raise_error(self) -> None:
@@ -103,7 +103,7 @@ class ApplicationConsuming:
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait until the function's consumers have read to the end offsets, at most `timeout` seconds.
 
-        One that doesn't is no failure of the run: the verdict says what cannot be judged then.
+        If they don't, the run continues: the verdict says what can't be judged.
         """
         deadline = time.monotonic() + timeout
         while behind := self._recorder.behind(end_offsets):

@@ -1,7 +1,7 @@
-"""A producer for a user's application: a `confluent_kafka.Producer` that records all it sends to the lane's topic.
+"""A producer for a user's application: a `confluent_kafka.Producer` that records what it sends to the lane's topic.
 
-The application keeps its values, keys, headers and callbacks; each record gets its identity in a further header. It may
-use a client from several threads.
+The application keeps its values, keys, headers and callbacks. Each record gets one more header, with its identity.
+Several threads may use one client.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Report = Callable[[KafkaError | None, Any], None]
 
 
 class ProducerRecorder:
-    """What all clients of one lane's application send; a client is one producer_id of the history."""
+    """Records what all clients of one lane's application send; each client has its own producer_id."""
 
     def __init__(
         self,
@@ -56,24 +56,24 @@ class ProducerRecorder:
 
     @property
     def sent(self) -> int:
-        """Records handed to clients so far."""
+        """Records that clients accepted so far."""
         return sum(client.sent for client in list(self._clients))
 
     def client(self, configs: Mapping[str, object]) -> RecordingProducer:
-        """A further client."""
+        """Add a client."""
         with self._lock:
             client = RecordingProducer(self, len(self._clients), configs)
             self._clients.append(client)
         return client
 
     def reserve(self, producer_id: int, first_seq: int) -> None:
-        """Note on disk that these seqs may be used."""
+        """Reserve these seqs on disk."""
         self._reservations.reserve(
             lane=self.lane, producer_id=producer_id, first_seq=first_seq, count=RESERVED, now_ns=time.monotonic_ns()
         )
 
     def settled(self, row: dict[str, Any]) -> None:
-        """Take a row that has its outcome."""
+        """Add a row that has its outcome."""
         with self._lock:
             if row["outcome"] == Outcome.OK:
                 self.acknowledged += 1
@@ -83,12 +83,12 @@ class ProducerRecorder:
                 self._last_acknowledgement_ns = row["complete_ns"]
             self._done.append(row)
             full = len(self._done) >= _MOST_ROWS
-        # Not under the lock, which the writer's thread takes too.
+        # Not under the lock, which the writer's thread also takes.
         if full and (table := self._take()) is not None:
             self._writer.write(table)
 
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Wait until every record has an outcome, at most `timeout` seconds; the rest becomes info. Their number."""
+        """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
         deadline = time.monotonic() + timeout
         left = 0
         for client in self._clients:
@@ -102,7 +102,7 @@ class ProducerRecorder:
 
 
 class RecordingProducer:
-    """Behaves as a `confluent_kafka.Producer`; what it is asked for beside `produce` is the client's own."""
+    """Behaves as a `confluent_kafka.Producer`; methods besides `produce` are passed on to the client."""
 
     def __init__(self, recorder: ProducerRecorder, producer_id: int, configs: Mapping[str, object]) -> None:
         self.producer_id = producer_id
@@ -130,7 +130,7 @@ class RecordingProducer:
         if topic != self._recorder.topic:
             self._send(topic, value, key, partition, report, timestamp, pairs)
             return
-        # Under a lock, so that seqs enter the client's queue in their order.
+        # Under a lock: seqs must enter the client's queue in order.
         with self._lock:
             seq = self.sent
             if seq == self._reserved:
@@ -150,7 +150,7 @@ class RecordingProducer:
             self.sent += 1
 
     def finish(self, deadline: float, cancelled: threading.Event) -> int:
-        """Give every record its outcome; the number of those that became info for want of time."""
+        """Give every record an outcome; returns how many became info because time ran out."""
         while len(self._client) and time.monotonic() < deadline and not cancelled.is_set():
             self._client.poll(0.1)
         if len(self._client):

@@ -1,9 +1,9 @@
-"""Histories on disk: rows are in whole Parquet files at most a second after their outcome, in bounded memory.
+"""Histories on disk: each row is in a complete Parquet file at most a second after its outcome, in bounded memory.
 
-A file gets its name only when it is complete, so whatever a killed harness left behind can be read, and a reader may
-follow the folder while the run goes on. A file never changes and is never replaced: a reader that follows files by
-name neither loses nor doubles a row. The seqs that a producer may use are reserved in `reservations.jsonl` before the
-first of them is sent. What was reserved but has no row is `info` after a crash (`recover`), never a phantom.
+A file gets its name only when it is complete. So everything that a killed harness left behind can be read, and a reader
+may follow the folder during the run. A file never changes and is never replaced: a reader that follows files by name
+neither misses nor doubles a row. A producer reserves seqs in `reservations.jsonl` before it sends the first of them.
+After a crash, a reserved seq without a row counts as `info` (`recover`), never as a phantom.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ CONSUMED_SCHEMA = arrow_schema(CONSUMED)
 
 RESERVATIONS = "reservations.jsonl"
 RESERVED = 256
-"""Seqs per reservation: few, since after a crash those that were never sent are counted as `info`."""
+"""Seqs per reservation: few, since after a crash unsent ones count as `info`, too."""
 FLUSH_INTERVAL = 0.2
-"""Seconds for which a recorder may keep rows before it hands them over."""
+"""How many seconds a recorder may keep rows before it passes them on."""
 _GATHER_INTERVAL = 0.5
-"""Seconds for which a writer gathers rows. Both and the time to write a file are less than a second."""
+"""How many seconds a writer gathers rows. Both, plus the time to write a file, are less than a second."""
 _ROWS_PER_FILE = 100_000
 _QUEUED_TABLES = 16
 _STOP = None
@@ -48,11 +48,10 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 
 
 class HistoryWriter:
-    """Writes the rows of one kind of history (`produced` or `consumed`) of all lanes, from a thread of its own.
+    """Writes the rows of one kind of history (`produced` or `consumed`) of all lanes, in its own thread.
 
-    Rows of all lanes share a file: the number of files grows with time, not with lanes. The queue is bounded: a disk
-    that can't keep up slows the load instead of filling the memory. An error of the thread is raised from the next
-    `write` or from `close`.
+    Rows of all lanes share files, so the number of files grows with time, not with lanes. The queue is bounded: a slow
+    disk slows the load instead of filling the memory. The next `write`, or `close`, raises an error of the thread.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -72,11 +71,11 @@ class HistoryWriter:
             self._tables.put(table)
 
     def follow(self, take: Take) -> None:
-        """Call `take` for further rows at least every half a second, and once more at the end; it must not wait."""
+        """Call `take` for more rows at least every half second, and once at the end. It must not wait."""
         self._sources.append(take)
 
     def close(self) -> None:
-        """Write what is left and end the thread."""
+        """Write the remaining rows and end the thread."""
         self._tables.put(_STOP)
         self._thread.join()
         self._raise_error()
@@ -118,34 +117,34 @@ class HistoryWriter:
 
 
 def _last_number(folder: Path) -> int:
-    """The number of the newest file that a writer left in `folder`: a further phase goes on from there."""
+    """The number of the newest file that a writer left in `folder`: the next phase continues from it."""
     numbers = [path.stem.removeprefix("part-") for path in folder.glob("part-*.parquet")]
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
 class Reservations:
-    """The journal of seqs that producers may use, one JSON line per range, on disk before the first is sent."""
+    """The journal of reserved seqs: one JSON line per range, on disk before the first of them is sent."""
 
     def __init__(self, run_directory: Path) -> None:
         self._file = (run_directory / RESERVATIONS).open("a", encoding="utf-8")
         self._lock = threading.Lock()
 
     def reserve(self, *, lane: str, producer_id: int, first_seq: int, count: int, now_ns: int) -> None:
-        """Note that `count` seqs from `first_seq` on may be sent from `now_ns` on."""
+        """Reserve `count` seqs from `first_seq` on, at `now_ns`."""
         entry = {"lane": lane, "producer_id": producer_id, "first_seq": first_seq, "count": count, "ns": now_ns}
         with self._lock:
             self._file.write(json.dumps(entry) + "\n")
             self._file.flush()
 
     def close(self) -> None:
-        """Close the journal; it stays in the run directory only where rows may be missing."""
+        """Close the journal. It stays in the run directory only if rows may be missing."""
         self._file.close()
 
 
 def recover(run_directory: Path) -> int:
-    """Give every reserved seq without a row the outcome `info`; the number of rows added.
+    """Give every reserved seq without a row the outcome `info`; returns the number of added rows.
 
-    For run directories whose harness died. Does nothing where the journal is gone because the run ended in order.
+    For run directories whose harness died. Does nothing without a journal, since then the run ended in order.
     """
     journal = run_directory / RESERVATIONS
     if not journal.exists():
@@ -169,7 +168,7 @@ def recover(run_directory: Path) -> int:
 
 
 def _reservations(journal: Path) -> Iterator[Mapping[str, Any]]:
-    """Entries of the journal; a last line that the crash cut short reserved nothing that was sent."""
+    """The journal's entries. A last line that the crash cut short reserved nothing that was sent."""
     with journal.open(encoding="utf-8") as lines:
         for line in lines:
             if line.endswith("\n"):
@@ -193,7 +192,7 @@ class _Missing:
             self._is_missing[producer] = missing
 
     def remove(self, rows: pa.Table) -> None:
-        """Take out the seqs that have a row."""
+        """Remove the seqs that have a row."""
         for batch in rows.to_batches(max_chunksize=_ROWS_PER_FILE):
             lanes = batch.column("lane").dictionary_encode()
             codes = lanes.indices.to_numpy(zero_copy_only=False)
@@ -205,7 +204,7 @@ class _Missing:
                 missing[own[own < missing.size]] = False
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows of what is missing, by producer; sent when it was reserved, as far as is known."""
+        """The missing rows, by producer; the time of the reservation counts as the time of sending."""
         for (lane, producer_id), missing in self._is_missing.items():
             seqs = np.flatnonzero(missing)
             if not seqs.size:

@@ -1,6 +1,6 @@
-"""The load of a phase: one paced producer and one following consumer per lane, each in a thread of its own.
+"""The load of a phase: per lane, one producer at a fixed rate and one consumer, each in its own thread.
 
-Functions of a user's application can take the place of either.
+Functions of a user's application can replace either.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def producer_configs(lane: LaneSpec, bootstrap_servers: str) -> dict[str, object
     return {
         "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
         "linger.ms": 5,
-        # A producer that asks for a topic's metadata would create the topic, where brokers allow it.
+        # A producer that asks for a topic's metadata would create the topic if brokers allow it.
         "allow.auto.create.topics": False,
         **lane.producer_configs,
         "bootstrap.servers": bootstrap_servers,
         "acks": lane.acks,
         "enable.idempotence": lane.idempotence,
         "max.in.flight.requests.per.connection": lane.max_in_flight,
-        # Brokers are broken on purpose: what the client would print of it is in the history.
+        # Brokers are broken on purpose: the errors that the client would print are in the history.
         "log_level": 0,
     }
 
@@ -122,11 +122,11 @@ class LaneLoad:
         return self.producer.sent, self.producer.acknowledged, self.consumer.consumed
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._thread.start()
 
     def stop_sending(self) -> None:
-        """Send no more; what is in flight still gets its outcome."""
+        """Stop sending; records in flight still get their outcomes."""
         self._sending.clear()
 
     def await_outcomes(self) -> None:
@@ -135,19 +135,19 @@ class LaneLoad:
         self.raise_error()
 
     def raise_error(self) -> None:
-        """Raise what the producer's thread raised, or a consumer of the application, if they did."""
+        """Raise an error of the producer's thread or of the application's consumer, if there was one."""
         if isinstance(self.consumer, ApplicationConsuming):
             self.consumer.raise_error()
         if self._error is not None:
             raise self._error
 
     def cancel(self) -> None:
-        """End at once; what has no outcome becomes info."""
+        """End at once; records without an outcome become info."""
         self._sending.clear()
         self._cancelled.set()
 
     def close(self) -> None:
-        """End the threads, if they haven't, and hand the last rows to the writers."""
+        """End the threads, and pass the last rows to the writers."""
         self.cancel()
         if self._thread.ident is not None:
             self._thread.join()
@@ -178,9 +178,9 @@ class LaneLoad:
 class PhaseLoad:
     """All lanes of a phase under load, as a context manager that leaves no thread behind.
 
-    `applications` maps lanes to the functions that take the place of their clients. `client_configs` go to every client
-    of the harness's own, such as those for SASL and TLS; `start_offsets` maps lanes to the offsets, by partition, that
-    their topics' records of this run begin at: without them a topic is the run's own.
+    `applications` maps lanes to the functions that replace their clients. The harness's own clients get
+    `client_configs`, for example for SASL and TLS. `start_offsets`, for topics that already hold records: per lane and
+    partition, the first offset of this run.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class PhaseLoad:
     def __exit__(self, *_: object) -> None:
         for lane in self.lanes.values():
             lane.cancel()
-        # Whatever an application's function raises when it is ended, everything else is closed all the same.
+        # An error of an application's function must not keep the rest from being closed.
         with ExitStack() as stack:
             stack.callback(self._reservations.close)
             stack.callback(self._consumed.close)
@@ -236,10 +236,10 @@ class PhaseLoad:
         return {name: lane.counts for name, lane in self.lanes.items()}
 
     def await_first_acknowledgements(self, *, timeout: float) -> None:
-        """Wait until every lane has seen an acknowledgement and its consumer a record.
+        """Wait until every lane has an acknowledged record, and a consumed one.
 
-        Raises `WaitTimeout` for the acknowledgements. A consumer that reads nothing is reported, and holds nothing up
-        for more than some seconds: its lane will be `unknown`.
+        Raises `WaitTimeout` without acknowledgements. A consumer that reads nothing is only reported, and delays the
+        phase by a few seconds at most. Its lane will be `unknown`.
         """
         lacking = partial(self._lanes_without, 1)
         message = "every lane to have a record acknowledged"
@@ -255,7 +255,7 @@ class PhaseLoad:
                 )
 
     def _lanes_without(self, count: int) -> list[str]:
-        """The lanes whose count, by its place in `counts`, is zero; raises what a lane's thread raised."""
+        """The lanes whose count, given by its index in `counts`, is zero; raises what a lane's thread raised."""
         for lane in self.lanes.values():
             lane.raise_error()
         return [name for name, counts in self.counts.items() if not counts[count]]

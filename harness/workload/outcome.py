@@ -1,10 +1,10 @@
-"""The outcome of a produced record, decided from its delivery report alone.
+"""Decides the outcome of a produced record from its delivery report alone.
 
 `ok`: acknowledged (with acks=0: handed to the socket). `fail`: certainly not in the log. `info`: may or may not be.
 
 librdkafka knows whether a message was possibly persisted, but the Python client does not expose it, and the last error
-of a message says nothing of what its earlier attempts left in the log. So an error is `fail` only where no attempt can
-have reached a log at all:
+of a message does not say what its earlier attempts left in the log. So an error is `fail` only if no attempt can have
+reached a log at all:
 
 | error | when | outcome | why |
 | --- | --- | --- | --- |
@@ -37,7 +37,7 @@ from confluent_kafka import KafkaError
 
 
 class Outcome(StrEnum):
-    """The outcome of a produced record, as far as its producer knows it."""
+    """The outcome of a produced record, as its producer knows it."""
 
     OK = "ok"
     FAIL = "fail"

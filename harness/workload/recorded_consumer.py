@@ -1,8 +1,8 @@
-"""A consumer that follows a lane's topic from its start and records everything it receives.
+"""A consumer that follows a lane's topic from its start, and records everything it receives.
 
-It assigns itself all partitions: no group, so no rebalance. A name in the history denotes one uninterrupted
-assignment. When the client reports that the log was truncated below its position (KIP-320), reading starts again from
-the beginning under a new name.
+It assigns all partitions to itself, without a group, so there is no rebalance. A name in the history denotes one
+uninterrupted assignment. When the client reports that the log was truncated below its position (KIP-320), the consumer
+reads from the beginning again, under a new name.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, Kaf
 
 
 def not_at_the_end(who: str, behind: Mapping[int, tuple[int, int]]) -> str:
-    """What to report of a consumer that did not reach the end: (next offset to read, end offset) by partition."""
+    """The notice for a consumer that did not reach the end: (next offset to read, end offset) by partition."""
     places = [f"partition {number} was read up to offset {read} of {end}" for number, (read, end) in behind.items()]
     return f"{who} did not reach the end: {', '.join(places)}"
 
 
 class RecordedConsumer:
-    """Follows one lane in a thread of its own until `drain` has seen it reach the end offsets.
+    """Follows one lane in its own thread, until `drain` has seen it reach the end offsets.
 
-    `start_offsets` says by partition where to begin; without it, at the topic's beginning.
+    `start_offsets` maps partitions to first offsets; by default it begins at the topic's start.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class RecordedConsumer:
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait until every partition was read up to its end offset, at most `timeout` seconds.
 
-        A consumer that does not get there is no failure of the run: the verdict says what cannot be judged then.
+        If the consumer does not get there, the run continues: the verdict says what can't be judged.
         """
         deadline = time.monotonic() + timeout
         while (behind := self._behind(end_offsets)) and self._thread.is_alive():

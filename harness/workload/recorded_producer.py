@@ -1,7 +1,7 @@
-"""A confluent-kafka producer whose every record ends up in the history, with identity, times and outcome.
+"""A confluent-kafka producer that records every record in the history, with identity, times and outcome.
 
-Rows go to the writer at most `FLUSH_INTERVAL` seconds after their outcome. Memory is bounded by what is in flight: a
-chunk of rows is freed once all its records have an outcome.
+Rows go to the writer at most `FLUSH_INTERVAL` seconds after their outcome. The number of records in flight bounds the
+memory: a chunk of rows is freed once all its records have an outcome.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kafka_chaos.harness.workload.history import (
 from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
 
 CHUNK = 16_384
-"""Rows whose columns are allocated together."""
+"""How many rows are allocated together."""
 
 _BATCH = 256
 _UNKNOWN = -1
@@ -43,7 +43,7 @@ _SEQ_AT = 12
 class _Chunk:
     """Rows of `CHUNK` consecutive seqs; `done` counts those that have an outcome, `is_written` marks those handed over.
 
-    Columns are what does not follow from the seq. A row is acknowledged if it has a time of completion and is not in
+    The columns hold what does not follow from the seq. A row is acknowledged if it has a completion time and is not in
     `outcomes`.
     """
 
@@ -60,16 +60,16 @@ class _Chunk:
         self.errors: dict[int, str] = {}
 
     def settled(self) -> npt.NDArray[np.int64]:
-        """The rows that have an outcome and were not handed over."""
+        """The rows that have an outcome and were not passed on."""
         complete_ns = np.frombuffer(self.complete_ns, dtype=np.int64)
         return np.flatnonzero((complete_ns != 0) & ~self.is_written)
 
     def unwritten(self, rows: int) -> npt.NDArray[np.int64]:
-        """Of the first `rows` rows, those that were not handed over, with an outcome or without."""
+        """Those of the first `rows` rows that were not passed on, with an outcome or without."""
         return np.flatnonzero(~self.is_written[:rows])
 
     def take(self, rows: npt.NDArray[np.int64], lane: str, producer_id: int, partitions: int) -> pa.Table:
-        """These rows as a table of the history's schema; they count as handed over."""
+        """These rows as a table of the history's schema; they then count as passed on."""
         self.is_written[rows] = True
         seqs = self.first_seq + rows
         complete_ns = np.frombuffer(self.complete_ns, dtype=np.int64)[rows]
@@ -97,8 +97,8 @@ class _Chunk:
 class RecordedProducer:
     """One producer of one lane. `send` and `poll` belong to one thread; the counters may be read from any.
 
-    `configs` are librdkafka's own keys. `partitions` says over how many partitions records are dealt in turn, by seq:
-    so each partition gets increasing seqs.
+    `configs` are librdkafka's keys. Records go to the `partitions` in turn, by seq, so each partition gets increasing
+    seqs.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class RecordedProducer:
         self._writer = writer
         self._reservations = reservations
         self._retries = _retries(configs)
-        # With acks=0 nobody answers, so there is no offset. librdkafka reports one all the same for the 1,002nd and
+        # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
         self._answered = _acks(configs) != "0"
         self._producer = new_client(Producer, configs)
@@ -145,7 +145,7 @@ class RecordedProducer:
         return self._longest_gap_ns()
 
     def send(self, count: int) -> int:
-        """Produce up to `count` records; fewer when the client's queue is full. The number handed to the client."""
+        """Produce up to `count` records, fewer if the client's queue is full. Returns how many it accepted."""
         done = 0
         while done < count:
             batch = min(_BATCH, count - done)
@@ -156,14 +156,14 @@ class RecordedProducer:
         return done
 
     def poll(self, timeout: float) -> int:
-        """Serve delivery reports for up to `timeout` seconds, and hand over rows when it is time to."""
+        """Serve delivery reports for up to `timeout` seconds, and pass on rows when due."""
         served = int(self._producer.poll(timeout))
         if time.monotonic() >= self._flush_at:
             self._flush()
         return served
 
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Wait until every record has an outcome, at most `timeout` seconds; the rest becomes info. Their number.
+        """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead.
 
         `cancelled` ends the wait early. Writes the last rows: the producer can't be used afterwards.
         """
@@ -211,7 +211,7 @@ class RecordedProducer:
         return self._chunks[number]
 
     def _reserve(self, end: int) -> None:
-        """Note on disk that seqs up to before `end` may be used."""
+        """Reserve the seqs below `end` on disk."""
         if end > self._reserved:
             count = max(RESERVED, end - self._reserved)
             self._reservations.reserve(
@@ -226,7 +226,7 @@ class RecordedProducer:
     def _delivery_callback(self) -> tuple[Callable[[KafkaError | None, Any], None], Callable[[], int]]:
         """The function that is called for every record, and one that returns the longest gap between acknowledgements.
 
-        All that the first touches is local to it: the load's speed depends on these few lines.
+        The first uses only local variables: the speed of the load depends on these few lines.
         """
         chunks, answered, now_ns = self._chunks, self._answered, time.monotonic_ns
         last = longest = 0

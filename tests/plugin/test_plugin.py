@@ -81,7 +81,7 @@ def test_the_version_comes_from_the_command_line_or_the_marker(project: pytest.P
     ("marker", "expected"),
     [
         ("kafka_chaos(broker=3)", "kafka_chaos: broker: no such keyword; expected brokers, zookeepers"),
-        ("kafka_chaos(3)", "kafka_chaos: 3: expected keywords only, out of brokers"),
+        ("kafka_chaos(3)", "kafka_chaos: 3: expected keywords only: brokers"),
     ],
 )
 def test_a_wrong_marker_is_refused_with_what_is_expected(project: pytest.Pytester, marker: str, expected: str) -> None:
@@ -111,7 +111,7 @@ def test_several_workers_are_refused_with_the_reason_unless_asked_for(project: p
     """)
     result = project.runpytest_subprocess("-n2")
     result.assert_outcomes(errors=1, passed=1)
-    result.stdout.fnmatch_lines(["*each would start a Kafka cluster of its own*--kafka-chaos-cluster-per-worker*"])
+    result.stdout.fnmatch_lines(["*each would start its own Kafka cluster*--kafka-chaos-cluster-per-worker*"])
     project.runpytest_subprocess("-n2", "--kafka-chaos-cluster-per-worker").assert_outcomes(passed=2)
     project.runpytest_subprocess("-n1").assert_outcomes(passed=2)
 

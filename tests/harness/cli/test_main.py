@@ -119,7 +119,7 @@ def test_clean_says_what_it_removed_what_it_left_and_that_nothing_was_there(monk
     )
 
 
-def test_the_seed_of_the_command_line_takes_the_place_of_the_file_s() -> None:
+def test_the_seed_of_the_command_line_overrides_the_file() -> None:
     text = "name: x\nseed: 1\nlanes: [{lane: a}]\n"
     assert parse_experiment(text, "x.yaml", overrides={"seed": 2}).seed == 2
-    assert "in place of the file's" in " ".join(CliRunner().invoke(main.cli, ["run", "--help"]).output.split())
+    assert "instead of the seed in the file" in " ".join(CliRunner().invoke(main.cli, ["run", "--help"]).output.split())

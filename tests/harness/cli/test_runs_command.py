@@ -130,7 +130,7 @@ def test_a_folder_of_runs_is_no_run_and_the_refusal_names_one(root: Path) -> Non
 
 
 def test_what_is_no_run_directory_is_refused(root: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageFailure, match="no run directory, expected one with a"):
+    with pytest.raises(UsageFailure, match="not a run directory, expected one with a"):
         read_run(tmp_path)
     broken = root / "20260102-030000-orders-0002" / "verdict.json"
     broken.write_text("{}")

@@ -105,7 +105,7 @@ def test_it_listens_on_this_machine_only(root: Path) -> None:
 
 
 def test_a_port_in_use_and_a_folder_that_is_not_there_are_told(root: Path, port: int, tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentFailure, match=f"port {port} of 127.0.0.1 can't be had .* --port"):
+    with pytest.raises(EnvironmentFailure, match=f"port {port} of 127.0.0.1 is not available .* --port"):
         make_server(root, port)
     with pytest.raises(UsageFailure, match="no such folder"):
         make_server(tmp_path / "none", 0)

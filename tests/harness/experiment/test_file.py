@@ -50,7 +50,7 @@ REFUSALS = [
     ("acks: 1", "acks: 1\n    topic_configs: {retention.m: 1}", "lanes[0].topic_configs", "retention.ms", 7),
     ("acks: 1", "acks: 1\n    topic_configs: {min.insync.replicas: 1}", "lanes[0].topic_configs", "itself", 7),
     ("acks: 1", "acks: 1\n    producer_configs: {linger: 1}", "lanes[0].producer_configs", "No such configuration", 7),
-    ("acks: 1", "acks: 1\n    producer_configs: {acks: 1}", "lanes[0].producer_configs.acks", "key of its own", 7),
+    ("acks: 1", "acks: 1\n    producer_configs: {acks: 1}", "lanes[0].producer_configs.acks", "the lane's own key", 7),
     ("lane: one", "lane: a/b", "lanes[0].lane", "a Kafka topic name", 5),
     ("lane: two", "lane: one", "lanes[1].lane", "'one' names two lanes", 7),
     ("min_insync_replicas: 2", "min_insync_replicas: 4", "lanes[1].min_insync_replicas", "replication factor, 3", 9),

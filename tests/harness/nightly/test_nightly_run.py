@@ -1,4 +1,4 @@
-"""A night: what is repeated, what is counted, with which intervals, and what the trend shows."""
+"""A nightly run: what is repeated, what is counted, with which intervals, and what the trend shows."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Runs:
         return RunResult(path, RunVerdict(path, verdict, (lane,)), {})
 
 
-def night(tmp_path: Path, runs: Runs, *names: str, minutes: float = 60, repeats: int | None = None) -> Nightly:
+def nightly_of(tmp_path: Path, runs: Runs, *names: str, minutes: float = 60, repeats: int | None = None) -> Nightly:
     files = []
     for name in names or ("a",):
         files.append(tmp_path / f"{name}.yaml")
@@ -86,7 +86,7 @@ def night(tmp_path: Path, runs: Runs, *names: str, minutes: float = 60, repeats:
 
 @pytest.mark.parametrize(
     ("hits", "runs", "low", "high"),
-    # The first four stand in Newcombe (1998), Statistics in Medicine 17, table I, method 3.
+    # The first four are from Newcombe (1998), Statistics in Medicine 17, table I, method 3.
     [
         (81, 263, 0.2553, 0.3662),
         (15, 148, 0.0624, 0.1605),
@@ -102,29 +102,29 @@ def test_the_interval_is_wilson_s(hits: int, runs: int, low: float, high: float)
 
 def test_experiments_are_repeated_in_turn_until_the_next_run_would_not_fit(tmp_path: Path) -> None:
     runs = Runs([0] * 10)
-    summary = night(tmp_path, runs, "a", "b", minutes=10).run()
+    summary = nightly_of(tmp_path, runs, "a", "b", minutes=10).run()
     # 600 s hold six runs of 100 s.
     assert [run.experiment for run in summary.runs] == ["a", "b", "a", "b", "a", "b"]
     assert len(set(runs.seeds)) == 6
 
 
-def test_every_experiment_runs_once_however_short_the_night(tmp_path: Path) -> None:
-    summary = night(tmp_path, Runs([0, 0]), "a", "b", minutes=0).run()
+def test_every_experiment_runs_once_however_short_the_budget(tmp_path: Path) -> None:
+    summary = nightly_of(tmp_path, Runs([0, 0]), "a", "b", minutes=0).run()
     assert [run.experiment for run in summary.runs] == ["a", "b"]
 
 
 def test_the_same_seed_gives_the_same_seeds(tmp_path: Path) -> None:
     first, second = Runs([0] * 3), Runs([0] * 3)
-    night(tmp_path, first, repeats=3).run()
+    nightly_of(tmp_path, first, repeats=3).run()
     (tmp_path / "again").mkdir()
-    night(tmp_path / "again", second, repeats=3).run()
+    nightly_of(tmp_path / "again", second, repeats=3).run()
     assert first.seeds == second.seeds
 
 
 def test_counts_and_intervals_per_lane_and_anomaly(tmp_path: Path) -> None:
-    tonight = night(tmp_path, Runs([0, 30, 0, 12, 0]), repeats=5)
-    tonight.run()
-    summary = json.loads((tonight.folder / "summary.json").read_text())
+    nightly_run = nightly_of(tmp_path, Runs([0, 30, 0, 12, 0]), repeats=5)
+    nightly_run.run()
+    summary = json.loads((nightly_run.folder / "summary.json").read_text())
     (lane,) = summary["lanes"]
     low, high = wilson(2, 5)
     assert lane["anomalies"]["lost_write"] == {
@@ -139,20 +139,20 @@ def test_counts_and_intervals_per_lane_and_anomaly(tmp_path: Path) -> None:
     assert "replica_divergence" not in lane["anomalies"], "what was not judged is not counted as clean"
     assert lane["verdicts"] == {"conforms": 5, "unknown": 0, "violation": 0}
     assert summary["verdict"] == "conforms"
-    assert "| a | one | lost_write | permitted | 2 of 5 | 40% | 12% – 77% | 42 |" in tonight.summary().to_markdown()
+    assert "| a | one | lost_write | permitted | 2 of 5 | 40% | 12% – 77% | 42 |" in nightly_run.summary().to_markdown()
 
 
 def test_a_violation_is_told_with_its_seed_and_run(tmp_path: Path) -> None:
     runs = Runs([0, 3], Status.FORBIDDEN)
-    summary = night(tmp_path, runs, repeats=2).run()
+    summary = nightly_of(tmp_path, runs, repeats=2).run()
     assert summary.verdict is Verdict.VIOLATION
     text = summary.to_markdown()
-    assert "# Night " in text
+    assert "# Nightly run " in text
     assert f"- a, lane one, seed {runs.seeds[1]} (`runs/run-2`): lost_write is forbidden and was found" in text
 
 
 def test_a_run_that_failed_is_told_and_never_clean(tmp_path: Path) -> None:
-    summary = night(tmp_path, Runs([0, ClusterFailure("broker-1 ended\nand more"), 0]), repeats=3).run()
+    summary = nightly_of(tmp_path, Runs([0, ClusterFailure("broker-1 ended\nand more"), 0]), repeats=3).run()
     assert summary.verdict is Verdict.UNKNOWN
     (lane,) = summary.lanes
     assert lane.anomalies["lost_write"].runs == 2
@@ -162,33 +162,33 @@ def test_a_run_that_failed_is_told_and_never_clean(tmp_path: Path) -> None:
 
 def test_an_interrupted_night_leaves_what_was_counted(tmp_path: Path) -> None:
     runs = Runs([5])
-    tonight = night(tmp_path, runs, repeats=2)
-    original = tonight.run_one
+    nightly_run = nightly_of(tmp_path, runs, repeats=2)
+    original = nightly_run.run_one
 
     def interrupted(experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
         if len(runs.seeds) == 1:
             raise KeyboardInterrupt
         return original(experiment, root, listeners)
 
-    tonight.run_one = interrupted
+    nightly_run.run_one = interrupted
     with pytest.raises(KeyboardInterrupt):
-        tonight.run()
-    summary = json.loads((tonight.folder / "summary.json").read_text())
+        nightly_run.run()
+    summary = json.loads((nightly_run.folder / "summary.json").read_text())
     assert [run["verdict"] for run in summary["runs"]] == ["conforms"]
     assert (tmp_path / "out" / "trend.html").is_file()
 
 
-def test_the_trend_shows_every_night_and_links_what_deviates(tmp_path: Path) -> None:
+def test_the_trend_shows_every_nightly_run_and_links_what_deviates(tmp_path: Path) -> None:
     for number, losses in enumerate(([0, 0], [7, 0])):
-        tonight = night(tmp_path, Runs(losses, Status.FORBIDDEN), repeats=2)
-        tonight.night = f"2026010{number + 1}-000000"
-        tonight.folder = tonight.out / tonight.night
-        tonight.run()
+        nightly_run = nightly_of(tmp_path, Runs(losses, Status.FORBIDDEN), repeats=2)
+        nightly_run.name = f"2026010{number + 1}-000000"
+        nightly_run.folder = nightly_run.out / nightly_run.name
+        nightly_run.run()
     broken = tmp_path / "out" / "20260103-000000"
     broken.mkdir()
     (broken / "summary.json").write_text('{"format_version": 99}')
     page = write_trend(tmp_path / "out").read_text()
-    assert "Trend over 2 nights" in page
+    assert "Trend over 2 nightly runs" in page
     assert page.index("20260102-000000") < page.index("20260101-000000")
     assert 'href="20260102-000000/runs/run-1/report.html"' in page
     assert "forbidden, yet found" in page
@@ -237,17 +237,17 @@ def test_the_command_ends_with_the_worst_verdict_and_tells_the_job(
     (tmp_path / "a.yaml").write_text(TEXT.format(name="a"))
     former = tmp_path / "former"
     former.mkdir()
-    before = night(former, Runs([0]), repeats=1)
-    before.night, before.folder = "20250101-000000", before.out / "20250101-000000"
+    before = nightly_of(former, Runs([0]), repeats=1)
+    before.name, before.folder = "20250101-000000", before.out / "20250101-000000"
     before.run()
     out = tmp_path / "out"
     arguments = [str(tmp_path / "a.yaml"), "--repeats", "1", "--out", str(out), "--history", str(former / "out")]
     result = CliRunner().invoke(cli, ["nightly", *arguments])
     assert result.exit_code == code, result.output
     assert "round 1: a, seed " in result.output
-    assert "# Night " in (tmp_path / "job.md").read_text()
+    assert "# Nightly run " in (tmp_path / "job.md").read_text()
     page = (out / "trend.html").read_text()
-    assert "Trend over 2 nights" in page
+    assert "Trend over 2 nightly runs" in page
     assert "20250101-000000" in page
 
 

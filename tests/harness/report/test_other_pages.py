@@ -12,7 +12,7 @@ from test_browser import _CONTRASTS, opened
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.harness.cli.serve import index
 from tests.harness.cli.test_runs_command import make
-from tests.harness.nightly.test_nightly_run import Runs, night
+from tests.harness.nightly.test_nightly_run import Runs, nightly_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -24,10 +24,10 @@ pytestmark = pytest.mark.browser
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("pages")
     for number, losses in enumerate(([0, 3, 0], [7, 0, 9])):
-        tonight = night(root, Runs(losses, Status.FORBIDDEN), repeats=3)
-        tonight.night = f"2026010{number + 1}-000000"
-        tonight.folder = tonight.out / tonight.night
-        tonight.run()
+        nightly_run = nightly_of(root, Runs(losses, Status.FORBIDDEN), repeats=3)
+        nightly_run.name = f"2026010{number + 1}-000000"
+        nightly_run.folder = nightly_run.out / nightly_run.name
+        nightly_run.run()
     make(root / "runs", 1, lost=7)
     make(root / "runs", 2, lost=1234)
     listed = root / "runs.html"
@@ -57,7 +57,7 @@ def test_every_picture_of_the_trend_has_a_name(browser: Browser, pages: dict[str
     for page in opened(browser, pages["trend"]):
         pictures = page.get_by_role("img")
         assert pictures.count() == 1
-        assert pictures.first.get_attribute("aria-label") == "a, one: lost_write, share of runs per night, 2 nights"
-        assert page.get_by_role("table", name="Nights, the latest first").count() == 1
+        assert pictures.first.get_attribute("aria-label") == "a, one: lost_write, share of runs in 2 nightly runs"
+        assert page.get_by_role("table", name="Nightly runs, the latest first").count() == 1
         page.keyboard.press("Tab")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"

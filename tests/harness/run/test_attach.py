@@ -114,7 +114,7 @@ def test_what_would_break_or_change_the_cluster_is_refused(tmp_path: Path, added
 @pytest.mark.parametrize("setting", ["leader: 1", "topic_configs: {retention.ms: -1}"])
 def test_settings_that_would_change_a_topic_are_refused(tmp_path: Path, setting: str) -> None:
     text = TEXT.format(topic="orders").replace("acks: all", f"acks: all, {setting}")
-    with pytest.raises(UsageFailure, match="an attached cluster is left as it is"):
+    with pytest.raises(UsageFailure, match="an attached cluster is not changed"):
         run_attached(parse_experiment(text, "a.yaml"), Attached("127.0.0.1:1"), root=tmp_path)
 
 
