@@ -1,8 +1,7 @@
 """The anomalies' names and the statuses a prediction can give them.
 
-One place for the vocabulary that the model predicts in and the verification judges in. What each anomaly
-means, and in what it is counted, is said in docs/anomalies.md and in the docstrings of
-`kafka_chaos.verification.detection.anomalies`.
+The model predicts in these terms, and the verification judges in them. docs/anomalies.md and the docstrings of
+`kafka_chaos.verification.detection.anomalies` say what each anomaly means, and what counts as one.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Status, Verdict
+from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.harness.nightly.summary import FORMAT_VERSION
@@ -145,16 +146,16 @@ def _lines(nightly_runs: Sequence[NightlyRun]) -> list[Line]:
     return sorted(lines, key=lambda line: (not line.broken, line.experiment, line.lane, line.anomaly))
 
 
-def _picture(nights: Sequence[Night], entries: Mapping[int, Mapping[str, Any]], title: str) -> Markup:
-    """A dot per night at the share of runs, on its interval."""
+def _picture(nightly_runs: Sequence[NightlyRun], entries: Mapping[int, Mapping[str, Any]], title: str) -> Markup:
+    """One dot per nightly run at its share of runs, with its interval."""
     drawn = []
     for place, entry in sorted(entries.items()):
         x = place * _STEP + _STEP / 2
         share = entry["hits"] / entry["runs"] if entry["runs"] else 0.0
         drawn.append(element("line", x1=x, x2=x, y1=_Y(entry["high"]), y2=_Y(entry["low"])))
         drawn.append(element("circle", cx=x, cy=_Y(share), r=2.5))
-    width = max(1, len(nights)) * _STEP
-    label = f"{title}, share of runs per night, {len(entries)} nights"
+    width = max(1, len(nightly_runs)) * _STEP
+    label = f"{title}, share of runs in {counted(len(entries), 'nightly run')}"
     box = f"0 0 {width} {_HEIGHT}"
     return element(
         "svg", *drawn, class_="spark", viewBox=box, width=width, height=_HEIGHT, role="img", aria_label=label
