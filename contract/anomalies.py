@@ -7,6 +7,7 @@ means, and in what it is counted, is said in docs/anomalies.md and in the docstr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from kafka_chaos.contract.errors import ExitCode
@@ -44,7 +45,7 @@ class Status(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Per lane and per run; they merge violation > unknown > conforms."""
+    """Per lane and per run, the graver ones last."""
 
     CONFORMS = "conforms"
     UNKNOWN = "unknown"
@@ -55,7 +56,7 @@ class Verdict(StrEnum):
         """What a command with this verdict ends with."""
         return ExitCode[self.name]
 
-    def merge(self, other: Verdict) -> Verdict:
-        """The worse of the two in the order violation > unknown > conforms."""
-        order = (Verdict.CONFORMS, Verdict.UNKNOWN, Verdict.VIOLATION)
-        return max(self, other, key=order.index)
+    @classmethod
+    def gravest(cls, verdicts: Iterable[str], *, of_none: str = CONFORMS) -> Verdict:
+        """One verdict for several: violation > unknown > conforms."""
+        return max(map(cls, verdicts), key=list(cls).index, default=cls(of_none))
