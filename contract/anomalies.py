@@ -6,6 +6,7 @@ The model predicts in these terms, and the verification judges in them. docs/ano
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from kafka_chaos.contract.errors import ExitCode
@@ -43,7 +44,7 @@ class Status(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Per lane and per run; they merge violation > unknown > conforms."""
+    """Per lane and per run, the graver ones last."""
 
     CONFORMS = "conforms"
     UNKNOWN = "unknown"
@@ -54,7 +55,7 @@ class Verdict(StrEnum):
         """The exit code of a command with this verdict."""
         return ExitCode[self.name]
 
-    def merge(self, other: Verdict) -> Verdict:
-        """The worse of the two in the order violation > unknown > conforms."""
-        order = (Verdict.CONFORMS, Verdict.UNKNOWN, Verdict.VIOLATION)
-        return max(self, other, key=order.index)
+    @classmethod
+    def gravest(cls, verdicts: Iterable[str], *, of_none: str = CONFORMS) -> Verdict:
+        """One verdict for several: violation > unknown > conforms."""
+        return max(map(cls, verdicts), key=list(cls).index, default=cls(of_none))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.inputs.storage import RunPath, remove, run_path
 from kafka_chaos.verification.judging.account import HISTORY, not_applied, unread
 from kafka_chaos.verification.judging.judge import judge
-from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
+from kafka_chaos.verification.judging.result import Observation, RunVerdict
 from kafka_chaos.verification.spark.session import spark_session
 from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -97,7 +96,7 @@ def judged(
             )
             verdict = RunVerdict(
                 run_dir=run.path or Path(FRAMES),
-                verdict=_merged(lanes),
+                verdict=Verdict.gravest(lane.verdict for lane in lanes),
                 lanes=lanes,
                 tables=tables,
                 seconds=time.perf_counter() - started,
@@ -120,7 +119,3 @@ def tables_as_read(run: RunDirectory, facts: Mapping[str, LaneFacts]) -> dict[st
 
 def _of_lane(observed: Mapping[tuple[str, Anomaly], Observation], lane: str) -> dict[Anomaly, Observation]:
     return {anomaly: seen for (name, anomaly), seen in observed.items() if name == lane}
-
-
-def _merged(lanes: tuple[LaneVerdict, ...]) -> Verdict:
-    return reduce(Verdict.merge, (lane.verdict for lane in lanes), Verdict.CONFORMS)

@@ -47,18 +47,18 @@ def verify_command(
     session = spark_session(master=spark_master, with_kafka_source=topics is not None)
     from kafka_chaos.verification import verify, verify_topics
 
-    merged = Verdict.CONFORMS
+    verdicts = []
     for run_dir in run_dirs:
         if topics:
             verdict = verify_topics(run_dir, bootstrap_servers=topics, spark=session)
         else:
             verdict = verify(run_dir, spark=session)
-        merged = merged.merge(verdict.verdict)
+        verdicts.append(verdict.verdict)
         if as_json:
             click.echo(json.dumps({"run_dir": str(run_dir), **verdict.to_json()}))
         elif not quiet:
             print_verdict(verdict)
-    sys.exit(merged.exit_code)
+    sys.exit(Verdict.gravest(verdicts).exit_code)
 
 
 def print_verdict(verdict: RunVerdict) -> None:

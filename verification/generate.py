@@ -2,7 +2,7 @@
 
 Guarantee: without plants, a generated run directory holds no anomaly but those that its shape asks for (retried
 copies, a truncated tail of acknowledged records); every anomaly that it holds can be named beforehand. The same
-shape and seed give the same rows. Needs NumPy, which only tests and benchmarks install.
+shape and seed give the same rows.
 """
 
 from __future__ import annotations

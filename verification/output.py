@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 
 from kafka_chaos.contract import columns as contract
 from kafka_chaos.contract.files import write_whole
-from kafka_chaos.contract.run_directory import VERDICT_FILE
-from kafka_chaos.verification.inputs.storage import HadoopPath, RunPath, listed, remove
+from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
+from kafka_chaos.verification.inputs.storage import HadoopPath, RunPath, remove, replace_folder, write_parquet
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.schemas import FINDINGS
 
@@ -25,17 +25,14 @@ ROWS_PER_FILE = 200_000
 
 def write(run_dir: RunPath, cases: DataFrame | None, verdict: RunVerdict) -> None:
     """Write CASES (None: there are none) to findings/ and the result to verdict.json."""
-    final = run_dir / "findings"
     fresh = run_dir / f".findings-{uuid.uuid4().hex}"
     try:
         if cases is None:
             _write_nothing(fresh)
         else:
-            _few_files(cases, verdict).select(*FINDINGS.names).write.parquet(str(fresh.absolute()))
-            for leftover in listed(fresh, ".*.crc"):
-                remove(leftover)
+            write_parquet(_few_files(cases, verdict).select(*FINDINGS.names), fresh)
         remove(run_dir / VERDICT_FILE)
-        _replace_folder(fresh, final)
+        replace_folder(fresh, run_dir / FINDINGS_FOLDER)
     finally:
         remove(fresh)
     write_text(run_dir / VERDICT_FILE, json.dumps(verdict.to_json(), indent=2) + "\n")
@@ -65,12 +62,3 @@ def _write_nothing(folder: RunPath) -> None:
     content = io.BytesIO()
     pq.write_table(schema.empty_table(), content)
     (folder / "part-00000.parquet").write_bytes(content.getvalue())
-
-
-def _replace_folder(fresh: RunPath, final: RunPath) -> None:
-    old = final.with_name(f".findings-old-{uuid.uuid4().hex}")
-    # Both live on one file system.
-    if final.exists():
-        final.rename(old)  # type: ignore[arg-type]
-    fresh.rename(final)  # type: ignore[arg-type]
-    remove(old)

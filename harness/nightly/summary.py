@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -153,8 +152,7 @@ class Summary:
     @property
     def verdict(self) -> Verdict:
         """The worst verdict of all runs; with a failed run it is unknown at best."""
-        verdicts = [run.verdict.verdict if run.verdict is not None else Verdict.UNKNOWN for run in self.runs]
-        return reduce(Verdict.merge, verdicts, Verdict.CONFORMS)
+        return Verdict.gravest(run.verdict.verdict if run.verdict else Verdict.UNKNOWN for run in self.runs)
 
     def to_json(self) -> dict[str, Any]:
         """The content of summary.json."""

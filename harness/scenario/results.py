@@ -38,7 +38,8 @@ class Tally:
     @property
     def verdict(self) -> Verdict:
         """The verdict over all runs; of none: unknown."""
-        return merged([verdict for verdict in Verdict if getattr(self, verdict.value)])
+        found = (verdict for verdict in Verdict if getattr(self, verdict.value))
+        return Verdict.gravest(found, of_none=Verdict.UNKNOWN)
 
     def plus(self, other: Tally) -> Tally:
         """Both tallies as one."""
@@ -71,17 +72,6 @@ class ScenarioResult:
         return ScenarioResult(shown.record, tally)
 
 
-def merged(verdicts: Iterable[str]) -> Verdict:
-    """The gravest of verdicts, violation > unknown > conforms; of none: unknown."""
-    found = [Verdict(verdict) for verdict in verdicts]
-    if not found:
-        return Verdict.UNKNOWN
-    gravest = Verdict.CONFORMS
-    for verdict in found:
-        gravest = gravest.merge(verdict)
-    return gravest
-
-
 def result_of(record: ScenarioRecord) -> ScenarioResult:
     """One run as a result."""
     counts = {verdict.value: int(record.verdict == verdict) for verdict in Verdict}
@@ -99,7 +89,8 @@ def collect(results: Iterable[ScenarioResult]) -> dict[str, ScenarioResult]:
 
 def results_json(records: Sequence[ScenarioRecord], *, seconds: float, not_run: Sequence[str] = ()) -> dict[str, Any]:
     """All runs as JSON values. `not_run`: ids of runs that were planned but not made; each counts as `unknown`."""
-    verdict = merged([*(record.verdict for record in records), *(Verdict.UNKNOWN for _ in not_run)])
+    verdicts = [*(record.verdict for record in records), *(Verdict.UNKNOWN for _ in not_run)]
+    verdict = Verdict.gravest(verdicts, of_none=Verdict.UNKNOWN)
     found = collect(map(result_of, records))
     return {
         "format_version": FORMAT_VERSION,

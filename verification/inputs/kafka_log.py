@@ -6,13 +6,13 @@ earliest and the latest offset, each once, decoded lane by lane; it appears whol
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.verification.inputs.storage import remove, replace_folder, write_parquet
 from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
 
 if TYPE_CHECKING:
@@ -38,13 +38,10 @@ def collect_log(
     folder = Path(out_dir)
     fresh = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
     try:
-        records.write.parquet(str(fresh.absolute()))
-        for leftover in fresh.glob(".*.crc"):
-            leftover.unlink()
-        shutil.rmtree(folder, ignore_errors=True)
-        fresh.rename(folder)
+        write_parquet(records, fresh)
+        replace_folder(fresh, folder)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        remove(fresh)
     return _rows(folder)
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import io
 import re
+import uuid
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -236,6 +237,22 @@ def remove(path: RunPath) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def write_parquet(frame: DataFrame, folder: RunPath) -> None:
+    """Write a table as a new folder of Parquet files, without the checksums of Hadoop's local file system."""
+    frame.write.parquet(str(folder.absolute()))
+    for leftover in listed(folder, ".*.crc"):
+        remove(leftover)
+
+
+def replace_folder(fresh: RunPath, final: RunPath) -> None:
+    """Rename a folder, replacing the one that is there; both live on one file system."""
+    old = final.with_name(f".{final.name}-old-{uuid.uuid4().hex}")
+    if final.exists():
+        final.rename(old)  # type: ignore[arg-type]
+    fresh.rename(final)  # type: ignore[arg-type]
+    remove(old)
 
 
 def _cause(error: Exception) -> str:

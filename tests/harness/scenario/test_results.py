@@ -14,7 +14,6 @@ from kafka_chaos.harness.scenario.results import (
     collect,
     condensed_json,
     dump,
-    merged,
     read_results,
     result_of,
     results_json,
@@ -80,19 +79,6 @@ def test_what_did_not_run_is_no_success() -> None:
     document = results_json([truncation()], seconds=1, not_run=["acks-0"])
     assert document["verdict"] == "unknown"
     assert document["not_run"] == ["acks-0"]
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "gravest"),
-    [
-        ([], "unknown"),
-        (["conforms", "conforms"], "conforms"),
-        (["conforms", "unknown"], "unknown"),
-        (["unknown", "violation", "conforms"], "violation"),
-    ],
-)
-def test_the_gravest_verdict_counts(verdicts: list[str], gravest: str) -> None:
-    assert merged(verdicts) == gravest
 
 
 def test_bad_results_are_refused_with_their_place(tmp_path: Path) -> None:
