@@ -1,7 +1,7 @@
-"""The second opinion: every anomaly of the client histories, log and replicas in plain Python, obviously right.
+"""A second implementation of every anomaly of client histories, log and replicas, in plain Python.
 
-Guarantee: each function is the sentence of docs/anomalies.md read out loud over lists of rows, with little thought
-of speed; it shares no code with the Spark checker, which has to agree with it row by row.
+Guarantee: each function states a sentence of docs/anomalies.md over lists of rows, as simply as possible and without
+regard to speed. It shares no code with the Spark checker, which has to agree with it row by row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Produced(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A record that a consumer was given."""
+    """A record that a consumer read."""
 
     consumer: str
     partition: int
@@ -83,7 +83,7 @@ _Row = TypeVar("_Row", Read, Stored)
 
 
 def check(history: LaneHistory) -> list[Case]:
-    """All cases of one lane, sorted; what needs a log is left out where there is none."""
+    """All cases of one lane, sorted; without a log, anomalies that need one are left out."""
     view = _View(history)
     finders = [*ALWAYS, *(NEED_LOG if history.log is not None else ())]
     return sorted((case for finder in finders for case in finder(view)), key=case_order)
@@ -95,7 +95,7 @@ def case_order(case: Case) -> tuple[object, ...]:
 
 
 class _View:
-    """The lane's rows, indexed by identity and by place; phantoms set apart."""
+    """The lane's rows, indexed by identity and by place; phantoms are separate."""
 
     def __init__(self, history: LaneHistory) -> None:
         self.history = history
@@ -243,7 +243,7 @@ def _poll_order(row: Read) -> tuple[int, ...]:
 
 
 def _deliveries(view: _View) -> dict[tuple[str, int], list[Read]]:
-    """Per consumer and partition the reads of produced records, in poll order, at one offset by identity."""
+    """Per consumer and partition, the reads of produced records in poll order; at one offset, by identity."""
     deliveries: dict[tuple[str, int], list[Read]] = defaultdict(list)
     for row in sorted(view.genuine(view.history.consumed), key=_poll_order):
         deliveries[row.consumer, row.partition].append(row)

@@ -146,7 +146,7 @@ def elect_preferred(state: ClusterState, config: ClusterConfig) -> ClusterState:
 
 
 def fail_log_directory(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """A broker's log directory fails: the replica is offline, and the controller hears of it."""
+    """A broker's log directory fails: the replica is offline, and the controller learns of it."""
     replica = running(state, broker)._replace(role=OFFLINE, fetched=(), parked=False, truncating=False)
     return replica_failed(state.with_replica(replica), config, broker)
 

@@ -116,7 +116,7 @@ def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:
 def _make_base(tag: str) -> None:
     if shutil.which("debootstrap") is None or os.geteuid() != 0:
         raise EnvironmentFailure(
-            f"neither an image registry nor debootstrap (as root) is at hand for a base image: make {PUBLIC_BASE} "
+            f"neither an image registry nor debootstrap (as root) is available for a base image: make {PUBLIC_BASE} "
             "available to the Docker engine, or run `make setup` as root on Debian"
         )
     done = subprocess.run([_RECIPE / "base" / "make-base", tag], capture_output=True, text=True, check=False)

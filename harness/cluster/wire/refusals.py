@@ -44,7 +44,7 @@ _FOR_EVERYBODY = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONF
 
 
 def allow_cluster_action_to_brokers_only(cluster: Cluster, *, timeout: float = 30.0) -> None:
-    """Take ClusterAction away from everybody but the brokers, told by their addresses; wait until all brokers know.
+    """Revoke ClusterAction from everybody except the brokers, which are identified by address; wait until all know.
 
     The cluster has to have `AUTHORIZER_CONFIGS`.
     """

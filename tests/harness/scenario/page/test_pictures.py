@@ -95,7 +95,7 @@ def test_leaders_the_dead_the_dropped_and_high_watermarks_are_marked() -> None:
 def test_the_high_watermark_stands_before_the_first_record_that_it_does_not_cover() -> None:
     def at(known: int) -> float:
         logs = {1: replica("a·0", "b·0", role="leader", high_watermark=known)}
-        picture = parsed(scenario_record(act(step(0, "Looked at.", look(logs)))))
+        picture = parsed(scenario_record(act(step(0, "Observed.", look(logs)))))
         (block,) = blocks(picture)
         line = next(path for path in block.findall(f"{SVG}path") if path.get("class") == "line")
         return float((line.get("d") or "").split()[0][1:])
@@ -205,7 +205,7 @@ def monster(acts: int, steps: int, records: int) -> ScenarioRecord:
         taken = [
             step(
                 number,
-                f"Step {number} of many, told in a sentence that is rather long. " * 3,
+                f"Step {number} of many, in a sentence that is rather long. " * 3,
                 look({b: replica(*log(act_number, number, b), role="leader" if b == 1 else "follower") for b in NAMES}),
             )
             for number in range(steps)
@@ -223,7 +223,7 @@ def test_it_stays_small_and_counts_what_it_leaves_out(acts: int, steps: int, rec
 
 
 def test_nothing_to_draw_is_said() -> None:
-    assert "no replica was looked at" in draw(scenario_record(act()))
+    assert "no replica was observed" in draw(scenario_record(act()))
     ElementTree.fromstring(draw(scenario_record()))
 
 
