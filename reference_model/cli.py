@@ -62,12 +62,19 @@ def split_list(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @click.command("predict", cls=StrictCommand)
-@click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True)
-@click.option("--idempotence/--no-idempotence", default=False, show_default=True)
-@click.option("--replication-factor", type=int, default=3, show_default=True)
-@click.option("--min-insync-replicas", type=int, default=1, show_default=True)
-@click.option("--unclean-leader-election/--no-unclean-leader-election", default=False, show_default=True)
-@click.option("--max-in-flight", type=int, default=5, show_default=True)
+@click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True, help="acks of the producer.")
+@click.option(
+    "--idempotence/--no-idempotence", default=False, show_default=True, help="enable.idempotence of the producer."
+)
+@click.option("--replication-factor", type=int, default=3, show_default=True, help="Replicas of each partition.")
+@click.option("--min-insync-replicas", type=int, default=1, show_default=True, help="min.insync.replicas of the topic.")
+@click.option(
+    "--unclean-leader-election/--no-unclean-leader-election",
+    default=False,
+    show_default=True,
+    help="unclean.leader.election.enable of the topic.",
+)
+@click.option("--max-in-flight", type=int, default=5, show_default=True, help="Requests in flight per connection.")
 @click.option(
     "--faults",
     multiple=True,
@@ -75,8 +82,16 @@ def split_list(values: tuple[str, ...]) -> tuple[str, ...]:
     help=f"Faults that may occur, each entry at most once: {', '.join(FAULT_KINDS)}.",
 )
 @click.option("--lockstep", metavar="STEP[,STEP…]", help="Steps of a lock-step phase, instead of free faults.")
-@click.option("--max-states", type=click.IntRange(1), default=MAX_STATES, show_default=True)
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS")
+@click.option(
+    "--max-states",
+    type=click.IntRange(1),
+    default=MAX_STATES,
+    show_default=True,
+    help="End the search after this many states.",
+)
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End the search after this time."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--no-cache", is_flag=True, help="Search again, and do not cache the answer.")
 def predict_command(
@@ -107,7 +122,7 @@ def predict_command(
             else:
                 found = predict_cached(lane, steps, budget=budget)
     except LaneError as error:
-        raise refuse(f"--{error.key.replace('_', '-')}", f"{error.value!r}: expected {error.expected}") from error
+        raise refuse(f"--{error.key.replace('_', '-')}", f"{error.shown}: expected {error.expected}") from error
     except PredictionNotExhausted as error:
         found = error.found
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else render(found.to_json()))

@@ -1,4 +1,4 @@
-"""Histories of other tools become run directories: every row as the tool told it, and bad lines refused by number."""
+"""Histories of other tools become run directories: every row as the tool reported it; bad lines are refused."""
 
 from __future__ import annotations
 

@@ -90,5 +90,6 @@ def find_run(given: Path) -> RunningRun:
         if run.goes_on:
             return run
     raise UsageFailure(
-        f"{given}: {LANES_FILE}: missing, this is no run directory, and no unfinished run is in it: start or name one"
+        f"{given}: it has no {LANES_FILE}, so it is not a run directory, and no unfinished run is in it: "
+        "start a run, or name one"
     )

@@ -1,4 +1,4 @@
-"""Pictures of scenarios: what is drawn, well-formed and small whatever the record, readable in light and dark."""
+"""Pictures of scenarios: complete, well-formed and small for any record, readable in light and dark."""
 
 from __future__ import annotations
 
@@ -106,9 +106,9 @@ def test_the_high_watermark_stands_before_the_first_record_that_it_does_not_cove
 
 
 def test_two_views_of_the_leader_are_shown() -> None:
-    told = {1: replica("m·0", leader=2), 2: replica("m·0", leader=1), 3: replica("m·0", leader=0)}
-    seen = look(told, leader=2, epoch=1)
-    played = act(step(0, "The leader is moved to Y, which does not hear of it.", seen), step(1, "Nothing.", seen))
+    reported = {1: replica("m·0", leader=2), 2: replica("m·0", leader=1), 3: replica("m·0", leader=0)}
+    seen = look(reported, leader=2, epoch=1)
+    played = act(step(0, "The leader is moved to Y, which does not learn of it.", seen), step(1, "Nothing.", seen))
     picture = parsed(scenario_record(played))
     shown = [words(picture, block)[0] for block in blocks(picture)]
     assert shown == ["m", "follower, sees leader 1", "follower, sees no leader"]
@@ -167,12 +167,12 @@ def test_it_has_a_title_and_says_in_words_what_it_shows() -> None:
 
 def test_told_in_words_only_what_changed() -> None:
     (played,) = truncation().acts
-    told = tell_columns(played, columns_of(played))
-    assert told[1].startswith(
+    reported = tell_columns(played, columns_of(played))
+    assert reported[1].startswith(
         "2. Y's and Z's fetches no longer reach X. 3. A producer sends M2 with acks=1. X (broker 1) leads:"
     )
-    assert "Y (broker 2)" not in told[1]
-    assert "X (broker 1) does not run: M1 (epoch 0) M2 (epoch 0), high watermark 1." in told[2]
+    assert "Y (broker 2)" not in reported[1]
+    assert "X (broker 1) does not run: M1 (epoch 0) M2 (epoch 0), high watermark 1." in reported[2]
 
 
 def test_it_loads_nothing() -> None:
