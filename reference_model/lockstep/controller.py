@@ -190,7 +190,7 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
         return "STALE_CONTROLLER_EPOCH", replica
     replica = replica._replace(controller_epoch=request.controller_epoch)
     if replica.role == OFFLINE:
-        # Its clients learn of the leader all the same, from the UpdateMetadata that follows.
+        # Its clients still learn of the leader, from the UpdateMetadata that follows.
         return "KAFKA_STORAGE_ERROR", replica._replace(leader=request.leader)
     if request.leader_epoch < replica.leader_epoch:
         return "STALE_CONTROLLER_EPOCH", replica

@@ -72,7 +72,7 @@ def _read_table(folder: RunPath, name: str) -> Table:
     unread = [_why_unread(name, entry) for entry in entries if entry not in files and not _is_by_product(entry)]
     unread += [f"{name}/{twin.name} is a copy of {name}/{file.name}" for file, twin in _copies(files, footers)]
     if not files and name not in REQUIRED_TABLES:
-        unread.append(f"{name}/ is there, but holds no Parquet file")
+        unread.append(f"{name}/ exists, but holds no Parquet file")
     return Table(files, footers, tuple(unread), given=bool(files) or name in REQUIRED_TABLES)
 
 

@@ -95,7 +95,7 @@ def test_a_freeze_that_came_too_early_is_asked_for_again() -> None:
 
 def test_a_freeze_that_never_comes_is_told() -> None:
     stubborn: Any = Stubborn(refusals=10**6)
-    with pytest.raises(WaitTimeout, match=r"for stubborn to be frozen, in vain; seen last: .*unable to freeze"):
+    with pytest.raises(WaitTimeout, match=r"for stubborn to be frozen after .* s; seen last: .*unable to freeze"):
         freeze(stubborn, timeout=0.1)
 
 

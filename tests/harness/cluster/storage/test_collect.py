@@ -93,7 +93,7 @@ def test_checkpoints_are_told_by_lane(tmp_path: Path, monkeypatch: pytest.Monkey
             f"{TOPIC}-1/{0:020}.log": b"",
             "replication-offset-checkpoint": format_offsets({(TOPIC, 0): 6, ("another", 0): 9}).encode(),
             "recovery-point-offset-checkpoint": format_offsets({(TOPIC, 0): 2}).encode(),
-            "another-0/00000000000000000000.log": b"no log of a lane is not looked at",
+            "another-0/00000000000000000000.log": b"not the log of a lane, so it is not read",
         },
     )
     bare = Broker(3, {segment(0): log([0])})
