@@ -1,9 +1,9 @@
-"""How long a ZooKeeper and three brokers take to be ready and to be removed, the image being there.
+"""How long a ZooKeeper and three brokers take to be ready and to be removed, with an existing image.
 
     .venv/bin/python benchmarks/cluster_start.py [ROUNDS]
 
-The last line is JSON: medians in seconds. Without class-data sharing (the archive renamed away in the container) is
-measured too, in alternation, so that its worth can be told.
+The last line is JSON: medians in seconds. Rounds without class-data sharing (its archive renamed in the container)
+alternate with these, to show what it saves.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> None:
     shared, unshared = [], []
     for number in range(rounds):
         shared.append(start_and_stop())
-        # -Xshare:off behind the image's own options wins over them.
+        # -Xshare:off after the image's own options overrides them.
         with (
             mock.patch.object(cluster_module, "BROKER_OPTIONS", ("-Xshare:off",)),
             mock.patch.object(cluster_module, "ZOOKEEPER_OPTIONS", ("-Xshare:off",)),

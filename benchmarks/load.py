@@ -3,11 +3,11 @@
     .venv/bin/python benchmarks/load.py [--records 1000000] [--rounds 5] [--against CHECKOUT | --high-watermarks]
 
 Same record size (100 bytes), acks=all, linger.ms=50, replication factor 3, min.insync.replicas 2, six partitions, one
-producer each. With a linger of 5 ms the brokers, not the clients, set the pace: on two cores they handle 5 ms batches
+producer each. With a linger of 5 ms, the brokers limit the rate, not the clients: on two cores they handle 5 ms batches
 of six partitions no faster than about 170,000 records per second, whoever sends them.
 ProducerPerformance runs inside a broker's container, beside the brokers.
 
-`--against` compares with the recorded load of another checkout of this project instead, in a process each, in turn.
+`--against` compares with the recorded load of another checkout of this project instead, one process each, in turn.
 `--high-watermarks` measures what recording the brokers' high watermarks costs: the share of a core that it takes for
 28 partitions while one topic is loaded.
 
@@ -110,7 +110,7 @@ def configs(bootstrap_servers: str) -> dict[str, object]:
 
 
 def in_own_process(checkout: Path) -> Callable[[Cluster, str, int], float]:
-    """The recorded load as the code of `checkout` has it, in a process of its own."""
+    """The recorded load with the code of `checkout`, in a separate process."""
 
     def measure(cluster: Cluster, topic: str, records: int) -> float:
         command = [sys.executable, __file__, "--records", str(records), "--recorded", cluster.bootstrap_servers, topic]

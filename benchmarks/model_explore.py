@@ -2,10 +2,10 @@
 
     python benchmarks/model_explore.py [core] [cluster] [predict]
 
-Figures to hold, on one core: the core at 20,000 states/s, the cluster at 5,000, the core's scope of 3 brokers,
+Targets, on one core: the core at 20,000 states/s, the cluster at 5,000, the core's scope of 3 brokers,
 2 records and 3 leader epochs exhausted for all variants in 10 minutes together, any lane of the acks matrix
-predicted in 5 s. Exits with 1 if one is missed. Figures are held in processor time, so that a busy machine does not
-count.
+predicted in 5 s. Exits with 1 if one is missed. All times are processor time, so a busy machine does not
+matter.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 usage: verify_bench.py [--records 10000000] [--rounds 3] [--work-dir DIR] [--yardstick SCRIPT]
 
-Makes a run directory of so many produced, consumed and log rows, with a realistic share of info outcomes and retries
-and a few findings, has both count the anomalies and compares the counts. Spark writes its findings; its start, and a
-first verification of a small directory that loads its classes, are apart. The last line is one JSON object:
+Makes a run directory of that many produced, consumed and log rows, with a realistic share of info outcomes and retries
+and a few findings. Both count the anomalies, and the counts are compared. Spark also writes its findings. Its start,
+and a first verification of a small directory that loads its classes, are not counted. The last line is one JSON object:
 {"ratio": …, "spark_seconds": …, "duckdb_seconds": …}. `--yardstick`: another script with the interface of
 verify_duckdb.py.
 """
@@ -40,7 +40,7 @@ WARM_UP_RECORDS = 400_000
 
 
 def shapes(records: int) -> list[LaneShape]:
-    """Five lanes as a chaos run has them: the settings that differ in what a leader change costs."""
+    """Five lanes like those of a chaos run, whose settings differ in the cost of a leader change."""
     each = records // 5
     retried = ("duplicate",)
     lossy = ("lost_write", "inconsistent_offset")
@@ -96,7 +96,7 @@ def counts_of(verdict: RunVerdict) -> dict[str, dict[str, int]]:
 
 
 def run_yardstick(script: Path, run_dir: Path) -> dict[str, Any]:
-    """The yardstick's answer, in a process of its own."""
+    """The yardstick's answer, from a separate process."""
     command = [sys.executable, str(script), str(run_dir), "--threads", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))

@@ -3,9 +3,9 @@
 usage: verify_sizes.py [--sizes 10000 100000 …] [--most-plain 1000000] [--plot docs/images/verify-sizes.svg]
                        [--into FIGURES.json] [--work-dir DIR]
 
-Each measurement is a process of its own, so that its peak memory is its own: resident pages of the process and, for
-Spark, of its JVM, read from /proc every 0.1 s. Spark's driver has 2 GB; its start and two small runs are apart.
-Every run directory is removed after its measurement. `--into` keeps what was measured before, so that sizes can be
+Each measurement is a separate process, whose peak memory is measured: resident pages of the process and, for
+Spark, of its JVM, read from /proc every 0.1 s. Spark's driver has 2 GB; its start and two small runs are not counted.
+Every run directory is removed after its measurement. `--into` keeps former measurements, so sizes can be
 added one by one. The last line is one JSON object: size → contender → {"seconds": …, "peak_mib": …}. Exits with 1 if
 Spark takes more than 14 times as long for 10⁸ records as for 10⁷.
 """
@@ -127,7 +127,7 @@ def children(pid: int) -> list[int]:
 
 
 def measured(contender: str, run_dir: Path) -> dict[str, Any]:
-    """One contender in a process of its own."""
+    """One contender in a separate process."""
     command = [sys.executable, __file__, "--contender", contender, str(run_dir)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         peak, done = [0.0], threading.Event()

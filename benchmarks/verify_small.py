@@ -1,4 +1,4 @@
-"""How long the verification of a small run takes in a warm session, its prediction given.
+"""How long the verification of a small run takes in a warm session, with a cached prediction.
 
 usage: verify_small.py [--records 8000] [--warm 15] [--rounds 5]
 

@@ -39,7 +39,7 @@ _OF_A_PATH = {
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "a file is where the path needs a folder",
     errno.EISDIR: "a folder is where the path needs a file",
-    errno.EEXIST: "something else is there: choose another path",
+    errno.EEXIST: "it exists already: choose another path",
     errno.EACCES: "choose a path that this user may use",
     errno.EPERM: "choose a path that this user may use",
     errno.ENAMETOOLONG: "choose a shorter path",

@@ -24,7 +24,12 @@ class LaneError(UsageFailure, ValueError):
         self.key = key
         self.value = value
         self.expected = expected
-        super().__init__(f"{key}: {value!r} is not valid: expected {expected}")
+        super().__init__(f"{key}: {self.shown} is not valid: expected {expected}")
+
+    @property
+    def shown(self) -> str:
+        """The value as YAML and JSON write it."""
+        return str(self.value).lower() if isinstance(self.value, bool) else repr(self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +79,7 @@ class Lane:
             f"at most the replication factor, {self.replication_factor}",
         )
         if self.idempotence:
-            _require(self.acks == "all", "idempotence", self.idempotence, "acks=all beside it (KIP-98)")
+            _require(self.acks == "all", "idempotence", self.idempotence, "acks=all with it (KIP-98)")
             _require(self.max_in_flight <= 5, "max_in_flight", self.max_in_flight, "at most 5 with idempotence")
 
     @classmethod

@@ -16,7 +16,7 @@ LANE_KEYS = {
     "max_in_flight": "The producer's `max.in.flight.requests.per.connection`.",
     "cleanup_policy": "The topic's `cleanup.policy`. Without it, nothing is deleted or compacted during the run.",
     "lane": "Name of the lane.",
-    "faults": "Faults that the lane lived through. Each entry is at most one occurrence, on any broker at any moment, "
+    "faults": "Faults that may hit the lane. Each entry is at most one occurrence, on any broker at any moment, "
     "later healed. Repeat an entry for more occurrences.",
 }
 
@@ -32,7 +32,7 @@ COLUMNS = {
         **_IDENTITY,
         "key": "Key of the record.",
         "offset": "Offset in the acknowledgement.",
-        "invoke_ns": "When the producer was given the record.",
+        "invoke_ns": "When the producer accepted the record.",
         "complete_ns": "When the outcome was known.",
         "outcome": "`ok`: acknowledged. `fail`: certainly not written. `info`: may or may not be written.",
         "error": "Name of the client's error.",
@@ -64,7 +64,7 @@ COLUMNS = {
 
 EXIT_CODES = {
     "CONFORMS": "Everything conforms to the prediction.",
-    "VIOLATION": "A violation was found, and nothing else ends with this code.",
+    "VIOLATION": "A violation was found. Nothing else ends with this code.",
     "UNKNOWN": "The evidence does not suffice for a verdict.",
     "ENVIRONMENT": "The environment failed, for example no Docker engine, no Java or a full disk.",
     "USAGE": "Bad arguments, a bad experiment file or a bad run directory.",

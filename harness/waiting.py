@@ -25,8 +25,8 @@ def wait_until(
 ) -> T:
     """Call `condition` every `interval` seconds until it returns something true; return that.
 
-    `message` completes the sentence "waited N s for …". `seen` describes the state at the time-out. Setting `cancelled`
-    ends the wait at once. Raises `WaitTimeout` after `timeout` seconds or on `cancelled`.
+    `message` completes the sentence "gave up waiting for …". `seen` describes the state at the time-out. Setting
+    `cancelled` ends the wait at once. Raises `WaitTimeout` after `timeout` seconds or on `cancelled`.
     """
     pause = cancelled or _NEVER
     start = time.monotonic()
@@ -37,6 +37,6 @@ def wait_until(
         waited = time.monotonic() - start
         if waited > timeout:
             detail = f"; seen last: {seen()}" if seen else ""
-            raise WaitTimeout(f"waited {waited:.1f} s for {message}, in vain{detail}")
+            raise WaitTimeout(f"gave up waiting for {message} after {waited:.1f} s{detail}")
         if pause.wait(interval):
             raise WaitTimeout(f"stopped waiting for {message}: the run was ended")

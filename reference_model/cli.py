@@ -1,7 +1,7 @@
-"""The commands `predict` and `explore`: what the model says, on the terminal or as JSON.
+"""The commands `predict` and `explore`: print the model's answers on the terminal or as JSON.
 
-A lane or an option outside any valid configuration is refused with exit code 64 before anything is searched. The
-message names the option and the values that it takes.
+A lane or an option outside any valid configuration is refused with exit code 64 before the search begins. The message
+names the option and its valid values.
 """
 
 from __future__ import annotations
@@ -61,11 +61,19 @@ def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[s
     metavar="KIND[,KIND…]",
     help=f"Faults that may occur, each entry at most once: {', '.join(FAULT_KINDS)}.",
 )
-@click.option("--lockstep", metavar="STEP[,STEP…]", help="A lock-stepped schedule instead of free faults.")
-@click.option("--max-states", type=click.IntRange(1), default=MAX_STATES, show_default=True)
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS")
+@click.option("--lockstep", metavar="STEP[,STEP…]", help="Steps of a lock-step phase, instead of free faults.")
+@click.option(
+    "--max-states",
+    type=click.IntRange(1),
+    default=MAX_STATES,
+    show_default=True,
+    help="End the search after this many states.",
+)
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End the search after this time."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--no-cache", is_flag=True, help="Search anew, and keep nothing.")
+@click.option("--no-cache", is_flag=True, help="Search again, and do not cache the answer.")
 def predict_command(
     faults: tuple[str, ...],
     lockstep: str | None,
@@ -75,11 +83,11 @@ def predict_command(
     no_cache: bool,
     **settings: Any,
 ) -> None:
-    """Say which anomalies a lane must never, may and must show, and why.
+    """Predict which anomalies a lane must not, may and must show, and why.
 
-    A lane is a topic with its settings and one producer configuration. Progress goes to standard error. If the search
-    ends early (--max-states, --timeout or Ctrl-C), the answer has what was found by then, and `not exhausted` for the
-    rest.
+    A lane is one topic together with one producer configuration. Progress goes to standard error. If the search ends
+    early (--max-states, --timeout or Ctrl-C), the answer has the anomalies found by then, and `not exhausted` for the
+    others.
 
     Exit code: 0 the answer is complete, 2 it is not, 64 no valid lane.
     """
@@ -101,14 +109,14 @@ def predict_command(
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else render(found.to_json()))
     if isinstance(found, Unfinished):
         click.echo(
-            f"kafka-chaos: not exhausted: {found.reason}. What was found is permitted; of the rest nothing is known.",
+            f"kafka-chaos: not exhausted: {found.reason}. Anomalies found are permitted, the others not known.",
             err=True,
         )
         sys.exit(ExitCode.UNKNOWN)
 
 
 def render(answer: dict[str, Any]) -> str:
-    """A prediction's JSON for people: one paragraph per anomaly, what is not forbidden first."""
+    """A prediction's JSON for people: one paragraph per anomaly, forbidden ones last."""
     lines = []
     for anomaly, entry in sorted(answer["anomalies"].items(), key=lambda item: item[1]["status"] == "forbidden"):
         lines.append(f"{anomaly}: {entry['status']}")
@@ -123,7 +131,7 @@ def render(answer: dict[str, Any]) -> str:
 
 @contextmanager
 def _cancelled_by_signals(budget: Budget) -> Iterator[None]:
-    """Let the first Ctrl-C or SIGTERM end the search with what it has found, and a second one end the process."""
+    """Let the first Ctrl-C or SIGTERM end the search with its findings, and a second one the process."""
 
     def cancel(number: int, frame: FrameType | None) -> None:
         if budget.reason:

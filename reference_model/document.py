@@ -1,7 +1,7 @@
 """Writes docs/model.md from the model itself: what it covers, what it found, and the story of each breach.
 
 `python -m kafka_chaos.reference_model.document` prints the document, which takes some minutes because it
-explores every protocol variant in full; nothing in it is written by hand but the sentences around the results.
+explores every protocol variant in full. Only the sentences around the results are written by hand.
 The document depends on the model alone, so that a test can check that it is up to date.
 """
 
@@ -243,7 +243,7 @@ def stories() -> Iterator[str]:
 
 
 def lockstep() -> Iterator[str]:
-    """What a lock-stepped schedule makes certain."""
+    """The anomalies that a lock-step phase makes certain."""
     yield "## What a lock-step phase requires"
     yield ""
     yield f"The lock-step phase {', '.join(f'`{step}`' for step in CUT_THEN_KILL)} leaves this of the freedom above:"

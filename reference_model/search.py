@@ -54,7 +54,7 @@ class Budget:
 
     @property
     def seconds_left(self) -> float:
-        """The seconds until the budget is empty at the latest, should the searches go on at their rate so far."""
+        """The seconds until the budget is empty at the latest, if the searches continue at their rate so far."""
         seconds = self.seconds
         left = (self.max_states - self.states) * seconds / max(self.states, 1)
         return max(0.0, left if self.timeout is None else min(left, self.timeout - seconds))

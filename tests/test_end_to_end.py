@@ -1,4 +1,4 @@
-"""The whole path on a real cluster, and that a verdict can't be had by luck: planted findings turn it."""
+"""The whole path on a real cluster. A verdict does not conform by luck: planted findings change it."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def test_every_broker_s_replicas_hold_the_final_log_and_end_at_its_high_watermar
     log = sorted(
         map(tuple, (row.values() for row in pq.read_table(finished.path / "log", columns=columns).to_pylist()))
     )
-    told = json.loads((finished.path / "checkpoints.json").read_text())["brokers"]
-    assert set(told) == {"1", "2", "3"}
-    for broker, partitions in told.items():
+    reported = json.loads((finished.path / "checkpoints.json").read_text())["brokers"]
+    assert set(reported) == {"1", "2", "3"}
+    for broker, partitions in reported.items():
         rows = pq.read_table(finished.path / "replicas" / f"broker-{broker}.parquet").to_pylist()
         assert {row["broker"] for row in rows} == {int(broker)}
         assert sorted(tuple(row[name] for name in columns) for row in rows) == log

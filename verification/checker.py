@@ -1,8 +1,8 @@
-"""`verify`: one run directory in, findings and a verdict out; `verify_frames`: the same of DataFrames.
+"""`verify`: one run directory in, findings and a verdict out; `verify_frames` does the same for DataFrames.
 
-Guarantee: bad input raises `RunDirectoryError` before anything is written; findings/ and verdict.json appear
-whole or not at all, and verdict.json last, so that where it exists the findings beside it are its own. An old
-verdict.json is removed before the work begins: a verification that fails leaves none.
+Guarantee: bad input raises `RunDirectoryError` before anything is written. findings/ and verdict.json appear whole or
+not at all. verdict.json appears last, so it always belongs to the findings beside it. An old verdict.json is removed
+first: a failed verification leaves none.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 
 FRAMES = "frames"
-"""What a run is called that is no directory."""
+"""The name of a run that has no directory."""
 
 
 @pyspark_sockets_ignored()
 def verify(
     run_dir: str | RunPath, *, spark: SparkSession | None = None, write: bool = True, method: Method | None = None
 ) -> RunVerdict:
-    """Judge the run directory `run_dir` and, unless `write` is false, leave findings/ and verdict.json in it.
+    """Judge the run directory `run_dir`. Unless `write` is false, write findings/ and verdict.json into it.
 
     `run_dir`: a local path, or one with a scheme that Hadoop knows.
 
-    `method`: how the tables are gone through (`scope.Method`); default, by what is there; the result is the same.
-    `spark`: a session to use; default, the process's own (`spark_session`). Raises `RunDirectoryError` for
-    input outside the contract and `SparkUnavailableError` where no session can be had.
+    `method`: how the tables are examined (`scope.Method`); by default, the history decides. The result is the same.
+    `spark`: the session; by default, the process's own (`spark_session`). Raises `RunDirectoryError` for input that
+    breaks the contract, and `SparkUnavailableError` if there is no session.
     """
     root = run_path(run_dir, spark)
     if write and root.is_dir():
@@ -63,7 +63,7 @@ def verify(
 def judged(
     session: SparkSession, run: RunDirectory, frames: Frames, *, write: bool, method: Method | None = None
 ) -> RunVerdict:
-    """The verdict on a run's tables; with `write` it is left in the run directory."""
+    """The verdict on a run's tables; with `write`, it is written into the run directory."""
     started = time.perf_counter()
     predictions = {lane.lane: prediction_of(run.path, lane, run.predictions.get(lane.lane)) for lane in run.lanes}
     from kafka_chaos.verification import output

@@ -1,7 +1,7 @@
-"""`kafka-chaos verify DIR…`: run directories in, a table per run out, the worst verdict as the exit code.
+"""`kafka-chaos verify DIR…`: reads run directories, prints a table per run, and exits with the worst verdict.
 
-Guarantee: PySpark is imported only once the arguments have been accepted; bad input exits 64 with one sentence
-that names the file and the column, a missing Java 3, and neither leaves anything half-written.
+Guarantee: PySpark is imported only after the arguments were accepted. Bad input exits with 64 and one sentence that
+names file and column; a missing Java exits with 3. Neither leaves anything half-written.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNK
 @click.command("verify")
 @click.argument("run_dirs", metavar="DIR…", nargs=-1, required=True)
 @click.option("--spark-master", metavar="MASTER", show_default=f"{DEFAULT_MASTER}, or spark-submit's",
-              help="Any Spark master.")  # fmt: skip
+              help="Spark master to run on.")  # fmt: skip
 @click.option("--topics", metavar="SERVERS",
-              help="Judge by the lanes' topics on these servers, as they are now, instead of log/.")  # fmt: skip
+              help="Read the final log from the lanes' topics on these servers, instead of log/.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run, as in verdict.json.")
-@click.option("--quiet", is_flag=True, help="Print nothing; the exit code and verdict.json tell.")
+@click.option("--quiet", is_flag=True, help="Print nothing. The result is in the exit code and in verdict.json.")
 def verify_command(
     run_dirs: tuple[str, ...], spark_master: str | None, topics: str | None, as_json: bool, quiet: bool
 ) -> None:
-    """Verify run directories against what was predicted for them, all in one Spark session.
+    """Verify run directories: compare each with its prediction.
 
-    A directory may be a local path or any that Hadoop knows (file:, hdfs:, s3a: …).
+    A directory is a local path, or one on a file system that Hadoop supports (file:, hdfs:, s3a: …).
 
-    Writes findings/ and verdict.json into each. Exit code: the worst of 0 conforms, 2 unknown, 1 violation;
-    3 if Spark cannot start, 64 for a run directory that breaks the contract (the others are not verified).
+    Writes findings/ and verdict.json into each.
+
+    Exit code: 1 for a violation in any run, else 2 for an unknown one, else 0. 3 if Spark can't start, 64 for a run
+    directory that breaks the contract (the other directories are then not verified).
     """
     from kafka_chaos.verification.inputs.run_directory import open_run
 
@@ -91,7 +93,7 @@ def _reasons(verdict: RunVerdict) -> list[str]:
 
 
 def _ledger_lines(verdict: RunVerdict) -> list[str]:
-    """A line per lane whose evidence is not complete, with what its reasons do not say; what was left out, once."""
+    """A line per lane with incomplete evidence, except for its stated reasons; and, once, what was left out."""
     lines = []
     left_out: dict[str, None] = {}
     for lane in verdict.lanes:
@@ -106,7 +108,7 @@ def _ledger_lines(verdict: RunVerdict) -> list[str]:
 
 
 def describe_observed(lane: LaneVerdict) -> str:
-    """What was found in a lane, with its status; and what was required and is missing."""
+    """The findings of a lane with their status, and required anomalies that are missing."""
     parts = []
     for anomaly in Anomaly:
         count, status = lane.count(anomaly), lane.predicted[anomaly]

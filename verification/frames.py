@@ -1,7 +1,7 @@
-"""`verify_frames`: histories that are DataFrames, wherever Spark reads them from; and logs that are live topics.
+"""`verify_frames` judges histories that are DataFrames; `verify_topics` reads the final log from live topics.
 
-Guarantee: DataFrames are judged as the tables of a run directory are, by the same columns, types and rules. Nothing is
-written but what `verify_topics` leaves in its run directory.
+Guarantee: the columns, types and rules are those of a run directory's tables. Only `verify_topics` writes, into its run
+directory.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def verify_frames(
     metadata: str | RunPath | None = None,
     method: Method | None = None,
 ) -> RunVerdict:
-    """Judge a history that is given as DataFrames with the columns of a run directory's tables.
+    """Judge a history given as DataFrames with the columns of a run directory's tables.
 
     `lanes`: lanes, or entries of lanes.json. `metadata`: a folder whose events.jsonl, checkpoints.json and
-    prediction.json count, as far as they are there. A nullable column may be missing, a further one is ignored. The
-    DataFrames are read several times: persist what is slow to read. Raises `RunDirectoryError` for a missing column
-    or a wrong type, named by table and column.
+    prediction.json are used if they exist. A nullable column may be missing; additional columns are ignored. The
+    DataFrames are read several times: persist those that are slow to read. Raises `RunDirectoryError` for a missing
+    column or a wrong type, and names table and column.
     """
     spark = produced.sparkSession
     given = {"produced": produced, "consumed": consumed, "log": log, "replicas": replicas}
@@ -77,10 +77,10 @@ def verify_topics(
 ) -> RunVerdict:
     """Judge the histories of a run directory against its lanes' topics as they are now, instead of log/.
 
-    `spark` and `options`: see `collect_log`. Leaves findings/ and verdict.json in the run directory.
+    `spark` and `options`: see `collect_log`. Writes findings/ and verdict.json into the run directory.
     """
     run = open_run(run_path(run_dir, spark))
-    # Read once: a topic that grows meanwhile would be another log to every pass over it.
+    # Read once: if a topic grows meanwhile, each pass over it would see a different log.
     log = topic_log(spark, bootstrap_servers=bootstrap_servers, lanes=run.lanes, options=options).localCheckpoint()
     run = replace(run, tables={**run.tables, "log": Table(given=True, counted=log.count())})
     with evidence.tuned(spark, run.rows):

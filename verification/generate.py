@@ -1,4 +1,4 @@
-"""Made-up histories of any size: valid ones, and ones in which anomalies are planted at known places.
+"""Generates histories of any size: valid ones, and ones with anomalies planted at known places.
 
 Guarantee: without plants, a generated run directory holds no anomaly but those that its shape asks for (retried
 copies, a truncated tail of acknowledged records); every anomaly that it holds can be named beforehand. The same
@@ -26,7 +26,7 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneShape:
-    """What one lane's history looks like.
+    """The shape of one lane's history.
 
     `records`: identities produced. `batch`: records in a row of one producer to one partition. `info_share` and
     `fail_share`: of the batches, whole; half of the info batches were written. `retry_share`: of the batches,
@@ -160,7 +160,7 @@ def _number(
 
 
 def _acknowledge(shape: LaneShape, produced: dict[str, Longs], log: dict[str, Longs], lost: dict[str, Longs]) -> None:
-    """An ok is given the offset of its last copy, since the earlier one's answer got lost; acks=0 is given none."""
+    """An ok gets the offset of its last copy, since the first one's answer was lost; with acks=0 it gets none."""
     if shape.acks != "0":
         ok = produced["outcome"][log["row"]] == OK
         produced["offset"][log["row"][ok]] = log["offset"][ok]
@@ -178,7 +178,7 @@ def _reused_offsets(log: dict[str, Longs], lost: dict[str, Longs]) -> int:
 
 
 def _follow(shape: LaneShape, log: dict[str, Longs]) -> dict[str, Longs]:
-    """Every consumer reads the log in the order of appending; a restart goes on under a new name."""
+    """Every consumer reads the log in the order of appending; after a restart it continues under a new name."""
     size = log["offset"].size
     order = np.arange(size)
     parts = []

@@ -1,7 +1,7 @@
-"""Writing findings/ and verdict.json so that a reader never meets a half-written one.
+"""Writes findings/ and verdict.json. A reader never sees a half-written one.
 
-Guarantee: each is written under a temporary name beside its place and renamed; an old verdict.json is taken
-away first and the new one comes last, so that it always belongs to the findings that stand beside it.
+Guarantee: each is written under a temporary name in the same folder, then renamed. An old verdict.json is removed
+first, and the new one appears last, so it always belongs to the findings beside it.
 """
 
 from __future__ import annotations

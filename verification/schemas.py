@@ -29,7 +29,7 @@ FINDINGS = _schema(contract.FINDINGS)
 TABLES = {"produced": PRODUCED, "consumed": CONSUMED, "log": LOG, "replicas": REPLICAS}
 
 CASES = StructType([*FINDINGS.fields, StructField("units", LongType(), False)])
-"""What an anomaly's function returns: findings rows, and how many counted units a row stands for."""
+"""The result of an anomaly's function: findings rows, with the number of counted units per row."""
 
 IDENTITY = ("lane", "producer_id", "seq")
 POSITION = ("lane", "partition", "offset")
@@ -58,16 +58,16 @@ OCCURRENCES = StructType(
         StructField("passed", BooleanType()),
     ]
 )
-"""One row per identity and position: who showed this record there.
+"""One row per identity and position: where a record was sent, read or stored.
 
 `outcome`: of the identity, a code of `OUTCOME_CODES`; null when it was never produced (a phantom).
 `copies`: how many rows of produced/ the identity has: more than one is bad input.
-`stored_copies`: how many rows of log/ hold it there: more than one is evidence that is there twice.
+`stored_copies`: how many rows of log/ hold it there: more than one is doubled evidence.
 `acknowledged`: an `ok` names the position; `claimed`: an `info` names it; `read`: some consumer read it there.
 `in_log`: the final log holds it there; without a final log: it was acknowledged or read there.
 `surfaced`: the identity was read or is in the log anywhere.
 `end_reached`: some consumer read the partition to its end; `passed`: a record at or past this offset was read.
-An identity that nobody placed anywhere has one row with null position.
+An identity without any position has one row with a null position.
 """
 
 RECORDS = StructType(
@@ -103,4 +103,4 @@ HIGH_WATERMARKS = StructType(
         StructField("high_watermark", LongType()),
     ]
 )
-"""The `high_watermark` events of events.jsonl: what a partition's leader reported, in the order of `ts_ns`."""
+"""The `high_watermark` events of events.jsonl: the reports of partitions' leaders, in the order of `ts_ns`."""

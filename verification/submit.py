@@ -1,4 +1,4 @@
-"""What spark-submit runs: `spark-submit --master … --py-files kafka_chaos.whl submit.py DIR…`, as `kafka-chaos verify`.
+"""`kafka-chaos verify` for spark-submit: `spark-submit --master … --py-files kafka_chaos.whl submit.py DIR…`.
 
 Guarantee: arguments, output and exit codes are those of the command; the master is spark-submit's.
 """
@@ -12,7 +12,7 @@ from kafka_chaos.verification.cli import verify_command
 
 
 def main() -> NoReturn:
-    """Run the command and end with its exit code."""
+    """Run the command and exit with its code."""
     run_and_exit(lambda: invoke(verify_command, "verify"))
 
 

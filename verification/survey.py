@@ -1,6 +1,6 @@
-"""The survey of a run: its tables read, its facts counted, and what its anomalies are to be judged on.
+"""The survey of a run: reads its tables, counts its facts, and selects the rows that anomalies are judged on.
 
-Guarantee: which way is taken never changes a case; `survey_of` chooses by what is there and by a small sample.
+Guarantee: the method never changes a case. `survey_of` chooses it by the tables of the run and by a small sample.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_chaos.verification.tables.scope import Method, Scope, Survey, keep
 def survey_of(spark: SparkSession, run: RunDirectory, frames: Frames, *, method: Method | None = None) -> Survey:
     """The survey of a run.
 
-    `method`: how to go through it; default, by what is there. Raises `RunDirectoryError` for stray values.
+    `method`: how to examine it; by default, the history decides. Raises `RunDirectoryError` for stray values.
     """
     if frames.log is None or method == Method.ROWS:
         return by_rows(spark, run, frames)
@@ -35,7 +35,7 @@ def survey_of(spark: SparkSession, run: RunDirectory, frames: Frames, *, method:
 
 
 def _strides(spark: SparkSession, run: RunDirectory, frames: Frames) -> dict[str, Stride] | None:
-    """The lanes' strides; how a small history packs makes no difference."""
+    """The lanes' strides; for a small history they make no difference."""
     if evidence.is_small(run):
         return {}
     rows = run.rows
@@ -57,7 +57,7 @@ def _samples(spark: SparkSession, run: RunDirectory, name: str, table: DataFrame
 
 
 def by_rows(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:
-    """Everything is looked at row by row."""
+    """Every row is examined."""
     facts = counts.gather_facts(run, frames)
     ends = counts.ends(spark, facts, final_log=run.has_log)
     small = evidence.is_small(run)

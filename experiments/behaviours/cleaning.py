@@ -160,7 +160,7 @@ def compaction(play: Play) -> None:
 
 
 def _keyed(stage: Stage, record: str, key: str, *then: Step, tombstone: bool = False) -> None:
-    """Produce a record into a segment of its own."""
+    """Produce a record into its own segment."""
     _roll(stage)
     stage.produce(record, key=key, tombstone=tombstone, then=then)
 

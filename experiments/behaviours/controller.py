@@ -22,7 +22,7 @@ from kafka_chaos.reference_model.lockstep.cluster_model import step
 NO_CONTROLLED_SHUTDOWN = ClusterProfile(
     name="without controlled shutdown", configs={"controlled.shutdown.enable": False}
 )
-# Clusters of their own: no other scenario should have to restart brokers with hundreds of partitions.
+# Separate clusters: no other scenario should have to restart brokers with hundreds of partitions.
 MANY = ClusterProfile(name="many partitions")
 MANY_AGAIN = ClusterProfile(name="many partitions, again")
 

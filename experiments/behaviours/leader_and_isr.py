@@ -92,7 +92,7 @@ def leader_and_isr_as_sent(play: Play) -> None:
         stage.expect("Broker 1 has deleted its replica", seen=stage.log(1), expected=[])
         stage.fact("broker 2's log", stage.await_line(2, f"Leader {stage.topic}-0", "starts at leader epoch"))
         stage.fact("broker 3's log", stage.await_line(3, f"Follower {stage.topic}-0", "starts at leader epoch"))
-        # Broker 2 already followed broker 1 and continues to: it accepts the newer leader epoch all the same.
+        # Broker 2 already followed broker 1 and continues to: it still accepts the newer leader epoch.
         stage.fact(
             "broker 2's log, earlier", stage.await_line(2, f"Follower {stage.topic}-0", "starts at leader epoch 1 ")
         )

@@ -62,11 +62,11 @@ def check_java() -> Check:
     remedy = "install a JRE 17 or later (`make setup` does on Debian as root), first in PATH or as JAVA_HOME"
     if java is None:
         return Check("Java", "missing", "no java in PATH", remedy)
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "(\d+)[^"]*"', told.stderr)
+    reported = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(\d+)[^"]*"', reported.stderr)
     if match is None or int(match[1]) < JAVA:
-        return Check("Java", "missing", _first_line(told.stderr) or "java prints no version", remedy)
-    return Check("Java", "ok", _first_line(told.stderr))
+        return Check("Java", "missing", _first_line(reported.stderr) or "java prints no version", remedy)
+    return Check("Java", "ok", _first_line(reported.stderr))
 
 
 def check_maven() -> Check:
@@ -149,12 +149,12 @@ def check_memory_free() -> Check:
     from kafka_chaos.harness.cluster.containers.engine import available_memory, check_memory
 
     free = available_memory()
-    told = "the kernel doesn't say" if free is None else f"{free / 2**30:.1f} GiB free"
+    reported = "the kernel doesn't say" if free is None else f"{free / 2**30:.1f} GiB free"
     try:
         check_memory(BROKERS)
     except KafkaChaosError as error:
-        return Check("Memory", "missing", told, str(error))
-    return Check("Memory", "ok", told)
+        return Check("Memory", "missing", reported, str(error))
+    return Check("Memory", "ok", reported)
 
 
 def check_ports() -> Check:
@@ -171,10 +171,10 @@ def check_ports() -> Check:
 def check_disk() -> Check:
     """Space for run directories."""
     free = shutil.disk_usage(Path.cwd()).free
-    told = f"{free / 2**30:.1f} GiB free in {Path.cwd()}"
+    reported = f"{free / 2**30:.1f} GiB free in {Path.cwd()}"
     if free < LEAST_DISK:
-        return Check("Disk", "missing", told, f"make {LEAST_DISK // 2**30} GiB free, or work elsewhere")
-    return Check("Disk", "ok", told)
+        return Check("Disk", "missing", reported, f"make {LEAST_DISK // 2**30} GiB free, or work elsewhere")
+    return Check("Disk", "ok", reported)
 
 
 def _probe(image: str) -> Iterator[Check]:

@@ -33,7 +33,7 @@ def list_command(root: Path, as_json: bool) -> None:
             click.echo(json.dumps(run.to_json()))
         return
     if not runs:
-        click.echo(f"no runs in {root}: `kafka-chaos run EXPERIMENT` makes one in runs; or name another folder")
+        click.echo(f"no runs in {root}: start one with `kafka-chaos run EXPERIMENT`, or name another folder")
         return
     from rich.table import Table
     from rich.text import Text

@@ -88,7 +88,7 @@ class ClusterLayout:
 class Cluster:
     """A running cluster as a context manager.
 
-    `keep` leaves it running when the block ends with an error; an interrupt removes it all the same.
+    `keep` leaves it running when the block ends with an error; an interrupt still removes it.
     """
 
     def __init__(self, spec: ClusterLayout, *, run_id: str, keep: bool = False) -> None:

@@ -40,7 +40,7 @@ def check(experiment: Experiment) -> None:
         for index, kind in enumerate(phase.outside_faults):
             if kind not in FAULT_KINDS:
                 place = ("phases", number, "outside_faults", index)
-                raise ExperimentError(place, f"{kind!r} is not a fault kind: expected {', '.join(FAULT_KINDS)}")
+                raise ExperimentError(place, f"{kind!r} is not a fault kind: expected one of {', '.join(FAULT_KINDS)}")
         _check_lanes(experiment.cluster, number, phase, names, topics)
         _check_faults(experiment.cluster, number, phase)
 
@@ -58,10 +58,11 @@ def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set
         try:
             lane.as_lane(())
         except LaneError as error:
-            raise ExperimentError((*place, error.key), f"{error.value!r}: expected {error.expected}") from error
+            raise ExperimentError((*place, error.key), f"{error.shown}: expected {error.expected}") from error
         if lane.replication_factor > brokers:
             raise ExperimentError(
-                (*place, "replication_factor"), f"{lane.replication_factor}: there are only {brokers} brokers"
+                (*place, "replication_factor"),
+                f"expected at most {brokers}, the number of brokers, got {lane.replication_factor}",
             )
         if lane.leader is not None and not 1 <= lane.leader <= brokers:
             raise ExperimentError((*place, "leader"), f"{lane.leader} is not a broker: expected 1 to {brokers}")
@@ -88,7 +89,7 @@ def _check_client_keys(place: tuple[str | int, ...], lane: LaneSpec) -> None:
 
 def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
     if phase.lockstep is not None and phase.schedule:
-        raise ExperimentError(("phases", number, "lockstep"), "a phase has a lockstep or a schedule, not both")
+        raise ExperimentError(("phases", number, "lockstep"), "expected either lockstep or schedule, not both")
     for index, entry in enumerate(phase.schedule):
         place: tuple[str | int, ...] = ("phases", number, "schedule", index)
         try:
@@ -111,7 +112,7 @@ def _check_lockstep(
     for index, step in enumerate(lockstep.steps):
         if step not in set(LockstepStep):
             raise ExperimentError(
-                (*place, "steps", index), f"{step!r} is not a step: expected {', '.join(LockstepStep)}"
+                (*place, "steps", index), f"{step!r} is not a step: expected one of {', '.join(LockstepStep)}"
             )
     try:
         target = Target.parse(lockstep.target)

@@ -35,9 +35,10 @@ def _refusal(entry: Any, model: type[BaseModel]) -> tuple[Place, str]:
         known = ", ".join(_model_at(model, place[:-1]).model_fields)
         return place, f"renamed: expected {renamed}" if renamed else f"no such key; expected {known}"
     if kind == "missing":
-        return place, "required, and missing"
+        return place, "missing, but required"
     if kind == "value_error":
-        return place, f"{entry['ctx']['error']}, got {found}"
+        problem = str(entry["ctx"]["error"])
+        return place, problem if found in problem else f"{problem}, got {found}"
     return place, f"expected {expected(entry)}, got {found}"
 
 

@@ -39,7 +39,7 @@ class GenerateSpec(_Spec):
     def _check(self) -> GenerateSpec:
         for kind in self.faults:
             if kind not in fault_kinds():
-                raise ValueError(f"faults: {kind!r} is not a fault kind: expected {', '.join(fault_kinds())}")
+                raise ValueError(f"faults: {kind!r} is not a fault kind: expected one of {', '.join(fault_kinds())}")
         for name, (shortest, longest) in (("duration", self.duration), ("gap", self.gap)):
             if shortest > longest:
                 raise ValueError(f"{name}: the shortest, {shortest:g} s, is longer than the longest, {longest:g} s")

@@ -180,7 +180,7 @@ class FaultSpec(_Spec):
         """The fault; raises `TargetError`, or `ValueError` of the form `KEY: what was expected`."""
         kinds = fault_kinds()
         if self.fault not in kinds:
-            raise ValueError(f"fault: {self.fault!r} is not a fault kind: expected {', '.join(kinds)}")
+            raise ValueError(f"fault: {self.fault!r} is not a fault kind: expected one of {', '.join(kinds)}")
         target = Target.parse(self.target)
         keys = self.__pydantic_extra__ or {}
         return build(kinds[self.fault], target=target, at=self.at, duration=self.duration, keys=keys)
@@ -251,7 +251,7 @@ class Experiment(_Spec):
     @classmethod
     def _single_phase(cls, value: Any) -> Any:
         """An experiment without `phases` has one phase, whose keys are at the top."""
-        if isinstance(value, dict) and "phases" not in value and "lanes" in value:
+        if isinstance(value, dict) and "phases" not in value:
             inner = {key: value[key] for key in _OF_A_PHASE if key in value}
             outer = {key: entry for key, entry in value.items() if key not in inner}
             return {**outer, "phases": [{"phase": "main", **inner}]}

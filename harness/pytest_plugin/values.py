@@ -91,7 +91,7 @@ def fault(kind: str, target: str, **keys: Any) -> PlannedFault:
     __tracebackhide__ = True
     known = fault_kinds()
     if kind not in known:
-        raise ValueError(f"{kind!r} is not a fault kind: expected {', '.join(known)}")
+        raise ValueError(f"{kind!r} is not a fault kind: expected one of {', '.join(known)}")
     if not isinstance(target, str):
         raise ValueError(f"{kind}: {target!r} is not a target: expected a role such as 'leader(orders)'")
     built = build(known[kind], target=Target.parse(target), at=0.0, duration=0.0, keys=keys)

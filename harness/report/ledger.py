@@ -45,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The run's ledger. `left_out`: what the run was made without; `tables`: rows of the run's files."""
+    """The run's ledger. `left_out`: evidence that the run did not collect; `tables`: rows of the run's files."""
 
     rows: Sequence[Row]
     tables: Sequence[Cell]

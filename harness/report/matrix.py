@@ -1,7 +1,7 @@
-"""Predicted against observed: what each cell of the matrix says, and the run in a few sentences.
+"""Predicted against observed: the content of each cell of the matrix, and the run in a few sentences.
 
-Guarantee: a cell is a deviation exactly where it is a reason for the lane's verdict. An anomaly that was found and that
-the model permits or requires is a confirmation.
+Guarantee: a cell is a deviation exactly if it is a reason for the lane's verdict. An anomaly that the model permits or
+requires, and that was found, is a confirmation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The page: everything that a report shows, put into its template.
+"""The page: fills its template with everything that a report shows.
 
-Guarantee: the page is one file below `LIMIT` that needs no other. Where a run has more than fits, the page shows less
-detail and says so. Every text from the run is escaped.
+Guarantee: the page is one self-contained file below `LIMIT`. If a run has more than fits, it shows less detail and says
+so. Every text from the run is escaped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts, shor
 from kafka_chaos.harness.report.timeline.events import Phase, TimelineEvents
 
 LIMIT = 2_000_000
-"""Bytes that no report reaches."""
+"""The limit of a report's size, in bytes."""
 
 LEVELS = (
     Detail(charts=40, partitions=3, panels=40, lines=8, events=60, rows=400, text=60_000),
@@ -242,7 +242,7 @@ def _workloads(evidence: Evidence) -> list[tuple[str, Mapping[str, Any], Mapping
 
 
 def _commands(evidence: Evidence) -> dict[str, str]:
-    """How to do it again, from the directory that the run was started in."""
+    """The commands that repeat the run, for the directory in which it was started."""
     resolved = evidence.path.resolve()
     place = shlex.quote(f"{resolved.parent.name}/{resolved.name}")
     seed = evidence.experiment.get("seed")

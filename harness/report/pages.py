@@ -21,5 +21,5 @@ def environment() -> Environment:
 
 
 def static(name: str) -> str:
-    """A file that a page contains as it is."""
+    """A file that a page contains unchanged."""
     return resources.files(_PACKAGE).joinpath(_FOLDER, name).read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ _TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800
 
 
 def element(name: str, *children: Markup | str, **attributes: Number | str | None) -> Markup:
-    """An element; `class_` stands for class, other underscores for hyphens; None leaves an attribute out."""
+    """An element. `class_` becomes class, other underscores become hyphens; None leaves an attribute out."""
     parts = [
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(clean(trim(value)))}"'
         for key, value in attributes.items()

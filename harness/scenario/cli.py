@@ -132,8 +132,8 @@ def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
     known: dict[str, Outline] = outlines()
     unknown = [name for name in dict.fromkeys(ids) if name not in known]
     if unknown:
-        are = "is no scenario" if len(unknown) == 1 else "are no scenarios"
-        raise UsageFailure(f"{', '.join(map(repr, unknown))} {are}: expected some of {', '.join(known)}")
+        are = "is not a scenario" if len(unknown) == 1 else "are not scenarios"
+        raise UsageFailure(f"{', '.join(map(repr, unknown))} {are}: expected one of {', '.join(known)}")
     scenarios = all_scenarios()
     return [scenarios[name] for name in (known if everything else dict.fromkeys(ids))]
 

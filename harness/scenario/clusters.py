@@ -36,7 +36,7 @@ _MOST_AT_ONCE = 2
 class ClusterProfile:
     """A kind of cluster: its settings, and the protocol by which followers truncate in the model.
 
-    `fresh`: each act gets a cluster of its own.
+    `fresh`: each act gets its own cluster.
     `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`). Otherwise
     that time is longer than any scenario.
     """

@@ -124,7 +124,7 @@ def find(scenario_id: str) -> Scenario:
     """A scenario by id; raises `UsageFailure` with the known ids."""
     known = all_scenarios()
     if scenario_id not in known:
-        raise UsageFailure(f"{scenario_id!r} is no scenario: expected one of {', '.join(known)}")
+        raise UsageFailure(f"{scenario_id!r} is not a scenario: expected one of {', '.join(known)}")
     return known[scenario_id]
 
 

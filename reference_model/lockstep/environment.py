@@ -127,7 +127,7 @@ def reassign(state: ClusterState, config: ClusterConfig, replicas: Sequence[int]
     partition = state.partition
     same = set(target) == set(partition.replicas) and set(target) <= set(partition.isr)
     if same and not partition.target:
-        # There is nothing to wait for; the replicas learn of their new order in a new leader epoch all the same.
+        # There is nothing to wait for; the replicas still learn of their new order in a new leader epoch.
         state = state._replace(partition=partition._replace(replicas=target))
         return decide(state, partition.leader, partition.isr) if partition.leader and state.controller else state
     require(not state.partition.target, "a reassignment is under way")
@@ -146,7 +146,7 @@ def elect_preferred(state: ClusterState, config: ClusterConfig) -> ClusterState:
 
 
 def fail_log_directory(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """A broker's log directory fails: the replica is offline, and the controller hears of it."""
+    """A broker's log directory fails: the replica is offline, and the controller learns of it."""
     replica = running(state, broker)._replace(role=OFFLINE, fetched=(), parked=False, truncating=False)
     return replica_failed(state.with_replica(replica), config, broker)
 

@@ -1,4 +1,4 @@
-"""What is done to a broker's process, its machine and its ZooKeeper session: one action, one function.
+"""The actions on a broker's process, its machine and its ZooKeeper session: one action, one function.
 
 As in `lockstep/environment.py`, which has the other actions, each returns the state right after. Sources: Kafka's
 documentation ("Graceful shutdown", `log.flush.interval.messages`), KIP-380 (nothing from before a registration).
@@ -21,11 +21,11 @@ from kafka_chaos.reference_model.lockstep.state import (
 
 
 class ActionError(ValueError):
-    """An action that can't be taken in this state, or whose arguments name nothing there is."""
+    """An action that is impossible in this state, or whose arguments name nothing that exists."""
 
 
 def replica_on(state: ClusterState, broker: int) -> Replica:
-    """The replica on a broker; raises `ActionError` for one that is not there."""
+    """The replica on a broker; raises `ActionError` if there is none."""
     try:
         return state.replica(broker)
     except KeyError as error:
@@ -33,7 +33,7 @@ def replica_on(state: ClusterState, broker: int) -> Replica:
 
 
 def running(state: ClusterState, broker: int) -> Replica:
-    """The replica on a broker; raises `ActionError` unless its process is there and not frozen."""
+    """The replica on a broker; raises `ActionError` unless its process runs and is not frozen."""
     replica = replica_on(state, broker)
     require(replica.runs, f"broker {broker} does not run")
     return replica
@@ -153,7 +153,7 @@ def thaw(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterStat
 
 
 def expire_session(state: ClusterState, config: ClusterConfig, broker: int, *, returns: bool = True) -> ClusterState:
-    """A broker's ZooKeeper session ends although its process is there.
+    """A broker's ZooKeeper session ends although its process runs.
 
     One that runs registers again at once, unless it does not reach ZooKeeper: then `register` is when it does.
     """

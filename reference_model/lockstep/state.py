@@ -74,7 +74,7 @@ class Replica(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Whether the process is there and not frozen."""
+        """Whether the process runs and is not frozen."""
         return self.up and not self.frozen
 
 

@@ -1,8 +1,8 @@
-"""Predictions kept on disk by content, so that no run waits for one twice. The model's one module with I/O.
+"""Caches predictions on disk by content, so no run waits for the same one twice. The model's only module with I/O.
 
 An entry's name is a digest of everything the answer depends on: the lane's fields that the model uses, the
-steps, and the model's own source text. A changed model therefore never meets an old answer, and an entry that
-can't be read, or is not what was written, is computed anew. A cache that can't be written costs time only.
+steps, and the model's own source text. So a changed model never uses an old answer. An entry that can't be read, or
+that is damaged, is computed again. A cache that can't be written only costs time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def predict_cached(
     cache_dir: Path | None = None,
     budget: Budget | None = None,
 ) -> Prediction:
-    """`predict(lane, lockstep=lockstep)`, from `cache_dir` where it holds the answer. Raises what `predict` raises."""
+    """`predict(lane, lockstep=lockstep)`, from `cache_dir` if it holds the answer. Raises what `predict` raises."""
     directory = default_cache_dir() if cache_dir is None else cache_dir
     path = directory / f"{cache_key(lane, lockstep)}.json"
     cached = _read(path)
@@ -76,8 +76,7 @@ SOURCES = ("kafka_chaos.contract", "kafka_chaos.reference_model")
 def model_digest() -> str:
     """A digest of the model's source text, wherever it is imported from: a folder, a wheel or a zip file.
 
-    Raises `RuntimeError` where no source text is to be had: a digest of nothing would let a changed model meet an
-    old answer.
+    Raises `RuntimeError` without any source text: a digest of nothing would let a changed model use an old answer.
     """
     digest = hashlib.sha256()
     found = 0

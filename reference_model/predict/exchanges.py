@@ -1,12 +1,11 @@
-"""What brokers, producer and consumers of a lane do of themselves: one action, one function.
+"""The actions of brokers, producer and consumers of a lane without faults: one action, one function.
 
 Each function yields every way its action can be taken in a state, as (action, next state). Sources: Kafka's
 documentation ("Replication", producer and topic configurations), KIP-101, KIP-279, KIP-320 (truncation and
 fencing by leader epoch), KIP-98 and KIP-360 (idempotence), KIP-679 (defaults).
 
-Left out here, and covered by `explore` in full: when a LeaderAndIsr request arrives (a live broker hears of an election
-at once; a zombie is the one that does not), and the delay of the high watermark (a leader knows it as soon as it
-holds).
+Left out here, and covered by `explore` in full: late LeaderAndIsr requests (a live broker learns of an election at
+once; only a zombie does not), and the delay of the high watermark (a leader knows it as soon as it holds).
 
 Left out altogether: preferred leader election and reassignment (with `auto.leader.rebalance.enable`, a lane may see one
 more clean move of its leader per fault: ask with one more `stop`); transactions, compaction and retention.
@@ -19,7 +18,7 @@ Three facts of Kafka 3.9 that the full model (`lockstep/`) has and the lane has 
   compare both forms: they show the same anomalies.
 - The controller first removes a dead leader (leader -1, one leader epoch) and then elects (another one): one epoch
   here. Leader epochs are only compared, so how far they rise changes nothing.
-- A broker that learns of a partition without a leader keeps its epoch and role: here nobody hears of it.
+- A broker that learns of a partition without a leader keeps its epoch and role: here nobody learns of it.
 
 Every replica holds earlier batches of the lane's idempotent producer. So no broker meets an unknown producer, of which
 Kafka 3.9 accepts any first sequence number (KAFKA-15591, KAFKA-19880; the full model has that rule).
@@ -200,7 +199,7 @@ def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
 def fail_attempt(state: LaneState, lane: Lane) -> Iterator[Step]:
     """An attempt reaches no log: nobody leads, or the addressed broker no longer does (NOT_LEADER_OR_FOLLOWER).
 
-    With acks=0 the producer never hears of it.
+    With acks=0 the producer never learns of it.
     """
     led = any(replica.role in (LEADER, FROZEN_LEADER) for replica in state.replicas)
     if led and state.leader_epoch == 0:

@@ -1,7 +1,7 @@
-"""The faults a lane can live through, as actions of its environment: one kind, one function, one registry.
+"""The faults that can hit a lane, as actions of its environment: one kind, one function, one registry.
 
-Each function yields every way a fault of its kind can strike a broker in a state. A fault takes one entry of
-`Lane.faults`; healing (restart, thaw, hearing of the new leader) is free and may come at any later moment.
+Each function yields every way in which a fault of its kind can strike a broker in a state. A fault takes one entry of
+`Lane.faults`; healing (restart, thaw, learning of the new leader) is free and may come at any later moment.
 
 - A kill ends the process; the operating system keeps what was written. Power loss also drops any suffix of
   the log, since which part was flushed is the operating system's affair (`log.flush.interval.messages` is
@@ -81,7 +81,7 @@ def partition(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
 
 
 def session_expiry(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
-    """The broker's ZooKeeper session expires while it runs on: it is replaced and hears of it later."""
+    """The broker's ZooKeeper session expires while it runs on: it is replaced and learns of that later."""
     replica = state.replicas[broker]
     if replica.role == LEADER:
         yield Action("session_expiry", broker), depose(state, lane, broker)

@@ -1,4 +1,4 @@
-"""How a broker checks an idempotent producer's sequence numbers (KIP-98), and how the producer goes on after a gap.
+"""How a broker checks an idempotent producer's sequence numbers (KIP-98), and how the producer continues after a gap.
 
 Left out: the cache of the last five batches (a broker here knows all that its log holds), producer state that
 expires.

@@ -1,9 +1,9 @@
-"""Lock-step phases: what a lock-stepped schedule enforces, so that an anomaly can be not only permitted but required.
+"""Lock-step phases: their fixed order of events makes some anomalies required, not only permitted.
 
-A lock-step phase is the whole environment of its lane: its steps happen in the order given, each waits for the one
-before, the load goes on in between, and no other fault strikes. It starts with a full ISR, and the ISR shrinks
-only because the controller removes a failed broker: a lock-stepped schedule ends before
-`replica.lag.time.max.ms` passes. A lock-step phase's lane therefore names no free faults beside it.
+A lock-step phase is the whole environment of its lane. Its steps happen in the given order, each waits for the one
+before, the load continues in between, and no other fault strikes. It starts with a full ISR, and the ISR shrinks only
+because the controller removes a failed broker: the phase ends before `replica.lag.time.max.ms` passes. So its lanes
+name no free faults.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafka_chaos.reference_model.predict.state import (
 
 
 class LockstepStep(StrEnum):
-    """One step of the environment in a lock-stepped schedule."""
+    """One step of the environment in a lock-step phase."""
 
     CUT_REPLICATION = "cut-replication"
     """The leader's replication port is closed to and from its followers; the control plane stays open."""

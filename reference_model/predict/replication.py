@@ -96,7 +96,7 @@ def elect(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def lead(state: LaneState, lane: Lane, broker: int, replicas: tuple[LaneReplica, ...]) -> LaneState:
-    """`broker` leads in a new leader epoch; live followers hear of it and truncate."""
+    """`broker` leads in a new leader epoch; live followers learn of it and truncate."""
     epoch = state.leader_epoch + 1
     leader = replicas[broker]._replace(role=LEADER, in_isr=True, leader_epoch=epoch, believed_isr=SHORT)
     replicas = follow_leader(replace_at(replicas, broker, leader))
@@ -104,7 +104,7 @@ def lead(state: LaneState, lane: Lane, broker: int, replicas: tuple[LaneReplica,
 
 
 def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """A zombie hears of the new leader: it follows, truncates, and its producers get NOT_LEADER_OR_FOLLOWER.
+    """A zombie learns of the new leader: it follows, truncates, and its producers get NOT_LEADER_OR_FOLLOWER.
 
     With acks=1 it has answered every append by then: an append is answered at once, on a connection that stays.
     """
@@ -149,7 +149,7 @@ def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def depose(state: LaneState, lane: Lane, broker: int) -> LaneState:
-    """Take the leadership from a broker that does not hear of it; it leaves the ISR unless it is the last."""
+    """Take the leadership from a broker that does not learn of it; it leaves the ISR unless it is the last."""
     size = isr_size(state.replicas)
     believed = SOLE if size == 1 else ENOUGH if size >= lane.min_insync_replicas else SHORT
     deposed = state.replicas[broker]._replace(role=ZOMBIE, in_isr=size == 1, believed_isr=believed)

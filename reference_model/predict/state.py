@@ -123,7 +123,7 @@ def initial_state(lane: Lane) -> LaneState:
 def canonical(state: LaneState, lane: Lane) -> LaneState:
     """The representative of all states that behave alike.
 
-    They may differ in the brokers' names, in when a zombie that nothing can reach any more hears of its
+    They may differ in the brokers' names, in when a zombie that nothing can reach any more learns of its
     successor, and in a known epoch that rules out no broker.
     """
     settled, known = settled_replicas(state, lane), state.known_epoch

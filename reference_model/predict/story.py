@@ -41,7 +41,7 @@ SENTENCES: dict[str, str] = {
     "expand_isr": "{broker} has caught up and joins the ISR.",
     "elect": "{broker} is elected from the ISR and leads in epoch {epoch}.",
     "elect_unclean": "No member of the ISR is there: {broker} is elected from outside it, epoch {epoch}.",
-    "learn": "{broker} hears that it was replaced and follows{truncation}.",
+    "learn": "{broker} learns that it was replaced and follows{truncation}.",
     "restart": "{broker} starts again{truncation}.",
     "restart_all": "Every broker that was down is back.",
     "thaw": "{broker} runs on.",
@@ -64,7 +64,7 @@ SENTENCES: dict[str, str] = {
 }
 """A sentence per action; a lock-step phase's `append` only waits and needs none."""
 
-ROLES = ("down", "a follower", "the leader", "still leading in its own eyes", "the leader")
+ROLES = ("down", "a follower", "the leader", "a zombie leader", "the leader")
 
 
 Possible = Callable[[LaneState], Iterator[Step]]

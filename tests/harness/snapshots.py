@@ -1,4 +1,4 @@
-"""Texts that are compared as a whole; UPDATE_SNAPSHOTS=1 writes them anew, to be looked at before they are kept."""
+"""Whole texts, compared with files. UPDATE_SNAPSHOTS=1 rewrites the files: read the difference before committing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FOLDER = Path(__file__).parent / "snapshots"
 
 
 def assert_same(name: str, text: str) -> None:
-    """The text is the one that stands in snapshots/`name`."""
+    """The text equals that of snapshots/`name`."""
     path = FOLDER / name
     text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
     if os.environ.get("UPDATE_SNAPSHOTS"):

@@ -84,7 +84,7 @@ def test_waiting_returns_what_the_condition_found() -> None:
 
 
 def test_a_time_out_says_what_was_waited_for_and_seen() -> None:
-    with pytest.raises(WaitTimeout, match=r"waited 0\.\d s for the moon, in vain; seen last: clouds"):
+    with pytest.raises(WaitTimeout, match=r"gave up waiting for the moon after 0\.\d s; seen last: clouds"):
         wait_until(lambda: None, "the moon", timeout=0.05, interval=0.01, seen=lambda: "clouds")
 
 

@@ -134,14 +134,14 @@ class Producing:
 
 
 def test_a_record_keeps_what_is_the_application_s_and_gets_an_identity(recorded: Path) -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
     producing = Producing(recorded)
     client = producing.handle.producer()
     client.produce(
         "orders-1",
         b"value",
         b"key",
-        on_delivery=lambda error, message: told.append(message.offset()),
+        on_delivery=lambda error, message: reported.append(message.offset()),
         headers={"a": "b"},
     )
     fake = client._client
@@ -152,7 +152,7 @@ def test_a_record_keeps_what_is_the_application_s_and_gets_an_identity(recorded:
     assert identity[0] == IDENTITY_HEADER
     assert IdentityCodec("orders").decode(identity[1]) == (0, 0)
     fake.deliver(0, partition=1, offset=17)
-    assert told == [17], "the application's own callback is called"
+    assert reported == [17], "the application's own callback is called"
     (row,) = producing.rows()
     assert (row["outcome"], row["partition"], row["offset"], row["error"]) == ("ok", 1, 17, None)
     assert row["complete_ns"] >= row["invoke_ns"]
@@ -260,8 +260,8 @@ class Consuming:
 def read(seq: int, *, partition: int = 0, offset: int | None = None, **more: Any) -> Message:
     identity = IdentityCodec("orders").encode(0, seq)
     where = seq if offset is None else offset
-    told = {"headers": [("trace", b"x"), (IDENTITY_HEADER, identity)], "value": b"mine", **more}
-    return Message("orders-1", partition, where, **told)
+    reported = {"headers": [("trace", b"x"), (IDENTITY_HEADER, identity)], "value": b"mine", **more}
+    return Message("orders-1", partition, where, **reported)
 
 
 def drained(consuming: Consuming, *messages: Message, **configs: Any) -> list[tuple[str, int, int]]:
@@ -332,9 +332,9 @@ def test_a_function_that_raises_is_told_with_its_own_error() -> None:
     thread.start()
     with pytest.raises(
         ClusterFailure, match="the producer function of lane orders raised ValueError: no stock"
-    ) as told:
+    ) as reported:
         thread.end()
-    assert isinstance(told.value.__cause__, ValueError)
+    assert isinstance(reported.value.__cause__, ValueError)
 
 
 def test_a_function_that_does_not_return_is_told_what_to_do() -> None:

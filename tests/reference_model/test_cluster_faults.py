@@ -12,7 +12,7 @@ from kafka_chaos.reference_model.lockstep.state import CLIENT, ClusterConfig, Cl
 from tests.reference_model.cluster_steps import cut, heal, produce, run
 
 
-def told(model: ClusterModel) -> str:
+def sentences(model: ClusterModel) -> str:
     return " ".join(sentence for state in model.states for sentence in model.stories[state])
 
 
@@ -97,7 +97,7 @@ def test_a_request_of_a_deposed_controller_comes_late_and_is_refused() -> None:
     before = {state.replica(3) for state in model.states}
     assert {replica.controller_epoch for replica in before} == {2}
     model.apply(heal(1, 3, "control"))
-    assert "Broker 3 answers LeaderAndIsr(leader 2, leader epoch 2) with STALE_CONTROLLER_EPOCH." in told(model)
+    assert "Broker 3 answers LeaderAndIsr(leader 2, leader epoch 2) with STALE_CONTROLLER_EPOCH." in sentences(model)
     assert all_of(model, 3, "leader_epoch") == {replica.leader_epoch for replica in before}
     assert not any(state.requests for state in model.states)
 
@@ -110,7 +110,7 @@ def test_a_request_that_a_dead_controller_could_not_send_is_never_delivered_and_
     assert all_of(model, 3, "leader") == {2}
     assert all_of(model, 3, "controller_epoch") == {2}
     model.apply(heal(1, 3, "control"))
-    assert "STALE" not in told(model)
+    assert "STALE" not in sentences(model)
 
 
 def test_a_frozen_broker_still_reads_what_a_dead_controller_had_sent_it() -> None:
@@ -173,7 +173,7 @@ def test_power_loss_leaves_what_was_flushed() -> None:
 
 def test_a_broker_with_a_failed_log_directory_answers_so_and_stays_offline_over_a_restart() -> None:
     model = run(ClusterConfig(controller=3), produce("m1"), step("fail_log_directory", broker=1))
-    assert "Broker 1 answers LeaderAndIsr(leader 2, leader epoch 1) with KAFKA_STORAGE_ERROR." in told(model)
+    assert "Broker 1 answers LeaderAndIsr(leader 2, leader epoch 1) with KAFKA_STORAGE_ERROR." in sentences(model)
     assert the_partition(model).isr == (2, 3)
     model.apply(step("kill", broker=1))
     model.apply(step("start", broker=1))

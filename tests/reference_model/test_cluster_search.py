@@ -104,8 +104,8 @@ def test_an_answer_before_the_high_watermark_loses_records(monkeypatch: pytest.M
     def hasty(state, config):  # type: ignore[no-untyped-def]
         for pending in state.pending:
             rest = tuple(other for other in state.pending if other != pending)
-            told = (*state.acknowledged, (pending.produce.record, pending.offset))
-            yield "hasty", state._replace(pending=rest, acknowledged=told)
+            reported = (*state.acknowledged, (pending.produce.record, pending.offset))
+            yield "hasty", state._replace(pending=rest, acknowledged=reported)
 
     monkeypatch.setattr(module, "URGENT", (*without("answer"), hasty))
     assert "acknowledged_by_all_kept" in search(TWO, (produce("m1"),), KILL).breaches

@@ -143,9 +143,9 @@ def test_the_bound_keeps_ahead_of_every_step_and_its_distances_cut_off_no_way(
     for anomaly, states in showing.items():
         assert len(guided.path(first[anomaly])) == min(len(search.path(state)) for state in states), anomaly
         for state, steps_left in distances(states, before).items():
-            told = guide.steps_to(state, {anomaly})
-            assert told is not None, (state, anomaly)
-            assert told <= steps_left, (state, anomaly)
+            reported = guide.steps_to(state, {anomaly})
+            assert reported is not None, (state, anomaly)
+            assert reported <= steps_left, (state, anomaly)
 
 
 def packed(bound: FreeBound, state: LaneState) -> FreeState:

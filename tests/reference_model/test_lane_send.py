@@ -29,7 +29,7 @@ RECORDS = (Record(NEW, 2, NOWHERE), Record(NEW, 1, NOWHERE))
 
 @pytest.mark.parametrize("replicas", [(FOLLOWS, CUT_OFF, LEADS), (LEADS, CUT_OFF, FOLLOWS)])
 def test_a_producer_that_knows_of_neither_may_address_both(replicas: tuple[LaneReplica, ...]) -> None:
-    """Its metadata may be as old as the zombie: nobody has to have told it of the successor."""
+    """Its metadata may be as old as the zombie: nobody need have announced the successor to it."""
     state = LaneState(replicas, 1, RECORDS, 0, (), 0, 0, 0)
     reached = {action.broker: after.known_epoch for action, after in send(state, LANE)}
     assert reached == {replicas.index(CUT_OFF): 0, replicas.index(LEADS): 1}

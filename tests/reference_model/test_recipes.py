@@ -30,7 +30,7 @@ def apply(model: ClusterModel, *steps: Step) -> ClusterModel:
     return model
 
 
-def told(model: ClusterModel) -> str:
+def sentences(model: ClusterModel) -> str:
     return " ".join(sentence for story in model.stories.values() for sentence in story)
 
 
@@ -41,7 +41,7 @@ def log(*entries: str) -> tuple[tuple[int, str, int], ...]:
 
 
 def settled_in(model: ClusterModel, observation: Observation) -> None:
-    """The observation is allowed, and whatever else is allowed does not differ in what was observed."""
+    """The observation is allowed, and all other allowed states agree with it in the observed fields."""
     comparison = model.compare(observation)
     assert comparison.conforms, [str(difference) for difference in comparison.differences]
     assert comparison.matching == model.states
@@ -66,7 +66,7 @@ def scenario_a(protocol: Protocol, *, controller: int) -> ClusterModel:
 
 def test_scenario_a_before_epochs_drops_m2_and_leads_without_it() -> None:
     model = scenario_a(BEFORE_EPOCHS, controller=2)
-    assert "Broker 3 truncates to offset 1, dropping m2." in told(model)
+    assert "Broker 3 truncates to offset 1, dropping m2." in sentences(model)
     assert model.compare(Observation(leader=2, isr=(2, 3))).conforms
     apply(model, step("kill", broker=2), produce("m3"))
     settled_in(
@@ -81,7 +81,7 @@ def test_scenario_a_before_epochs_drops_m2_and_leads_without_it() -> None:
 
 def test_scenario_a_with_epochs_waits_for_the_answer_and_keeps_m2() -> None:
     model = scenario_a(WITH_EPOCHS, controller=3)
-    assert "dropping" not in told(model)
+    assert "dropping" not in sentences(model)
     apply(model, step("kill", broker=2))
     settled_in(
         model,
@@ -123,7 +123,7 @@ def test_scenario_b_with_epochs_truncates_m2_and_agrees() -> None:
 
 
 def test_two_views_of_the_leader() -> None:
-    """The target of the reassignment is cut off from the controller and does not hear that it leads."""
+    """The target of the reassignment is cut off from the controller and does not learn that it leads."""
     model = apply(
         ClusterModel(ClusterConfig(controller=3)),
         *(cut(3, 2, "control"), step("reassign", replicas=(2, 1, 3)), step("elect_preferred"), produce("m1")),
@@ -183,7 +183,7 @@ def test_the_dead_leader_truncates_to_what_its_heir_has() -> None:
     model = ClusterModel(ClusterConfig(controller=2))
     apply(model, produce("M1", "1"), produce("M2", "1"), cut(3, 1), produce("M3", "1"), cut(2, 1), produce("M4", "1"))
     apply(model, step("kill", broker=1), step("start", broker=1))
-    assert "Broker 1 truncates to offset 3, dropping M4." in told(model)
+    assert "Broker 1 truncates to offset 3, dropping M4." in sentences(model)
 
 
 def differing(model: ClusterModel, observation: Observation) -> set[tuple[int, str]]:

@@ -25,7 +25,7 @@ def steps_to(graph: list[tuple[int, int]], target: int) -> dict[int, int]:
 
 
 def find(graph: list[tuple[int, int]], wanted: set[int], divisors: list[int]) -> tuple[dict[int, int], Search[int]]:
-    """The length of the way found to each target, distances told at a part of what they are, each node's its own."""
+    """The length of the path found to each target; each node's heuristic is some part of its true distance."""
     distances = {target: steps_to(graph, target) for target in wanted}
     missing, found = set(wanted), {}
 

@@ -1,4 +1,4 @@
-"""Hypothesis drives the models themselves: random schedules, and what must hold whatever they are."""
+"""Hypothesis drives the models themselves: random schedules, and properties that hold for all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ brokers = st.sampled_from(BROKERS)
 
 
 class ClusterMachine(RuleBasedStateMachine):
-    """Clean elections, idempotent producers, acks=all: whatever happens, nothing acknowledged goes."""
+    """Clean elections, idempotent producers, acks=all: whatever happens, no acknowledged record is lost."""
 
     @initialize(minimum=st.integers(1, 2), short_lag=st.booleans())
     def set_up(self, minimum: int, short_lag: bool) -> None:

@@ -113,7 +113,7 @@ class Rows:
         return self
 
     def write(self, folder: Path, *, files: int = 1) -> Path:
-        """Write the run directory, the rows of each table dealt out to `files` files in turn."""
+        """Write the run directory, the rows of each table distributed over `files` files in turn."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "lanes.json", {"format_version": 1, "lanes": self.lanes})
         names = [lane["lane"] for lane in self.lanes]

@@ -1,4 +1,4 @@
-"""Histories of other tools become run directories: every row as the tool told it, and bad lines refused by number."""
+"""Histories of other tools become run directories: every row as the tool reported it; bad lines are refused."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_producer_that_was_killed_may_have_sent_what_was_read(tmp_path: Path) 
         (({"timestamp": 1},), 1, "expected an object with a name"),
         ((START, {**sent("0", 0), "offset": "0"}), 2, "offset is '0', expected a whole number"),
         ((START, sent("zero", 0)), 2, "expected N or P.N"),
-        ((START, sent("0", 0), sent("0", 1)), 3, "is there twice"),
+        ((START, sent("0", 0), sent("0", 1)), 3, "occurs twice"),
         (({"timestamp": 1, "name": "records_consumed", "count": 1},), 1, "no event of VerifiableProducer"),
     ],
 )
@@ -126,7 +126,7 @@ def test_a_consumer_that_does_not_tell_records_and_a_directory_that_is_there(tmp
     result = run("verifiable", producer, "--consumer", quiet, "--out", tmp_path / "run")
     assert (result.exit_code, "--verbose" in result.output) == (64, True)
     result = run("verifiable", producer, "--consumer", quiet, "--out", tmp_path)
-    assert (result.exit_code, "is there already" in result.output) == (64, True)
+    assert (result.exit_code, "exists already" in result.output) == (64, True)
 
 
 OPERATIONS = [

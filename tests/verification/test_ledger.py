@@ -260,7 +260,7 @@ def test_a_declared_fault_that_no_event_reports(tmp_path: Path, spark: Any) -> N
 
 
 def test_a_run_that_was_cut_off(tmp_path: Path, spark: Any) -> None:
-    """Whatever was read by then: a load that did not end, and tables that were announced, are missing."""
+    """Whatever was read: if a load did not end, or an announced table is absent, evidence is missing."""
     rows = Rows(lanes=[{"lane": "a"}, {"lane": "b"}])
     for seq in range(20):
         rows.all(seq, seq)

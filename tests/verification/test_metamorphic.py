@@ -1,4 +1,4 @@
-"""Whatever happens to a piece of a run directory: no verdict becomes better than its evidence.
+"""Whatever happens to a piece of a run directory, no verdict becomes better than its evidence.
 
 `UPDATE_SNAPSHOTS=1` rewrites the table in docs/ledger.md, which is compared otherwise.
 """
@@ -38,7 +38,7 @@ def outcome(run_dir: Path, spark: Any) -> str:
 
 
 def loses_evidence(piece: str, mutation: str) -> bool:
-    """Whether something that a verdict rests on is gone: predictions are computed anew, a further file is none."""
+    """Whether evidence is gone. A prediction is computed again, and an additional file is no evidence."""
     return not (piece == "prediction.json" or (piece in JSON_FILES and mutation == "duplicate"))
 
 

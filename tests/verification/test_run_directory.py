@@ -150,7 +150,7 @@ def contents(run_dir: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("spoil", "column", "message"),
     [
-        (lambda rows: rows.send(3, None, "info"), "seq", "seq 3 is there twice"),
+        (lambda rows: rows.send(3, None, "info"), "seq", "seq 3 occurs twice"),
         (lambda rows: rows.send(50, None, "perhaps"), "outcome", "'perhaps'"),
         (lambda rows: rows.read(4, 4, lane="b"), "lane", "'b' is not in lanes.json"),
         (lambda rows: rows.store(40, 4, lane="b"), "lane", "'b' is not in lanes.json"),

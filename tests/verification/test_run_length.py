@@ -1,4 +1,4 @@
-"""Runs hold exactly what the rows hold, at any stride, and whatever a lane is called."""
+"""Runs hold exactly what the rows hold, at any stride and for any lane name."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_the_newest_run_that_goes_on_is_found_in_a_folder_of_runs(tmp_path: Path
 
 def test_a_folder_in_which_no_run_goes_on_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "over", STARTED, {"type": "run_ended", "verdict": "conforms", "seconds": 9.0})
-    with pytest.raises(UsageFailure, match="no run goes on in it"):
+    with pytest.raises(UsageFailure, match="no unfinished run is in it"):
         find_run(tmp_path)
 
 

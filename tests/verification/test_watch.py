@@ -1,4 +1,4 @@
-"""Watching a run that goes on: in the end the same losses and duplicates as in batch, from a state that stays small."""
+"""Watching an unfinished run: finally the same losses and duplicates as in batch, from a small state."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_counts_are_those_of_batch_though_files_come_one_by_one(tmp_path: Path, 
     known = open_run(source).lanes
     for part in range(3):
         grown(run_dir, part, 3, source)
-        # A watch of its own each time: it goes on where the one before it ended.
+        # A new watch each time, which continues where the former one ended.
         watch = Watch(spark, run_dir, known, tmp_path / "state", lateness_s=0.0)
         watch.start(once=True).awaitTermination()
     final = watch.final()

@@ -1,12 +1,12 @@
-"""One narrow pass over each table, which proves most of a history clean and names the blocks that are not.
+"""One narrow pass over each table, which proves most blocks of a history clean and names the others.
 
-Guarantee: every case that the exact functions of `anomalies.py` would find on the whole tables, they find on the
-rows of the blocks named here. A block is called clean only on proof: bits of 64 neighbouring identities, sorted
-lists of 1024 neighbouring offsets, and sums of 64-bit hashes of their content that agree. The one way to miss
-something is a collision of such hashes (for n blocks, in the order of n² · 2⁻⁶⁴).
+Guarantee: the exact functions of `anomalies.py` find the same cases on the rows of these blocks as on the whole tables.
+A block is clean only on proof: bits of 64 neighbouring identities, sorted lists of 1024 neighbouring offsets, and sums
+of 64-bit hashes of their content that agree. Only a collision of such hashes can hide a case (for n blocks, its
+probability is in the order of n² · 2⁻⁶⁴).
 
-Identities are dense whole numbers, and so are offsets: 64 identities fit a word, `lost = acknowledged & ~stored`
-is one operation on it, and the exchange between the tables shrinks by as much.
+Identities and offsets are dense whole numbers. So 64 identities fit into one word, `lost = acknowledged & ~stored` is
+one operation on it, and the exchange between the tables shrinks accordingly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OFFSET_BITS = 10
 
 
 def lane_key() -> Column:
-    """The lane as a whole number: as a grouping key it is several times cheaper than its name."""
+    """The lane as a whole number, a grouping key that is several times cheaper than the lane's name."""
     return F.xxhash64("lane")
 
 
@@ -43,7 +43,7 @@ def place_key() -> Column:
 
 
 def block_key() -> Column:
-    """BLOCK as one number, from the columns of that name: a join by it costs a third."""
+    """BLOCK as one number, computed from its columns: a join by it costs a third."""
     return F.xxhash64(*BLOCK)
 
 
@@ -140,7 +140,7 @@ def _packed(high: Column, low: Column, low_bits: int, fits: Column) -> Column:
 
 
 def _wide_bits() -> int:
-    """How many bits are left beside the low bits of an offset, the sign apart."""
+    """How many bits remain besides the sign and the low bits of an offset."""
     return 63 - OFFSET_BITS
 
 
@@ -235,10 +235,10 @@ def log_runs(log: DataFrame) -> DataFrame:
 
 
 def candidate_log_blocks(order: DataFrame, runs: DataFrame) -> DataFrame:
-    """BLOCK of `log_order` and `log_runs` that must be looked at row by row.
+    """The BLOCKs of `log_order` and `log_runs` that must be examined row by row.
 
-    With a candidate block go its neighbours in the chain, so that every pair of neighbouring rows that could be a
-    case is among the rows looked at.
+    They include the neighbours of a candidate block in its chain. So every pair of neighbouring rows that could be a
+    case is examined.
     """
     chain = Window.partitionBy(*LOG_CHAIN).orderBy("block")
     follows = F.col("first") > F.lag("last").over(chain)
@@ -247,9 +247,9 @@ def candidate_log_blocks(order: DataFrame, runs: DataFrame) -> DataFrame:
 
 
 def candidate_read_blocks(reads: DataFrame) -> DataFrame:
-    """BLOCK of `read_order` that must be looked at row by row, with what a consumer left out between two blocks.
+    """The BLOCKs of `read_order` that must be examined row by row, with offsets that were skipped between blocks.
 
-    A consumer whose polls do not follow the offsets from block to block is candidate as a whole: only then could
+    If a consumer's polls do not follow the offsets from block to block, all its blocks are candidates: only then could
     the neighbour of a read, in poll order, lie in a distant block.
     """
     chain = Window.partitionBy(*READ_CHAIN).orderBy("block")

@@ -1,6 +1,6 @@
-"""A history prefiltered by blocks of identities and offsets: whatever lies where, a little slower than by runs.
+"""Prefilters a history by blocks of identities and offsets: for records in any order, but slower than by runs.
 
-Guarantee: every case of the whole tables is among the rows that are picked here (`prefilter.py`).
+Guarantee: every case of the whole tables is among the selected rows (`prefilter.py`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kafka_chaos.verification.tables.refusals import require_unique_identities
 from kafka_chaos.verification.tables.scope import Scope, Survey, keep
 
 MOST_BROADCAST = 2_000_000
-"""With more candidate blocks than this, picking their rows costs more than looking at all."""
+"""With more candidate blocks than this, selecting their rows costs more than examining all rows."""
 
 
 def by_blocks(spark: SparkSession, run: RunDirectory, frames: Frames, log: DataFrame) -> Survey:
     """The prefilter first; then the rows of candidate identities, and of candidate offsets, each as whole blocks.
 
-    Whole tables are gone through with compiled code, what was picked from them with settings for its own size.
+    Whole tables are read with compiled code, the selected rows with settings for their number.
     """
     identities = keep(prefilter.candidate_identities(frames.produced, frames.consumed, log))
     runs = keep(prefilter.log_runs(log))
@@ -70,7 +70,7 @@ def by_blocks(spark: SparkSession, run: RunDirectory, frames: Frames, log: DataF
     near_stored = history.genuine(near_log, unknown).select(*POSITION, "producer_id", "seq")
     shown = history.places_shown(seen).union(near_stored)
     if not many and not loose.isEmpty():
-        # Only a place outside the log can be a second one for what the log holds there.
+        # Only a place outside the log can differ from the record that the log holds there.
         evidence.tune(spark, run.rows)
         places = loose.select(prefilter.place_key().alias("place"))
         holders = keep(log.withColumn("place", prefilter.place_key()).join(F.broadcast(places), "place", "left_semi"))

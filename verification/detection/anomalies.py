@@ -1,10 +1,10 @@
 """Every anomaly as a pure function from tables to its cases; the docstring is the specification.
 
-Guarantee: each function returns CASES (`schemas.CASES`): one row per counted unit, `units` being 1, but for a
-wide `offset_gap`; the sum of `units` is the anomaly's count. No function knows what was predicted.
+Guarantee: each function returns CASES (`schemas.CASES`): one row per counted unit. `units` is 1, except for a wide
+`offset_gap`; the sum of `units` is the anomaly's count. No function knows what was predicted.
 
 "The log" is the final log; without one, what acknowledgements and reads show (OCCURRENCES.in_log). A phantom
-still takes up its position, as the end of a partition or as a read, but is a case of nothing else.
+still occupies its position, as the end of a partition or as a read, but counts as no other anomaly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafka_chaos.verification.tables.history import FAIL, OK
 
 WHO = "struct(producer_id, seq)"
 WIDEST_LISTED_GAP = 10_000
-"""A hole of up to so many offsets has a findings row for each; a wider one has one row that tells its width."""
+"""A hole of up to this many offsets has a findings row for each; a wider one has a single row with its width."""
 
 
 def _cases(
@@ -50,8 +50,8 @@ def _cases(
 def lost_write(records: DataFrame, *, final_log: bool) -> DataFrame:
     """Outcome `ok`, not in the final log. Counted in identities.
 
-    Without a final log: judged only where it has an offset and a record at or past that offset was read in
-    its partition, and it was read by nobody. For acks=0, `ok` means handed to the socket.
+    Without a final log: it has an offset, a record at or past that offset was read in its partition, and nobody read
+    it. For acks=0, `ok` means handed to the socket.
     """
     lost = "first_in_log IS NULL" if final_log else "acknowledged_passed AND first_read IS NULL"
     return _cases(records.where(f"outcome = {OK} AND {lost}"), Anomaly.LOST_WRITE, "acknowledged_at")
@@ -72,7 +72,7 @@ def false_failure(records: DataFrame) -> DataFrame:
 def phantom(occurrences: DataFrame) -> DataFrame:
     """In the log or read, but never produced, or undecodable. Counted in (partition, offset).
 
-    Where several are at one position, the row names the highest identity.
+    If a position has several, the row names the highest identity.
     """
     held = occurrences.where("outcome IS NULL").groupBy(*POSITION).agg(F.expr(f"max({WHO}) AS who"))
     return _cases(held.select(*POSITION, "who.*"), Anomaly.PHANTOM)
@@ -120,8 +120,8 @@ def unseen(records: DataFrame, *, final_log: bool) -> DataFrame:
 def reordered(stored: DataFrame, runs: DataFrame | None = None) -> DataFrame:
     """Per producer and partition: in offset order, first occurrences are not in `seq` order.
 
-    `stored`: places of produced records in the log. `runs`: further ones, whose seqs ascend with their offsets, all of
-    them first occurrences: lane, partition, producer_id, first, last (offsets), first_seq, last_seq. Counted in
+    `stored`: places of produced records in the log. `runs`: more places, all of them first occurrences, whose seqs
+    ascend with their offsets: lane, partition, producer_id, first, last (offsets), first_seq, last_seq. Counted in
     descents between neighbours; the row names the record after the descent.
     """
     chain = ("lane", "partition", "producer_id")
@@ -129,7 +129,7 @@ def reordered(stored: DataFrame, runs: DataFrame | None = None) -> DataFrame:
     pieces = first.selectExpr(*chain, "offset", "seq", "seq AS last_seq")
     if runs is not None:
         pieces = pieces.union(runs.select(*chain, "first", "first_seq", "last_seq"))
-    # What is at one offset in spite of all is in seq order.
+    # Several records at one offset count in seq order.
     order = f"PARTITION BY {', '.join(chain)} ORDER BY offset, seq"
     steps = pieces.selectExpr(*chain, "offset", "seq", f"lag(last_seq) OVER ({order}) AS previous")
     cause = "format_string('after seq %d', previous)"
@@ -138,7 +138,7 @@ def reordered(stored: DataFrame, runs: DataFrame | None = None) -> DataFrame:
 
 def _in_poll_order(polls: DataFrame) -> DataFrame:
     """`polls` with the previous offset and the lowest earlier one, per consumer and partition."""
-    # What is at one offset in spite of all comes in the order of identities.
+    # Several records at one offset count in the order of identities.
     order = "PARTITION BY lane, consumer, partition ORDER BY poll_ns, offset, producer_id, seq"
     before = f"{order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     return polls.selectExpr("*", f"lag(offset) OVER ({order}) AS previous", f"min(offset) OVER ({before}) AS lowest")
@@ -159,7 +159,7 @@ def skipped_poll(polls: DataFrame, consumed: DataFrame, held: DataFrame) -> Data
     """One consumer, after its first offset, steps over an offset that the log holds and never reads it.
 
     `held`: the places of produced records in the log; without a log: that an acknowledgement or another read
-    shows. `consumed`: every read, phantoms included, since what was read was not stepped over. Counted in
+    shows. `consumed`: every read, phantoms included, since an offset that was read was not stepped over. Counted in
     (partition, offset).
     """
     steps = (
@@ -184,7 +184,7 @@ def skipped_poll(polls: DataFrame, consumed: DataFrame, held: DataFrame) -> Data
 def offset_gap(runs: DataFrame) -> DataFrame:
     """The final log of a lane without compaction, retention or transactions has a hole.
 
-    `runs`: lane, partition, first, last: offsets that the log holds without a hole, single ones or more. Counted in
+    `runs`: lane, partition, first, last: ranges of offsets that the log holds without a hole. Counted in
     missing offsets, between the log's first and last. A hole of up to `WIDEST_LISTED_GAP` offsets has one row for
     each of them; a wider one has one row at its first offset.
     """
@@ -241,7 +241,7 @@ def high_watermark_regression(reports: DataFrame) -> DataFrame:
 
 
 def with_leader_epochs(cases: DataFrame, epochs: DataFrame) -> DataFrame:
-    """CASES in which a lost record's cause tells the leader epoch that its offset belongs to in the end.
+    """CASES in which the cause of a lost record names the leader epoch that finally owns its offset.
 
     `epochs`: lane, partition, epoch, start_offset, end_offset (exclusive, null for the last).
     """
@@ -251,7 +251,7 @@ def with_leader_epochs(cases: DataFrame, epochs: DataFrame) -> DataFrame:
         "lane = of_lane AND partition = of_partition AND offset >= start_offset "
         f"AND (end_offset IS NULL OR offset < end_offset) AND anomaly IN ({explained})"
     )
-    told = "format_string('offset %d is of leader epoch %d, which began at %d', offset, epoch, start_offset)"
-    cause = f"coalesce(cause, IF(epoch IS NOT NULL, {told}, NULL)) AS cause"
+    epoch_cause = "format_string('offset %d is of leader epoch %d, which began at %d', offset, epoch, start_offset)"
+    cause = f"coalesce(cause, IF(epoch IS NOT NULL, {epoch_cause}, NULL)) AS cause"
     joined = cases.join(F.broadcast(chain), covered, "left")
     return joined.selectExpr(*(cause if name == "cause" else name for name in CASES.names))

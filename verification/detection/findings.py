@@ -1,7 +1,7 @@
-"""All anomalies of a run, found and counted: the tables go in, CASES and observations come out.
+"""Finds and counts all anomalies of a run: takes the tables, returns CASES and observations.
 
-Guarantee: an anomaly that is not judged in a lane yields no case there; the counts are the sums over the very
-rows that are written.
+Guarantee: an anomaly that is not judged in a lane has no case there. The counts are sums over exactly the rows that are
+written.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _EPOCHS = StructType(
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """CASES of a whole run, held so that counting and writing do not find them twice; None: proven to be none."""
+    """The CASES of a run, persisted so that counting and writing do not compute them twice; None if there are none."""
 
     rows: DataFrame | None
 
     def observations(self) -> dict[tuple[str, Anomaly], Observation]:
-        """Count and first examples per lane and anomaly; what was not found is absent."""
+        """Count and first examples per lane and anomaly; anomalies without a case are absent."""
         if self.rows is None:
             return {}
         kind = Window.partitionBy("lane", "anomaly")

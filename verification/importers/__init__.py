@@ -1,1 +1,1 @@
-"""Histories that other tools recorded, turned into run directories that `kafka-chaos verify` takes."""
+"""Turns histories of other tools into run directories for `kafka-chaos verify`."""

@@ -1,6 +1,6 @@
-"""`kafka-chaos import …`: what other tools recorded becomes a run directory.
+"""`kafka-chaos import …`: turns histories of other tools into run directories.
 
-Guarantee: nothing half-written; a line that can't be taken exits 64 with its file and number.
+Guarantee: writes nothing by halves. A line that can't be understood exits with 64, naming file and line.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 @click.group("import")
 def import_command() -> None:
-    """Make a run directory from a history that another tool recorded, for `kafka-chaos verify`."""
+    """Turn a history that another tool recorded into a run directory, for `kafka-chaos verify`."""
 
 
 def _lane_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say under which configuration the history was recorded: predictions depend on it."""
+    """The options for the configuration under which the history was recorded: predictions depend on it."""
     policies = [policy for policy in CLEANUP_POLICIES if policy]
     options = [
         click.option("--out", required=True, type=click.Path(path_type=Path), help="The run directory to make."),
@@ -47,10 +47,10 @@ def _lane_options(command: Callable[..., None]) -> Callable[..., None]:
 @import_command.command("verifiable")
 @click.argument("producers", metavar="PRODUCER_OUTPUT…", nargs=-1, required=True, type=_FILE)
 @click.option("--consumer", "consumers", type=_FILE, multiple=True, required=True,
-              help="Output of VerifiableConsumer --verbose; again for each further consumer.")  # fmt: skip
+              help="Output of VerifiableConsumer --verbose. Give it once per consumer.")  # fmt: skip
 @_lane_options
 def verifiable_command(producers: tuple[Path, ...], consumers: tuple[Path, ...], out: Path, **settings: Any) -> None:
-    """Output of Kafka's VerifiableProducer (and VerifiableConsumer), one JSON object per line."""
+    """Import the output of Kafka's VerifiableProducer (and VerifiableConsumer), one JSON object per line."""
     from kafka_chaos.verification.importers.verifiable import import_verifiable
 
     _say_what_is_there(import_verifiable(producers, consumers, out, settings=settings), out)
@@ -61,7 +61,7 @@ def verifiable_command(producers: tuple[Path, ...], consumers: tuple[Path, ...],
 @click.option("--lane", default="jepsen", show_default=True, help="The lane's name.")
 @_lane_options
 def jepsen_command(history: Path, lane: str, out: Path, **settings: Any) -> None:
-    """An operation log of Jepsen's kafka workload: history.edn, or the same as JSON (.json, .jsonl)."""
+    """Import an operation log of Jepsen's kafka workload: history.edn, or the same as JSON (.json, .jsonl)."""
     from kafka_chaos.verification.importers.jepsen import import_jepsen
 
     _say_what_is_there(import_jepsen(history, out, lane=lane, settings=settings), out)

@@ -5,8 +5,8 @@ understood is an error that names it.
 
 An operation has `type` (invoke, ok, fail, info), `process`, `f`, `value` and `time` (ns). Sends are `[:send k v]` when
 invoked and `[:send k [offset v]]` when completed, polls `[:poll {k [[offset v] …]}]`. A key k is one partition of the
-lane. A process is a producer: the n-th send of process p is the record (p, n), and a read tells by its key and value,
-which are unique, which one it was.
+lane. A process is a producer: the n-th send of process p is the record (p, n). Key and value are unique, so a read
+identifies its record by them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _State:
     clock: Clock = field(default_factory=Clock)
 
     def partition(self, key: Any) -> int:
-        """Whole numbers are partitions; any other keys are numbered as they come."""
+        """Whole numbers are partitions; other keys are numbered in order of appearance."""
         if key not in self.partitions:
             free = max(self.partitions.values(), default=-1) + 1
             is_number = isinstance(key, int) and not isinstance(key, bool) and key >= 0
@@ -116,7 +116,7 @@ def operations(path: Path) -> Iterator[tuple[int, Operation]]:
 def _values_of(
     path: Path, batch: Sequence[tuple[int, str]], read_all: Callable[[str], list[Any]]
 ) -> list[tuple[int, Any]]:
-    """One value per line: all at once, since that is faster, and one by one where that fails."""
+    """One value per line: parsed all at once, which is faster, or one by one if that fails."""
     try:
         values = read_all("\n".join(line for _, line in batch))
         if len(values) == len(batch):
@@ -253,7 +253,7 @@ def _take_poll(state: _State, line: int, process: int, polled: Any, stamp_ns: in
         raise HistoryError(state.path, line, f"{polled!r}, expected {{k [[offset v] …]}}")
     consumer = f"process-{process}/{state.assignments.get(process, 0)}"
     for key, pairs in polled.items():
-        # JSON has no other keys than texts.
+        # In JSON, all keys are text.
         number = int(key) if isinstance(key, str) and key.isdecimal() else key
         partition = state.partition(number)
         for pair in pairs:

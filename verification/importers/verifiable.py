@@ -1,7 +1,7 @@
-"""What Kafka's own VerifiableProducer and VerifiableConsumer print, one JSON object per line, as a run directory.
+"""Turns the output of Kafka's VerifiableProducer and VerifiableConsumer into a run directory.
 
-Guarantee: every acknowledgement and every read of the files becomes a row; a record that may have been sent without a
-line about it (the tool was killed) becomes `info`, never a phantom. A line that is not understood is an error.
+Guarantee: every acknowledgement and every read becomes a row. A record that may have been sent, but has no line because
+the tool was killed, becomes `info`, never a phantom. A line that can't be understood is an error.
 
 A value is `N` or `P.N`: the N-th record of a producer, started with `--value-prefix P`. So (P, N) is a record's
 identity; without a prefix, P is 0. Only a consumer started with `--verbose` reports its reads one by one.
@@ -22,7 +22,7 @@ from kafka_chaos.verification.importers.writing import Clock, HistoryError, RunW
 MILLISECOND = 1_000_000
 UNDECODABLE = (-1, -1)
 CERTAINLY_NOT_WRITTEN = ("RecordTooLargeException", "SerializationException", "InvalidTopicException")
-"""Refused whatever attempt it was. Any other error says nothing of what an earlier attempt left behind: info."""
+"""Errors that exclude every attempt. After any other error, an earlier attempt may be in the log: info."""
 
 _VALUE = re.compile(r"(?:(\d{1,9})\.)?(\d{1,18})")
 
@@ -32,14 +32,14 @@ class _Sent:
     """What is known of one producer's records on one topic."""
 
     invoke_ns: int
-    told: set[int] = field(default_factory=set)
+    reported: set[int] = field(default_factory=set)
     announced: int = 0
     ended: bool = False
 
 
 @dataclass(slots=True)
 class _Seen:
-    """Per topic: the highest partition; per topic and producer: the records told of; the highest that was read."""
+    """Per topic: the highest partition; per topic and producer: the reported records; the highest that was read."""
 
     partitions: dict[str, int] = field(default_factory=dict)
     sent: dict[tuple[str, int], _Sent] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def import_verifiable(
             _read_consumer(path, f"consumer-{number}", writer, seen, clock)
         _add_untold(writer, seen)
         if not seen.partitions:
-            raise HistoryError(producers[0], None, "tells of no record, expected producer_send_success lines")
+            raise HistoryError(producers[0], None, "reports no record, expected producer_send_success lines")
         template = Lane.from_json({"lane": "-", **(settings or {})})
         lanes = [
             replace(template, lane=topic, topic=topic, partitions=highest + 1)
@@ -93,7 +93,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 class _Event:
-    """One line's object, whose fields are asked for by type."""
+    """One line's object; its fields are read by type."""
 
     def __init__(self, path: Path, line: int, fields: Mapping[str, Any]) -> None:
         self.path, self.line, self.fields = path, line, fields
@@ -151,10 +151,10 @@ def _take_send(event: _Event, writer: RunWriter, seen: _Seen, started_ns: int, *
             f"value is {event.fields['value']!r}, expected N or P.N as VerifiableProducer numbers records"
         )
     sent = seen.sent.setdefault((topic, producer_id), _Sent(started_ns or stamp_ns))
-    if seq in sent.told:
+    if seq in sent.reported:
         hint = "two producers need different --value-prefix"
-        raise event.error(f"value {event.fields['value']!r} of topic {topic!r} is there twice; {hint}")
-    sent.told.add(seq)
+        raise event.error(f"value {event.fields['value']!r} of topic {topic!r} occurs twice; {hint}")
+    sent.reported.add(seq)
     partition = offset = error = None
     outcome = "ok"
     if is_ok:
@@ -182,7 +182,7 @@ def _take_send(event: _Event, writer: RunWriter, seen: _Seen, started_ns: int, *
 
 
 def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock: Clock) -> None:
-    assignment = records = told = 0
+    assignment = records = reported = 0
     for number, fields in _lines(path):
         event = _Event(path, number, fields)
         kind = fields["name"]
@@ -191,7 +191,7 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
         elif kind == "records_consumed":
             records += event.number("count")
         elif kind == "record_data":
-            told += 1
+            reported += 1
             topic, partition = event.text("topic"), event.number("partition")
             producer_id, seq = _identity(fields.get("value"))
             seen.partition(topic, partition)
@@ -204,25 +204,25 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
                 read[topic, producer_id] = max(seq, read.get((topic, producer_id), seq))
         elif kind not in {"startup_complete", "shutdown_complete", "partitions_revoked", "offsets_committed"}:
             raise event.error("no event of VerifiableConsumer")
-    if records and not told:
+    if records and not reported:
         raise HistoryError(
-            path, None, "tells how many records were read, not which: start VerifiableConsumer --verbose"
+            path, None, "says how many records were read, but not which: start VerifiableConsumer --verbose"
         )
 
 
 def _add_untold(writer: RunWriter, seen: _Seen) -> None:
-    """`info` for what was sent, or may have been, without a line about it: records are numbered without gaps."""
+    """Add `info` for records without a line that were or may have been sent: numbers have no gaps."""
     for (topic, producer_id), sent in seen.sent.items():
-        end = max(max(sent.told) + 1, sent.announced)
+        end = max(max(sent.reported) + 1, sent.announced)
         if not sent.ended:
             end = max(end, seen.highest_read.get((topic, producer_id), -1) + 1)
         for seq in range(end):
-            if seq not in sent.told:
+            if seq not in sent.reported:
                 writer.produced(
                     topic,
                     producer_id,
                     seq,
                     invoke_ns=sent.invoke_ns,
                     outcome="info",
-                    error="the tool told nothing of it",
+                    error="the tool did not report it",
                 )

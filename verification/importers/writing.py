@@ -1,7 +1,7 @@
-"""An imported history on its way into a run directory.
+"""Writes an imported history into a run directory.
 
-Guarantee: the run directory appears whole or not at all; memory is bounded by `ROWS_PER_FILE` rows per table, and by
-what the importer itself keeps.
+Guarantee: the run directory appears whole or not at all; memory is bounded by `ROWS_PER_FILE` rows per table, plus
+the importer's own state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWS_PER_FILE = 200_000
 
 
 class HistoryError(UsageFailure, ValueError):
-    """A line that an importer can't take: the message names the file, the line and what was expected."""
+    """A line that an importer can't use: the message names the file, the line and what was expected."""
 
     def __init__(self, path: Path, line: int | None, problem: str) -> None:
         self.path, self.line, self.problem = path, line, problem
@@ -64,7 +64,7 @@ class RunWriter:
     def consumed(
         self, lane: str, consumer: str, partition: int, offset: int, producer_id: int, seq: int, poll_ns: int
     ) -> None:
-        """One record as a consumer was given it."""
+        """One record that a consumer read."""
         self._add("consumed", (lane, consumer, partition, offset, producer_id, seq, None, poll_ns))
 
     def finish(self, lanes: Sequence[Lane]) -> None:
@@ -97,12 +97,12 @@ class RunWriter:
 
 @contextmanager
 def new_run(out: Path) -> Iterator[RunWriter]:
-    """A writer whose run directory is renamed to `out` when the block ends well, and removed when it does not.
+    """A writer whose run directory is renamed to `out` if the block succeeds, and removed otherwise.
 
-    Raises `HistoryError` if `out` is there already.
+    Raises `HistoryError` if `out` exists.
     """
     if out.exists():
-        raise HistoryError(out, None, "is there already, expected a new directory")
+        raise HistoryError(out, None, "exists already, expected a new directory")
     fresh = out.with_name(f".{out.name}-{uuid.uuid4().hex}")
     try:
         yield RunWriter(fresh)
@@ -112,7 +112,7 @@ def new_run(out: Path) -> Iterator[RunWriter]:
 
 
 class Clock:
-    """Poll times that strictly increase per consumer, though the tool's own clock counts in coarser steps."""
+    """Poll times that strictly increase per consumer, although the tool's clock is coarser."""
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}

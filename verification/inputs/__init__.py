@@ -1,1 +1,1 @@
-"""What verification reads: run directories on any file system, and the final log of a live cluster."""
+"""The input of verification: run directories on any file system, and the final log of a live cluster."""

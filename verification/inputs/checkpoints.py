@@ -1,7 +1,7 @@
 """checkpoints.json: each broker's high watermarks and leader epochs.
 
-Guarantee: a broker that reported no high watermark of a partition has None there, never 0. Earlier versions wrote 0
-beside a log that is not empty where a broker had no checkpoint: that is None, too.
+Guarantee: if a broker reported no high watermark of a partition, it is None, never 0. Earlier versions wrote 0 with a
+log that is not empty if a broker had no checkpoint: that becomes None, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Checkpoints:
 
 
 def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
-    """The content of a checkpoints.json, if it is there; `RunDirectoryError` names the key at fault."""
+    """The content of a checkpoints.json, if it exists; `RunDirectoryError` names the key at fault."""
     if not path.exists():
         return Checkpoints()
     document = read_json(path)

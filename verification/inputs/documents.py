@@ -10,7 +10,7 @@ from kafka_chaos.verification.inputs.storage import RunPath
 
 
 def read_json(path: RunPath) -> Any:
-    """The document; raises `RunDirectoryError` if it is missing or no JSON."""
+    """The document; raises `RunDirectoryError` if it is missing or not JSON."""
     try:
         return json.loads(path.read_text("utf-8"))
     except FileNotFoundError as error:
@@ -20,7 +20,7 @@ def read_json(path: RunPath) -> Any:
 
 
 def read_versioned(path: RunPath) -> dict[str, Any]:
-    """The object, whose `format_version` must be this one."""
+    """The object, after checking its `format_version`."""
     document = read_json(path)
     expect(isinstance(document, dict), path, "(top level)", "expected an object")
     version = document.get("format_version")

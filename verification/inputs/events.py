@@ -1,7 +1,7 @@
-"""What events.jsonl reports of faults, of high watermarks, and of how far the run came.
+"""Reads from events.jsonl the faults, the high watermarks, and how far the run came.
 
-Guarantee: a line that is no event, and an event of these types with a missing, unknown or ill-typed field, is refused
-by line. What contradicts itself is kept as a `problem`: it is no evidence, but no reason to refuse the file either.
+Guarantee: refuses, with its line, anything that is not an event, and events of these types with a missing, unknown or
+ill-typed field. Contradictions are kept as a `problem`: they prove nothing, but are no reason to refuse the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_chaos.verification.inputs.storage import RunPath
 
 _COLLECTED = frozenset(("log", "replicas"))
 LOCKSTEP = "lockstep"
-"""The kind of a whole lock-step phase: what heals are the faults within it."""
+"""The kind of a whole lock-step phase; only the faults within it are healed."""
 
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     contract.type_name(event): (
@@ -41,12 +41,12 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         (contract.HighWatermark, ("lane", "partition", "leader_epoch", "high_watermark")),
     )
 }
-"""By type the fields that an event must have, and those that it may have."""
+"""By type, the fields that an event must have, and those that it may have."""
 
 
 @dataclass(slots=True)
 class FaultRecord:
-    """What events.jsonl reports of the fault `fault_id`. `lanes` None: it concerned every lane."""
+    """The events of the fault `fault_id`. `lanes` None: it concerned every lane."""
 
     fault_id: str
     kind: str = "?"
@@ -58,12 +58,12 @@ class FaultRecord:
     denied: str | None = None
 
     def concerns(self, lane: str) -> bool:
-        """Whether this fault was aimed at `lane` (or at all)."""
+        """Whether this fault concerned `lane`."""
         return self.lanes is None or lane in self.lanes
 
     @property
     def problem(self) -> str | None:
-        """Why this is no evidence of a fault that was requested, proven and healed, in that order."""
+        """Why this does not prove a fault that was requested, proven and healed, in that order."""
         if len(self.requested) != 1:
             return f"requested {len(self.requested)} times under one id" if self.requested else "never requested"
         if self.denied is not None:
@@ -107,7 +107,8 @@ class Report:
 class Events:
     """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
 
-    `collects`: the tables that the run announced. `loads`: by phase its lanes (None: all), where its load did not end.
+    `collects`: the tables that the run announced. `loads`: the phases whose load did not end, with their lanes (None:
+    all).
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -117,7 +118,7 @@ class Events:
     loads: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
 
     def concerning(self, lane: str) -> list[FaultRecord]:
-        """The faults that were aimed at the lane."""
+        """The faults that concerned the lane."""
         return [fault for fault in self.faults or () if fault.concerns(lane)]
 
     def unfinished(self, lane: str) -> list[str]:
@@ -125,10 +126,10 @@ class Events:
         return [phase for phase, lanes in self.loads.items() if lanes is None or lane in lanes]
 
     def unreported(self, lane: Lane) -> list[str]:
-        """The kinds of faults that lanes.json declares for the lane, and that nothing here reports."""
+        """The kinds of faults that lanes.json declares for the lane, but that no event reports."""
         concerning = self.concerning(lane.lane)
         if self.faults is None or any(fault.kind not in FAULT_KINDS for fault in concerning):
-            # A fault of another kind, such as a lock-step phase, counts as several of those that the model knows.
+            # A fault of another kind, such as a lock-step phase, counts as several of the model's kinds.
             return []
         reported = Counter([*(fault.kind for fault in concerning), *self.outside.get(lane.lane, ())])
         return sorted((Counter(lane.faults) - reported).elements())

@@ -1,7 +1,7 @@
-"""A record's identity as Spark reads it, with column expressions; the layout is `kafka_chaos.contract.identity`'s.
+"""Decodes a record's identity with Spark's column expressions; `kafka_chaos.contract.identity` defines the layout.
 
-Guarantee: what `encode_identity` wrote for a lane decodes to the same (producer_id, seq) in that lane, and to
-(−1, −1) in any other, as does everything that is not an identity.
+Guarantee: a value that `encode_identity` wrote for a lane decodes to the same (producer_id, seq) in that lane, and to
+(−1, −1) in any other lane. Everything else decodes to (−1, −1), too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def decoded(lane: Column, value: Column, headers: Column | None = None) -> Column:
     """A struct (producer_id int, seq bigint) from a record's lane, value and headers; (−1, −1) if there is none.
 
-    `headers`: Spark's `array<struct<key string, value binary>>`, or None where the source has none.
+    `headers`: Spark's `array<struct<key string, value binary>>`, or None if the source has none.
     """
     from pyspark.sql import functions as F
 

@@ -1,4 +1,4 @@
-"""Files of librdkafka's keys, and the security keys among them as Kafka's Java client, and so Spark, has them."""
+"""Reads files of librdkafka's keys, and translates the security keys for Kafka's Java client, which Spark uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAME = ("security.protocol", "ssl.key.password", "ssl.keystore.password", "ssl.
 def read_client_config(path: Path, *, owned: Collection[str] = ()) -> dict[str, str]:
     """librdkafka's keys from a file of `key=value` lines, `#` comments; `UsageFailure` names file and line.
 
-    `owned`: keys that the caller sets itself. Values never appear in messages: they may be secrets.
+    `owned`: keys that the caller sets. Values never appear in messages: they may be secrets.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -1,7 +1,7 @@
-"""The final log, read back by Spark's own Kafka source into log/.
+"""Reads the final log back into log/, with Spark's own Kafka source.
 
 Guarantee: log/ holds every record that the partitions' leaders showed a read_uncommitted consumer between the
-earliest and the latest offset, each once, decoded lane by lane; it appears whole or not at all.
+earliest and the latest offset, each exactly once, decoded lane by lane. log/ appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def collect_log(
 ) -> int:
     """Read the lanes' topics from earliest to latest into `out_dir`/*.parquet; return the number of records.
 
-    `spark`: a session started with `spark_session(with_kafka_source=True)`. `options`: further options of the
-    Kafka source, such as `kafka.security.protocol`. Isolation is read_uncommitted, so that what an aborted
-    transaction left is seen too. An existing `out_dir` is replaced.
+    `spark`: a session started with `spark_session(with_kafka_source=True)`. `options`: other options of the
+    Kafka source, such as `kafka.security.protocol`. Isolation is read_uncommitted, so records of aborted transactions
+    are read, too. An existing `out_dir` is replaced.
     """
     records = topic_log(spark, bootstrap_servers=bootstrap_servers, lanes=lanes, options=options)
     folder = Path(out_dir)
@@ -48,7 +48,7 @@ def collect_log(
 def topic_log(
     spark: SparkSession, *, bootstrap_servers: str, lanes: Iterable[Lane], options: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """The lanes' topics as rows of LOG, read from earliest to latest whenever the DataFrame is."""
+    """The lanes' topics as rows of LOG, read from earliest to latest each time the DataFrame is evaluated."""
     from pyspark.sql import functions as F
 
     topics = {lane.topic or lane.lane: lane.lane for lane in lanes}
@@ -70,7 +70,7 @@ def topic_log(
 def decoded_log(records: DataFrame) -> DataFrame:
     """Rows of the Kafka source with their lane, as rows of LOG.
 
-    A key that is not valid UTF-8 becomes null; keys take no part in any check.
+    A key that is not valid UTF-8 becomes null; no check uses keys.
     """
     from pyspark.sql import functions as F
 

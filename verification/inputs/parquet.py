@@ -1,7 +1,7 @@
-"""The tables of a run directory, as verification accepts them: every column's name, type and nullability.
+"""Checks the tables of a run directory: every column's name, type and nullability.
 
-Guarantee: what passes `check_parquet` can be read by Spark under the explicit schema of `schemas.py` without a
-silent null column, a silent cast or a late failure. Everything else is refused by file and column.
+Guarantee: Spark can read a file that passes `check_parquet` under the explicit schema of `schemas.py`, without a silent
+null column, a silent cast or a late failure. Every other file is refused, with file and column.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _check_names(path: RunPath, table: str, found: list[str]) -> None:
                 path, f"missing, expected {column.type} in every file of {table}/{hint}", column=column.name
             )
     if unknown and missing:
-        # A misnamed nullable column would otherwise read as all null, and its evidence be lost in silence.
+        # Otherwise, a misnamed nullable column would read as all null, and its evidence would be lost silently.
         close = difflib.get_close_matches(unknown[0], [column.name for column in missing], n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         known = ", ".join(names)
@@ -109,7 +109,7 @@ def _check_nulls(path: RunPath, table: str, metadata: Any) -> bool:
     for group in range(metadata.num_row_groups):
         for index in range(metadata.num_columns):
             chunk = metadata.row_group(group).column(index)
-            # A column that the file itself declares as required has no nulls, whatever is counted.
+            # A column that the file declares as required has no nulls, whatever the statistics say.
             if chunk.path_in_schema not in required(table) or not metadata.schema.column(index).max_definition_level:
                 continue
             statistics = chunk.statistics

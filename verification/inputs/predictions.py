@@ -1,7 +1,7 @@
-"""prediction.json, and what the model itself predicts.
+"""prediction.json, compared with the model's own prediction.
 
 Guarantee: no lane is judged by a prediction that permits more than the model. Every status is computed again from
-lanes.json; one in prediction.json that is stricter counts, one that is more permissive is refused.
+lanes.json. A stricter status in prediction.json is used; a more permissive one is refused.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ STRICTER: Mapping[Status, frozenset[Status]] = {
     Status.REQUIRED: frozenset([Status.REQUIRED, Status.FORBIDDEN]),
     Status.PERMITTED: frozenset(Status),
 }
-"""By the model's status those that a prediction.json may give."""
+"""By the model's status, the statuses that a prediction.json may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenPrediction:
-    """What prediction.json says of a lane: statuses, as far as it has them, and the steps of a lock-step phase."""
+    """A lane in prediction.json: those statuses that it has, and the steps of a lock-step phase."""
 
     statuses: Mapping[Anomaly, Status] = field(default_factory=dict)
     steps: tuple[str, ...] = ()
@@ -33,9 +33,9 @@ class GivenPrediction:
 
 @dataclass(frozen=True, slots=True)
 class LanePrediction:
-    """The statuses that a lane is judged by. `steps`: those of the lock-step phase that they hold for.
+    """The statuses that a lane is judged by. `steps`: the steps of the lock-step phase that they hold for.
 
-    `model_digest` is None where the model's search was not exhausted, so that nothing confirms the statuses.
+    `model_digest` is None if the model's search was not exhausted, so that nothing confirms the statuses.
     """
 
     statuses: Mapping[Anomaly, Status]
@@ -45,7 +45,7 @@ class LanePrediction:
 
 
 def read_predictions(path: RunPath) -> dict[str, GivenPrediction]:
-    """What a prediction.json says, by lane; nothing if it is not there."""
+    """The content of prediction.json by lane; empty if the file does not exist."""
     if not path.exists():
         return {}
     lanes = read_versioned(path).get("lanes")
@@ -80,7 +80,7 @@ def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | Non
     path = PREDICTION_FILE if root is None else root / PREDICTION_FILE
     steps = given.steps if given else ()
     try:
-        # A lock-step phase is all that its lane lives through: it takes the place of the declared faults.
+        # The lanes of a lock-step phase go through its steps only: they replace the declared faults.
         asked = replace(lane, faults=()) if steps else lane
         computed = predict_cached(asked, lockstep=parse_lockstep(steps) if steps else None)
     except LaneError as error:

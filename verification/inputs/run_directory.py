@@ -1,7 +1,7 @@
-"""A run directory opened for verification: its files found, its metadata parsed, every footer checked.
+"""Opens a run directory for verification: finds its files, parses its metadata and checks every footer.
 
 Guarantee: `open_run` either returns a directory whose tables and JSON files follow the contract, or raises
-`RunDirectoryError` naming the file and the column or key; it writes nothing.
+`RunDirectoryError`, which names the file and the column or key. It writes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafka_chaos.verification.inputs.tables import Table, read_tables
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """What verification reads, besides the rows themselves. `path` None: the tables are DataFrames from elsewhere."""
+    """Everything that verification reads except rows. `path` None: the tables are DataFrames from elsewhere."""
 
     path: RunPath | None
     lanes: tuple[Lane, ...]
@@ -42,7 +42,7 @@ class RunDirectory:
 
     @property
     def has_log(self) -> bool:
-        """Whether there is a final log to judge by."""
+        """Whether the run has a final log."""
         return self.has("log")
 
     @property
@@ -52,7 +52,7 @@ class RunDirectory:
 
     @property
     def first_poll_ns(self) -> int:
-        """The lowest `poll_ns` by footer; 0 where no footer says."""
+        """The lowest `poll_ns` by footer; 0 if no footer has it."""
         polls = [footer.first_poll_ns for footer in self.tables["consumed"].footers]
         return min((poll for poll in polls if poll is not None), default=0)
 
@@ -61,7 +61,7 @@ class RunDirectory:
         return next(lane for lane in self.lanes if lane.lane == name)
 
     def place(self, table: str, file: str | None = None) -> RunPath | str:
-        """What an error message calls the table, or its file of that name."""
+        """The path that an error message names for the table, or for its file of that name."""
         if self.path is None:
             return table
         return self.path / table / file if file else self.path / table

@@ -1,8 +1,8 @@
 """Where run directories live: a local path, or any file system that Hadoop knows (file:, hdfs:, s3a:, viewfs: …).
 
-Guarantee: a `HadoopPath` answers the few questions that verification asks of a `pathlib.Path` in the same way. It goes
-through the very FileSystem objects of the Spark session, so that what Spark can read with its configuration and
-credentials can be listed, read and written here too, and nothing has to be configured twice.
+Guarantee: a `HadoopPath` behaves like a `pathlib.Path` in the few methods that verification needs. It uses the
+FileSystem objects of the Spark session. So everything that Spark can read with its configuration and credentials can be
+listed, read and written here, too, and nothing has to be configured twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 class HadoopPath:
-    """A path with a scheme. What its methods do is what those of `pathlib.Path` do; there are just the ones needed."""
+    """A path with a scheme. Its few methods do the same as those of `pathlib.Path`."""
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
         self._spark = spark
@@ -48,11 +48,11 @@ class HadoopPath:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """The last part of the path."""
         return self._uri.rsplit("/", 1)[-1]
 
     def with_name(self, name: str) -> HadoopPath:
-        """The path beside this one."""
+        """A path in the same directory."""
         return HadoopPath(self._spark, f"{self._uri.rsplit('/', 1)[0]}/{name}")
 
     def absolute(self) -> HadoopPath:
@@ -72,7 +72,7 @@ class HadoopPath:
         return int(self._files.getFileStatus(self._path).getLen())
 
     def glob(self, pattern: str) -> Iterator[HadoopPath]:
-        """What is in the directory under names like `pattern`; nothing if it is not there."""
+        """The entries of the directory whose names match `pattern`; none if it does not exist."""
         if not self.exists():
             return
         for status in self._files.listStatus(self._path):
@@ -81,7 +81,7 @@ class HadoopPath:
                 yield self / name
 
     def open_binary(self) -> BinaryIO:
-        """The file's bytes, to be read from anywhere in it."""
+        """Open the file for reading at any position."""
         try:
             stream = self._files.open(self._path)
         except Exception as error:
@@ -90,12 +90,12 @@ class HadoopPath:
         return cast(BinaryIO, io.BufferedReader(_Stream(self._spark, stream, size), 1 << 16))
 
     def read_text(self, encoding: str) -> str:
-        """The whole file."""
+        """The content of the file."""
         with self.open_binary() as file:
             return file.read().decode(encoding)
 
     def open(self, encoding: str) -> io.StringIO:
-        """The whole file, to be read by line."""
+        """The content of the file as text."""
         return io.StringIO(self.read_text(encoding))
 
     def mkdir(self) -> None:
@@ -103,8 +103,8 @@ class HadoopPath:
         self._files.mkdirs(self._path)
 
     def write_bytes(self, content: bytes) -> None:
-        """Write the file into its directory, which has to be there, replacing it."""
-        # Hadoop's local file system would leave a checksum beside every file, and a view of it can't be asked not to.
+        """Write the file, replacing an old one; its directory must exist."""
+        # Hadoop's local file system writes a checksum beside every file, and viewfs can't switch that off.
         folder = self._files.resolvePath(self._path.getParent())
         path, files = self._java_path(f"{folder}/{self.name}"), self._files_of(folder)
         files.setWriteChecksum(False)
@@ -118,17 +118,17 @@ class HadoopPath:
             files.setWriteChecksum(True)
 
     def replace(self, target: HadoopPath) -> None:
-        """Rename, replacing a file at `target`. Where the file system has no atomic rename, this is not one either."""
+        """Rename, replacing a file at `target`. It is atomic only if the file system's rename is."""
         target.remove()
         self.rename(target)
 
     def rename(self, target: HadoopPath) -> None:
-        """Rename; OSError where the file system refuses."""
+        """Rename; OSError if the file system refuses."""
         if not self._files.rename(self._path, target._path):
             raise OSError(f"{self} can't be renamed to {target}")
 
     def remove(self) -> None:
-        """Remove the file, or the directory with all in it, if it is there."""
+        """Remove the file, or the directory with its content, if it exists."""
         self._files.delete(self._path, True)
 
     @property
@@ -148,7 +148,7 @@ class HadoopPath:
 
 
 class _Stream(io.RawIOBase):
-    """A Hadoop input stream as Python reads files."""
+    """A Hadoop input stream as a Python file."""
 
     def __init__(self, spark: SparkSession, stream: Any, size: int) -> None:
         self._whole = cast(Any, spark._jvm).org.apache.commons.io.IOUtils
@@ -190,7 +190,7 @@ RunPath = Path | HadoopPath
 
 
 def run_path(path: str | Path | HadoopPath, spark: SparkSession | None = None) -> RunPath:
-    """The path to ask: with a scheme, a `HadoopPath` of `spark` (default, the process's session); else a local one."""
+    """The path object: with a scheme, a `HadoopPath` of `spark` (default, the process's session); else a local one."""
     if isinstance(path, (Path, HadoopPath)):
         return path
     if not is_remote(path):
@@ -203,17 +203,17 @@ def run_path(path: str | Path | HadoopPath, spark: SparkSession | None = None) -
 
 
 def is_remote(path: str | Path | HadoopPath) -> bool:
-    """Whether a path has a scheme, so that Hadoop is asked for it."""
+    """Whether a path has a scheme and so belongs to Hadoop."""
     return isinstance(path, HadoopPath) or (isinstance(path, str) and _SCHEME.match(path) is not None)
 
 
 def open_binary(path: RunPath) -> BinaryIO:
-    """The file's bytes, wherever it lives."""
+    """The file's bytes, on any file system."""
     return path.open_binary() if isinstance(path, HadoopPath) else path.open("rb")
 
 
 def listed(folder: RunPath, pattern: str) -> list[RunPath]:
-    """What is in a folder under names like `pattern`, sorted; nothing if it is not there."""
+    """The entries of a folder whose names match `pattern`, sorted; none if it does not exist."""
     return sorted(folder.glob(pattern), key=str)
 
 
@@ -223,12 +223,12 @@ def size_of(path: RunPath) -> int:
 
 
 def exact(path: RunPath) -> str:
-    """The path as Spark's readers take it: by its very name, although they expand patterns (`run[1]`, `run{a,b}`)."""
+    """The path for Spark's readers, escaped because they expand patterns (`run[1]`, `run{a,b}`)."""
     return re.sub(r"([\\*?{}\[\]])", r"\\\1", str(path.absolute()))
 
 
 def remove(path: RunPath) -> None:
-    """Remove a file or a directory with all in it, if it is there."""
+    """Remove a file, or a directory with its content, if it exists."""
     import shutil
 
     if isinstance(path, HadoopPath):

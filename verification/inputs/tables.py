@@ -1,6 +1,6 @@
-"""The tables' files of a run directory: which of them Spark reads, and what lies beside them unread.
+"""The files of a run directory's tables: which of them Spark reads, and which remain unread.
 
-Guarantee: whatever is in a table's folder is either read, a known by-product of its writer, or named in `unread`.
+Guarantee: everything in a table's folder is either read, a known by-product of its writer, or named in `unread`.
 Every file that is read has passed `check_parquet`.
 """
 
@@ -21,15 +21,15 @@ from kafka_chaos.verification.inputs.storage import RunPath, listed, open_binary
 REQUIRED_TABLES = ("produced", "consumed")
 
 _BY_PRODUCTS = re.compile(r"_SUCCESS|_committed_.*|_started_.*|_metadata|_common_metadata|\..*\.crc|\.DS_Store")
-"""What Spark, Databricks and macOS leave in a folder beside the files of a table."""
+"""Files that Spark, Databricks and macOS leave in a table's folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table's files in the order of their names, with what their footers say.
+    """A table's files in the order of their names, with the content of their footers.
 
-    `unread`: sentences that name what is there and is not read, or is there twice. `given`: whether the run has the
-    table. `counted`: the rows of a table that is no folder of files.
+    `unread`: sentences that name files that are not read, or that occur twice. `given`: whether the run has the table.
+    `counted`: the rows of a table that is not a folder of files.
     """
 
     files: tuple[RunPath, ...] = ()
@@ -72,7 +72,7 @@ def _read_table(folder: RunPath, name: str) -> Table:
     unread = [_why_unread(name, entry) for entry in entries if entry not in files and not _is_by_product(entry)]
     unread += [f"{name}/{twin.name} is a copy of {name}/{file.name}" for file, twin in _copies(files, footers)]
     if not files and name not in REQUIRED_TABLES:
-        unread.append(f"{name}/ is there, but holds no Parquet file")
+        unread.append(f"{name}/ exists, but holds no Parquet file")
     return Table(files, footers, tuple(unread), given=bool(files) or name in REQUIRED_TABLES)
 
 
@@ -96,7 +96,7 @@ def _why_unread(table: str, entry: RunPath) -> str:
 
 
 def _copies(files: Sequence[RunPath], footers: Sequence[Footer]) -> list[tuple[RunPath, RunPath]]:
-    """Files with the same content as one before them; two small files of one size are the usual candidates."""
+    """Files that repeat the content of an earlier one; only files of equal size are compared."""
     sized = sorted((size_of(file), str(file), file) for file, footer in zip(files, footers, strict=True) if footer.rows)
     copies: list[tuple[RunPath, RunPath]] = []
     for _, group in groupby(sized, key=lambda entry: entry[0]):

@@ -1,6 +1,6 @@
-"""What the evidence of a lane is worth: what it can't show, where it is incomplete, and the ledger of it.
+"""Assesses the evidence of a lane: what it can't show, where it is incomplete, and its ledger.
 
-Guarantee: whatever a lane is judged without is named here, as left out on purpose or as missing. Pure Python, no Spark.
+Guarantee: names every piece of evidence that a lane lacks, as left out on purpose or as missing. Pure Python, no Spark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 
 NEEDS_LOG = (Anomaly.OFFSET_MISMATCH, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_GAP)
 HISTORY = ("produced", "consumed", "log")
-"""The tables that show all but the anomalies of replicas."""
+"""The tables that show all anomalies except those of replicas."""
 BY_READING = (
     Anomaly.LOST_WRITE,
     Anomaly.DUPLICATE,
@@ -28,7 +28,7 @@ BY_READING = (
     Anomaly.REORDERED,
     Anomaly.UNSEEN,
 )
-"""Without a final log, only what was read shows these."""
+"""Without a final log, only reads show these."""
 MISFIRES_AFTER_CLEANUP = (
     Anomaly.LOST_WRITE,
     Anomaly.REORDERED,
@@ -36,15 +36,15 @@ MISFIRES_AFTER_CLEANUP = (
     Anomaly.TRUNCATED_READ,
     Anomaly.OFFSET_GAP,
 )
-"""Compaction and retention remove records, first occurrences among them, without any fault."""
+"""Compaction and retention remove records, even first occurrences, without any fault."""
 
 
 @dataclass(slots=True)
 class Account:
     """A lane's evidence.
 
-    `not_applied`: anomalies that are not looked for, and why. `incomplete`: anomalies that may be found, but whose
-    absence proves nothing. `doubts`: why the lane cannot conform. `left_out`: what the run was made without.
+    `not_applied`: anomalies that are not searched for, and why. `incomplete`: anomalies whose absence proves nothing.
+    `doubts`: why the lane cannot conform. `left_out`: evidence that the run did not collect on purpose.
     """
 
     run: RunDirectory
@@ -124,7 +124,7 @@ def unread(run: RunDirectory, tables: Mapping[str, contract.TableLedger], names:
 
 
 def not_applied(run: RunDirectory, lane: Lane) -> Mapping[Anomaly, str]:
-    """The anomalies that are not looked for in this lane, and why; never to be counted as clean."""
+    """The anomalies that are not searched for in this lane, and why. They never count as clean."""
     reasons: dict[Anomaly, str] = {}
     if not run.has_log:
         reasons.update(dict.fromkeys(NEEDS_LOG, "there is no final log (log/)"))
@@ -145,7 +145,7 @@ def _reports(run: RunDirectory, lane: Lane) -> int:
 
 
 def _of_what_is_there(account: Account) -> None:
-    """What was left out, and what is there although it is not read."""
+    """Which tables were left out, and which exist but are not read."""
     run = account.run
     replicas = run.tables["replicas"]
     if not run.has_log and not run.tables["log"].unread:

@@ -1,7 +1,7 @@
-"""From counts to verdicts: what was found against what was predicted, lane by lane. Pure Python, no Spark.
+"""Turns counts into verdicts: compares findings with the prediction, lane by lane. Pure Python, no Spark.
 
-Guarantee: a lane conforms only with its evidence (`account.py`), without any forbidden anomaly and with every required
-one. A violation outweighs what is unknown, unless the very tables that show it were not read in full.
+Guarantee: a lane conforms only with sufficient evidence (`account.py`), without any forbidden anomaly and with every
+required one. A violation outweighs doubts, unless the tables that show it were not read in full.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOST_FOR_CERTAIN = (
     Anomaly.FALSE_FAILURE,
     Anomaly.UNSEEN,
 )
-"""Without the evidence of one of these that is forbidden or required, a lane is unknown."""
+"""A lane is unknown if one of these is forbidden or required, but could not be judged."""
 
 
 def judge(
@@ -39,8 +39,8 @@ def judge(
 ) -> LaneVerdict:
     """One lane's verdict, with its ledger and every reason for not conforming.
 
-    `unread`: why produced/, consumed/ or log/ were not read in full: then nothing that was found is certain.
-    `unread_replicas`: the same of replicas/.
+    `unread`: why produced/, consumed/ or log/ were not read in full; then no finding is certain. `unread_replicas`: the
+    same for replicas/.
     """
     account = account_of(run, lane, facts, prediction)
     account.doubts[:0] = [*unread, *unread_replicas]
@@ -59,7 +59,7 @@ def judge(
         if status == Status.FORBIDDEN and count and (run.has_log or anomaly != Anomaly.UNSEEN):
             violations.append(f"{anomaly} is forbidden and was found: {count}")
         if status == Status.REQUIRED and not count:
-            # What a fault must bring about can't be asked of a run in which nothing happened.
+            # A required anomaly can't be expected of a run in which no fault took effect.
             missing = doubts if _nothing_happened(run, lane, facts) else violations
             missing.append(f"{anomaly} is required and was not found")
     verdict = Verdict.VIOLATION if violations else Verdict.UNKNOWN if doubts else Verdict.CONFORMS

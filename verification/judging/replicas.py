@@ -1,7 +1,7 @@
-"""What the replicas of a lane show: which of them are there, how far they can be compared, and what contradicts itself.
+"""Assesses the replicas of a lane: which of them exist, how far they can be compared, and contradictions.
 
-Guarantee: `judged_below` is the lowest high watermark that a broker reported, or without checkpoints.json the lowest
-log end; what is missing below it is a problem, never a smaller limit in silence. Pure Python, no Spark.
+Guarantee: `judged_below` is the lowest high watermark that a broker reported, or, without checkpoints.json, the lowest
+log end. Missing rows below it are a problem, and never lower the limit silently. Pure Python, no Spark.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Marks = Mapping[int, int | None]
 
 @dataclass(slots=True)
 class ReplicaEvidence:
-    """`limits`: by partition the offset below which replicas are compared. `problems`: why that does not show all;
-    `contradictions`: those of them in which one piece of evidence announces what another lacks.
+    """`limits`: by partition, the offset below which replicas are compared. `problems`: why the comparison is
+    incomplete. `contradictions`: the problems in which one piece of evidence announces what another lacks.
     """
 
     replicas: Mapping[int, Mapping[int, ReplicaFacts]]
@@ -53,13 +53,13 @@ class ReplicaEvidence:
         )
 
     def contradict(self, problem: str) -> None:
-        """Note a contradiction, which is a problem, too."""
+        """Add a contradiction, which is a problem, too."""
         self.problems.append(problem)
         self.contradictions.append(problem)
 
 
 def replica_evidence(run: RunDirectory, lane: Lane, facts: LaneFacts) -> ReplicaEvidence:
-    """What replicas/ and checkpoints.json show of a lane."""
+    """The evidence about a lane in replicas/ and checkpoints.json."""
     marks = {number: run.checkpoints.high_watermarks.get((lane.lane, number), {}) for number in range(lane.partitions)}
     evidence = ReplicaEvidence(facts.replicas, marks)
     for partition in range(lane.partitions):
@@ -75,7 +75,7 @@ def replica_evidence(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Replica
 
 
 def limit_of(replicas: Mapping[int, ReplicaFacts], marks: Marks) -> int | None:
-    """Below this offset replicas are compared; None where nothing is known of them."""
+    """The offset below which replicas are compared; None if nothing is known about them."""
     known = [mark for mark in marks.values() if mark is not None]
     ends = [replica.last + 1 for replica in replicas.values()]
     return min(known or ends, default=None)

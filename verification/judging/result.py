@@ -1,7 +1,7 @@
-"""What verification concludes: counts, examples and verdicts per lane, as in verdict.json.
+"""The result of verification: counts, examples and verdicts per lane, as in verdict.json.
 
-Guarantee: `to_json` is the whole of the result; a count that is absent there is 0, and an anomaly that was not
-judged is in `not_judged` and never in `anomalies`.
+Guarantee: `to_json` holds the whole result. A count that is absent there is 0. An anomaly that was not judged is in
+`not_judged`, never in `anomalies`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class LaneVerdict:
-    """One lane's result. `reasons` says in words why the verdict is not `conforms`."""
+    """One lane's result. `reasons`: sentences that say why the verdict is not `conforms`."""
 
     lane: str
     verdict: Verdict
@@ -40,7 +40,7 @@ class LaneVerdict:
     ledger: Ledger | None = None
 
     def count(self, anomaly: Anomaly) -> int | None:
-        """The anomaly's count, or None where it was not judged."""
+        """The anomaly's count, or None if it was not judged."""
         if anomaly in self.not_judged:
             return None
         return self.observed.get(anomaly, Observation()).count

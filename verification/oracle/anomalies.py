@@ -1,7 +1,7 @@
 """Every anomaly of the client histories, log and replicas in plain Python, obviously right.
 
-Guarantee: each function is the sentence of docs/anomalies.md read out loud over lists of rows, with little thought
-of speed; it shares no code with the Spark checker, which has to agree with it row by row.
+Guarantee: each function states a sentence of docs/anomalies.md over lists of rows, as simply as possible and without
+regard to speed. It shares no code with the Spark checker, which has to agree with it row by row.
 """
 
 from __future__ import annotations

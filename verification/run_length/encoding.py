@@ -1,16 +1,16 @@
 """A history as runs: records of one producer whose seqs, offsets and poll times advance in step.
 
-Guarantee: a table's runs hold exactly what its rows hold of identities, places and outcomes (`members` gives the
-rows back), so whatever is concluded from runs is concluded from the rows; nothing is hashed but names of lanes
-and consumers. How well a history packs decides only how fast it is: `stride.strides` tells beforehand.
+Guarantee: a table's runs hold exactly the identities, places and outcomes of its rows (`members` turns them back into
+rows). So a conclusion from runs is a conclusion from the rows. Only names of lanes and consumers are hashed. How well a
+history packs affects only the speed; `stride.strides` estimates it in advance.
 
-A lane's records have the number `step = seq div stride` within their `seq mod stride`: a producer that deals its
-records to 6 partitions in turn has stride 6, one that fills one batch after the other has 1. Where offsets advance
-with steps, `shift = offset − step` stays the same, and 64 neighbouring steps are one row: a word of bits. Clients
-write batches and brokers append them whole, so ten million rows are some two hundred thousand runs, and all that
-is asked afterwards is asked of those.
+Within their `seq mod stride`, a lane's records have the number `step = seq div stride`. A producer that sends its
+records to 6 partitions in turn has stride 6; one that fills one batch after the other has 1. While offsets advance with
+steps, `shift = offset − step` stays the same, and 64 neighbouring steps are one row: a word of bits. Clients
+write batches and brokers append them whole, so ten million rows become some two hundred thousand runs. All later
+steps work on those.
 
-Columns are SQL text here: built one by one from Python, they took longer than a small run's jobs.
+Columns are SQL text here: building them one by one from Python took longer than the jobs of a small run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHAIN = ("lane_key", "reader", "partition")
 
 STEP_BITS = 6
 LANE_KEY = "xxhash64(lane) AS lane_key"
-"""The lane as a whole number: as a grouping key it is cheaper than its name."""
+"""The lane as a whole number, a cheaper grouping key than its name."""
 
 _KEYS = {"outcome": "int", "reader": "bigint", "start": "bigint"}
 _ENDS = ("first", "last", "first_seq", "last_seq", "whole")
@@ -57,7 +57,7 @@ class Packing:
     Every table of runs has the same columns: source, RUN; outcome (of what was sent: a code, null for none of
     them); reader and start (of reads: what was read at `offset` was polled at `start + tick · offset`); bits, n,
     first_complete_ns (of what was sent); the lane's own (`lanes_frame`), null where lanes.json does not name it; the
-    run's first and last offset, first_seq and last_seq, and whether all between is there: `whole`.
+    run's first and last offset, first_seq and last_seq, and whether it holds everything between them: `whole`.
     """
 
     known: Mapping[str, Stride]
@@ -131,11 +131,11 @@ class Packing:
         return step, f"(shiftright({step}, {STEP_BITS}) * {stride} + {turn})"
 
     def _of_lane(self, name: str) -> str:
-        """A stride by the row's lane, or one number if all lanes have it in common."""
+        """A stride by the row's lane, or one number if all lanes share it."""
         groups: dict[int, list[str]] = {}
         for lane, stride in self.known.items():
             groups.setdefault(int(getattr(stride, name)), []).append(lane)
-        # What most lanes have needs no comparison.
+        # The most frequent value needs no comparison.
         usual = max(groups, key=lambda value: len(groups[value]))
         others = [
             f"WHEN lane IN ({', '.join(map(_quoted, lanes))}) THEN {value}L"
@@ -146,7 +146,7 @@ class Packing:
 
 
 def _quoted(text: str) -> str:
-    # By its bytes: whatever is in a name, Spark reads neither an escape nor a variable in it.
+    # As bytes: Spark then finds neither escapes nor variables in the name.
     return f"CAST(X'{text.encode().hex()}' AS STRING)"
 
 
@@ -158,7 +158,7 @@ def _number(step: str) -> str:
 def members(runs: DataFrame) -> DataFrame:
     """Every record of the runs as a row: lane, producer_id, seq, partition, offset and the other columns.
 
-    A record that a table holds several times in one run is one row.
+    A record that occurs several times in one run is one row.
     """
     wide = runs.selectExpr("*", f"explode(sequence(0L, {(1 << STEP_BITS) - 1}L)) AS bit")
     step = f"({_FIRST_STEP} + bit)"
@@ -172,7 +172,7 @@ def pieces(runs: DataFrame, *, small: bool = False) -> DataFrame:
     """Runs of the log or of reads as pieces without holes: lane, lane_key, partition, producer_id, their ends,
     reader, start and tick.
 
-    A run with holes is given as its single records. `small`: see `history.gathered`.
+    A run with holes is split into single records. `small`: see `history.gathered`.
     """
     place, chain = ("lane", "lane_key", "partition", "producer_id"), ("reader", "start", "tick")
     single = members(runs.where("NOT whole"))

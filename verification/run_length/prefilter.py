@@ -1,6 +1,6 @@
-"""What runs prove clean, and where they do not: words of identities, and links between neighbouring runs.
+"""Finds what runs do not prove clean: words of identities, and links between neighbouring runs.
 
-Guarantee: a case of any anomaly is among the identities of a candidate word, or in a partition that a link tells of.
+Guarantee: every case of an anomaly is in a candidate word, or in a partition that a link names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BITS = {
     "read": f"source = {READ}",
 }
 _UNKNOWN = f"((stored | read) & ~open) != 0 OR (producer_id = {UNDECODABLE} AND (stored | read) != 0)"
-SUSPICIONS = {
+REASONS = {
     "repeated": "n_sent != bit_count(sent)",
     "lost": "(ok & ~stored) != 0",
     "copied": "places != bit_count(stored)",
@@ -31,7 +31,7 @@ SUSPICIONS = {
     "misread": f"read != 0 AND ((read & ~sent) != 0 OR producer_id = {UNDECODABLE})",
     "loose": "loose",
 }
-"""What may be the matter with an identity of a word. Its record was, or may have been:
+"""Possible problems of an identity in a word. Its record was, or may have been:
 
 `repeated`: in produced/ twice; `lost`: `ok`, but not stored; `copied`: stored at several places; `denied`: stored or
 read, though a `fail` or never produced; `unread`: stored, but read nowhere; `truncated`: read, but not stored;
@@ -40,11 +40,11 @@ read, though a `fail` or never produced; `unread`: stored, but read nowhere; `tr
 
 
 def candidate_words(packed: DataFrame) -> DataFrame:
-    """The words of identities that are not clean: WORD, and as columns what may be the matter (`SUSPICIONS`).
+    """The words of identities that are not clean: WORD, and a column per possible problem (`REASONS`).
 
-    Clean: each identity was produced once; each `ok` is stored, at its own place if it names one; what is stored was
-    produced, not as a `fail`, and is at one place only; it is read where it is stored and nowhere else; no `info`
-    names a place.
+    A word is clean if each identity was produced once, each `ok` is stored, at the place that it names if any, each
+    stored record was produced, not as a `fail`, is at one place only, and was read there and nowhere else, and no
+    `info` names a place.
     """
     rows = packed.selectExpr(
         *RUN,
@@ -61,15 +61,15 @@ def candidate_words(packed: DataFrame) -> DataFrame:
         *(F.expr(f"bit_or({name}) AS {name}") for name in ("sent", "ok", "open", "claimed", "stored", "read")),
     )
     named = block.selectExpr(
-        *WORD, *(f"{text} AS {name}" for name, text in SUSPICIONS.items()), "astray OR claimed != 0 AS odd"
+        *WORD, *(f"{text} AS {name}" for name, text in REASONS.items()), "astray OR claimed != 0 AS odd"
     )
-    return named.where(f"odd OR {' OR '.join(SUSPICIONS)}").drop("odd")
+    return named.where(f"odd OR {' OR '.join(REASONS)}").drop("odd")
 
 
 def log_links(pieces_of_log: DataFrame) -> DataFrame:
     """Where the log is not one ascending line: lane_key, lane, partition, hole, overlap, descent.
 
-    Compared are neighbouring pieces: `hole`: offsets between them are missing; `overlap`: they share offsets;
+    Neighbouring pieces are compared: `hole`: offsets between them are missing; `overlap`: they share offsets;
     `descent`: one producer's seqs do not ascend from the one to the next.
     """
     place = "PARTITION BY lane_key, partition ORDER BY first, last"

@@ -1,6 +1,6 @@
-"""At which stride a lane's records advance from offset to offset, told from a small sample.
+"""Estimates from a small sample at which stride a lane's records advance from offset to offset.
 
-Guarantee: a wrong stride makes a history pack worse, and changes no case.
+Guarantee: a wrong stride makes a history pack less well, but changes no case.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Stride:
 
 
 def strides(stored_rows: Sequence[DataFrame], read_rows: Sequence[DataFrame]) -> dict[str, Stride] | None:
-    """Each lane's stride, from samples of LOG and of CONSUMED; None where the history does not come in runs.
+    """Each lane's stride, from samples of LOG and of CONSUMED; None if the history does not form runs.
 
-    Under the empty name stands the usual stride, for lanes that the sample does not show.
+    The empty name has the usual stride, for lanes that are not in the sample.
     """
     samples = [_sample(rows, "seq", "producer_id") for rows in stored_rows]
     samples += [_sample(rows, "poll_ns", "consumer") for rows in read_rows]
@@ -48,7 +48,7 @@ def strides(stored_rows: Sequence[DataFrame], read_rows: Sequence[DataFrame]) ->
 
 
 def usual_steps(rows: DataFrame, chain: str) -> DataFrame:
-    """How much `value` usually grows from an offset to the next: (what,) lane, usual, and `most` of `all` do so.
+    """By how much `value` usually grows from one offset to the next: (what,) lane, usual; `most` of `all` do so.
 
     `rows`: lane, partition, offset, value, the column `chain`, and `what` if there are values of several kinds.
     """

@@ -1,7 +1,7 @@
-"""A history prefiltered by its runs: each table read once, everything else asked of some two percent of its rows.
+"""Prefilters a history by its runs: each table is read once, and all later steps work on about two percent of its rows.
 
-Guarantee: what is left out of the scope is proven to hold no case; what is in it are the rows themselves, taken out of
-the runs again. Only where a consumer's reads are out of line are rows of consumed/ read a second time.
+Guarantee: everything outside the scope is proven to hold no case. The scope has the rows themselves, unpacked from the
+runs. Only if a consumer's reads are out of order, rows of consumed/ are read a second time.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _MARKED = (*POSITION, "producer_id", "seq", "outcome", "source")
 
 @dataclass(frozen=True, slots=True)
 class _Doubts:
-    """What the runs do not prove clean: counts, and the tables that they were counted in.
+    """The doubts that runs leave: their counts, and the tables in which they were counted.
 
-    `words`: candidate words of identities, in `candidates`; `lost` to `loose`: of them (`run_prefilter.SUSPICIONS`).
+    `words`: candidate words of identities, in `candidates`; `lost` to `loose`: those with this reason (`REASONS`).
     `holes`, `overlaps`, `descents`: in `links` of the `log`'s pieces. `back`, `gaps`: in the links of `reads`. `twice`:
     runs of `repeats`, which hold a read more than once.
     """
@@ -65,7 +65,7 @@ class _Doubts:
 
     @property
     def proven(self) -> frozenset[Anomaly]:
-        """The anomalies of which there is no case."""
+        """The anomalies that are proven to have no case."""
         doubts = {
             Anomaly.LOST_WRITE: self.lost,
             Anomaly.DUPLICATE: self.copied,
@@ -74,7 +74,7 @@ class _Doubts:
             Anomaly.UNSEEN: self.unread,
             Anomaly.TRUNCATED_READ: self.truncated,
             Anomaly.OFFSET_MISMATCH: self.loose,
-            # Two records are at one place only if the log has two there, or one is not where it was shown.
+            # Two records share a place only if the log has two there, or if it lacks one where that was shown.
             Anomaly.INCONSISTENT_OFFSET: self.loose or self.overlaps,
         }
         return frozenset(anomaly for anomaly, count in doubts.items() if not count)
@@ -92,7 +92,7 @@ def by_runs(
     log: DataFrame,
     known: Mapping[str, Stride],
 ) -> Survey:
-    """The survey of a run with a final log. `known`: the lanes' strides, as far as they are known."""
+    """The survey of a run with a final log. `known`: the known strides of lanes."""
     usual = known.get("", Stride())
     strides = {lane.lane: known.get(lane.lane, usual) for lane in run.lanes}
     packing = Packing(strides, encoding.lanes_frame(spark, strides))
@@ -107,14 +107,14 @@ def by_runs(
     rows = run.rows
     wide = overlapping is not None or out_of_order is not None
     evidence.tune(spark, rows if wide else min(rows, max(evidence.SMALL, 3 * 64 * doubts.words)))
-    drill = _Expand(packed, doubts.candidates, few=doubts.words <= MOST_BROADCAST, small=small)
+    expand = _Expand(packed, doubts.candidates, few=doubts.words <= MOST_BROADCAST, small=small)
     ends = counts.ends(spark, facts, final_log=True)
-    return Survey(frames, facts, _scope(drill, frames, doubts, ends, runs, overlapping, out_of_order))
+    return Survey(frames, facts, _scope(expand, frames, doubts, ends, runs, overlapping, out_of_order))
 
 
 def _doubts(run: RunDirectory, frames: Frames, packed: DataFrame) -> tuple[dict[str, LaneFacts], _Doubts]:
-    """The facts and all doubts, asked for in one job; what there is none of is never computed as a table of its own."""
-    # In a small run the number of jobs counts, in a large one that nothing is computed twice.
+    """The facts and all doubts, counted in one job; a table without doubts is never computed separately."""
+    # In a small run the number of jobs matters; in a large one, nothing may be computed twice.
     small = evidence.is_small(run)
     held = (lambda table: table) if small else keep
     candidates = held(run_prefilter.candidate_words(packed))
@@ -124,7 +124,7 @@ def _doubts(run: RunDirectory, frames: Frames, packed: DataFrame) -> tuple[dict[
     repeats = packed.where(f"source = {READ} AND n != bit_count(bits)")
     answers = _asked(
         counts.packed_facts(packed).selectExpr("'facts' AS name", "to_json(struct(*)) AS content"),
-        _times("words", candidates, words="true", **{name: name for name in run_prefilter.SUSPICIONS}),
+        _times("words", candidates, words="true", **{name: name for name in run_prefilter.REASONS}),
         _times("links", links, holes="hole", overlaps="overlap", descents="descent"),
         _times("reads", reads, back="back", gaps="NOT back"),
         _times("repeats", repeats, twice="true"),
@@ -141,7 +141,7 @@ def _doubts(run: RunDirectory, frames: Frames, packed: DataFrame) -> tuple[dict[
 
 
 def _out_of_order(doubts: _Doubts) -> DataFrame | None:
-    """(lane, partition) whose reads are out of line, or leave out an offset of the log; None: there are none."""
+    """(lane, partition) whose reads are out of order or skip an offset of the log; None if there are none."""
     places = [doubts.reads.where("back"), doubts.repeats] if doubts.back or doubts.twice else []
     if doubts.gaps:
         places.append(run_prefilter.held_holes(doubts.reads.where("NOT back"), doubts.log))
@@ -158,7 +158,7 @@ def _times(name: str, table: DataFrame, **conditions: str) -> DataFrame:
 
 
 def _asked(*answers: DataFrame) -> dict[str, list[dict[str, Any]]]:
-    """The rows of several small tables in one job, by the tables' names; what is null in a row is left out.
+    """The rows of several small tables in one job, by the tables' names, without nulls.
 
     Each has the columns name and content (JSON).
     """
@@ -169,7 +169,7 @@ def _asked(*answers: DataFrame) -> dict[str, list[dict[str, Any]]]:
 
 
 def _scope(
-    drill: _Expand,
+    expand: _Expand,
     frames: Frames,
     doubts: _Doubts,
     ends: DataFrame,
@@ -179,31 +179,31 @@ def _scope(
 ) -> Scope:
     """The rows behind the doubts.
 
-    `overlapping`, `out_of_order` (lane, partition): partitions in which an offset is taken twice, and `_out_of_order`
-    ones; None: there are none.
+    `overlapping`: partitions (lane, partition) in which two records share an offset; `out_of_order`: those of
+    `_out_of_order`. None if there are none.
     """
-    seen = keep(drill.seen(ends), small=drill.small)
-    clean_log = drill.clean_log()
+    seen = keep(expand.seen(ends), small=expand.small)
+    clean_log = expand.clean_log()
     stored = history.places_in_log(seen)
-    shown = drill.shown(seen, clean_log) if doubts.loose else history.places_shown(seen)
+    shown = expand.shown(seen, clean_log) if doubts.loose else history.places_shown(seen)
     ascending = clean_log
     if overlapping is not None:
-        places = keep(drill.places(drill.within(clean_log, overlapping)))
-        ascending = drill.outside(clean_log, overlapping)
+        places = keep(expand.places(expand.within(clean_log, overlapping)))
+        ascending = expand.outside(clean_log, overlapping)
         shown, stored = shown.union(places), stored.union(places)
     polls = consumed = held = None
     if doubts.misread:
-        # A phantom does not count as a step of its consumer, so the reads around it must be looked at themselves.
+        # A phantom does not count as a step of its consumer, so the reads around it must be examined as rows.
         misread = seen.where("outcome IS NULL AND read").select("lane", "partition")
         out_of_order = keep((misread if out_of_order is None else out_of_order.union(misread)).distinct())
     if out_of_order is not None:
         consumed = keep(frames.consumed.join(F.broadcast(out_of_order), ["lane", "partition"], "left_semi"))
         polls = history.genuine(consumed, history.phantoms(seen))
-        held = history.places_in_log(seen).union(drill.places(drill.within(clean_log, out_of_order)))
+        held = history.places_in_log(seen).union(expand.places(expand.within(clean_log, out_of_order)))
     return Scope(
         proven=doubts.proven,
         seen=seen,
-        records=keep(history.records(seen), small=drill.small),
+        records=keep(history.records(seen), small=expand.small),
         shown=shown,
         stored=None if doubts.in_order else stored,
         ascending=None if doubts.in_order else encoding.pieces(ascending),
@@ -216,9 +216,9 @@ def _scope(
 
 @dataclass(frozen=True, slots=True)
 class _Expand:
-    """From candidate words, and partitions that are out of order, back to rows.
+    """Turns candidate words, and partitions that are out of order, back into rows.
 
-    `few`: the candidates can be broadcast. `small`: all is in one partition (`history.gathered`).
+    `few`: the candidates can be broadcast. `small`: everything is in one partition (`history.gathered`).
     """
 
     packed: DataFrame
@@ -230,16 +230,16 @@ class _Expand:
         """OCCURRENCES of the candidate identities."""
         candidate = self.packed.join(self._hint(self.candidates), list(WORD), "left_semi")
         rows = encoding.members(candidate).select(*_MARKED)
-        return history.marked_sightings(rows, ends, final_log=True, small=self.small)
+        return history.marked_occurrences(rows, ends, final_log=True, small=self.small)
 
     def clean_log(self) -> DataFrame:
-        """The runs of the log that are not candidate."""
+        """The runs of the log without candidates."""
         stored = self.packed.where(f"source = {STORED}")
         return stored.join(self._hint(self.candidates), list(WORD), "left_anti")
 
     def shown(self, seen: DataFrame, clean_log: DataFrame) -> DataFrame:
-        """The places of candidate identities, with what else the log holds there."""
-        # Only a place outside the log can be a second one for what the log holds there.
+        """The places of candidate identities, with other records that the log holds there."""
+        # Only a place outside the log can differ from the record that the log holds there.
         outside = history.places_shown(seen.where("NOT in_log"))
         loose = outside.selectExpr(LANE_KEY, "partition", f"{_bucket('offset')} AS bucket").distinct()
         loose = loose if self.small else keep(loose)

@@ -6,4 +6,4 @@ from kafka_chaos.contract.errors import EnvironmentFailure
 
 
 class SparkUnavailableError(EnvironmentFailure):
-    """No Spark session can be had here; the message says the one thing to do."""
+    """No Spark session is possible here; the message says what to do."""

@@ -1,7 +1,7 @@
 """The jars of Spark's Kafka source: copied once by Maven from a pinned POM, then found in a cache.
 
 Guarantee: `ensure_jars` returns a complete set or raises; the cache is keyed by the POM's content and filled
-under a temporary name, so that an interrupted copy is never taken for a whole one.
+under a temporary name, so an interrupted copy never looks complete.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POM = Path(__file__).parent / "spark-jars" / "pom.xml"
 
 
 def cache_dir() -> Path:
-    """Where this POM's jars are kept: under KAFKA_CHAOS_CACHE, XDG_CACHE_HOME or ~/.cache."""
+    """The folder of this POM's jars: below KAFKA_CHAOS_CACHE, XDG_CACHE_HOME or ~/.cache."""
     home = os.environ.get("KAFKA_CHAOS_CACHE")
     if home is None:
         base = os.environ.get("XDG_CACHE_HOME")
@@ -31,7 +31,7 @@ def cache_dir() -> Path:
 def ensure_jars() -> tuple[Path, ...]:
     """The Kafka source's jars, copied now if they are not in the cache.
 
-    Raises `SparkUnavailableError`, with the one thing to do, when Maven is missing or fails.
+    Raises `SparkUnavailableError`, which says what to do, if Maven is missing or fails.
     """
     folder = cache_dir()
     if not folder.is_dir():
@@ -55,6 +55,6 @@ def _copy_to(folder: Path) -> None:
         try:
             fresh.rename(folder)
         except OSError:
-            # Another process was faster: its set is as complete as this one.
+            # Another process was faster, and its set is complete, too.
             if not folder.is_dir():
                 raise

@@ -1,7 +1,7 @@
 """One Spark session per process, warm across run directories, quiet and small by default.
 
-Guarantee: two calls in one process share a session; nothing is printed to the terminal below an error, no port
-is opened for a web page, and an unreachable master or a missing Java is said in one sentence.
+Guarantee: two calls in one process share a session. Only errors are printed to the terminal, and no port is opened for
+a web page. An unreachable master or a missing Java is reported in one sentence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[2]"
 DEFAULT_DRIVER_MEMORY = "2g"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""What spark-submit sets for the application that it starts: master and memory are its business then."""
+"""Set by spark-submit for its application; then it also decides master and memory."""
 
 _SETTINGS = {
     "spark.app.name": "kafka-chaos verify",
@@ -41,7 +41,7 @@ _SETTINGS = {
     ),
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    # One verification compiles more classes than the default keeps: the next would compile them all again.
+    # One verification compiles more classes than the default cache keeps: the next would compile all again.
     "spark.sql.codegen.cache.maxEntries": "4000",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.cleaner.periodicGC.interval": "10min",
@@ -57,9 +57,9 @@ def spark_session(
     """The process's Spark session, started on first use.
 
     `master`: any Spark master; default, that of spark-submit if it started the process, else `local[2]`.
-    `settings` are Spark's own keys and win over the defaults.
+    `settings` are Spark's own keys and override the defaults.
     `with_kafka_source`: put the Kafka source's jars on the class path, fetching them if need be. A running session
-    takes no further jars, so a local session has them from the start wherever they are at hand. Raises
+    can't add jars, so a local session includes them from the start if they are in the cache. Raises
     `SparkUnavailableError`.
     """
     _require_java()
@@ -122,7 +122,7 @@ def _require_java() -> None:
 
 
 class _quiet_start:  # noqa: N801 - reads as the statement it is used in
-    """While the gateway starts, the launcher's own lines go to its log, not to the user's terminal."""
+    """While the gateway starts, send the launcher's own output to its log, not to the user's terminal."""
 
     def __enter__(self) -> None:
         self._saved = os.dup(2)

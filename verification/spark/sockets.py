@@ -1,4 +1,4 @@
-"""PySpark's own warnings, kept out of the sessions of others."""
+"""Keeps PySpark's own warnings out of users' sessions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def pyspark_sockets_ignored() -> Iterator[None]:
-    """For a function that collects with PySpark, which leaves the sockets that carry results to be closed by Python.
+    """Wrap a function that collects with PySpark, which leaves it to Python to close the sockets of results.
 
-    Each would be a ResourceWarning, and an error where warnings are errors. The filters are as before afterwards.
+    Each socket would cause a ResourceWarning, an error where warnings are errors. The filters are restored afterwards.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="unclosed <socket", category=ResourceWarning)

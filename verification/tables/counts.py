@@ -1,7 +1,7 @@
-"""The facts of a run, counted by Spark: per lane and partition how many rows there are, and how far they go.
+"""Counts the facts of a run with Spark: per lane and partition, the number of rows and their highest offsets.
 
-Guarantee: every row that Spark read is counted once, so that the sums can be compared with the files' footers. A lane
-or partition that lanes.json does not know and an unknown outcome are refused by file.
+Guarantee: every row that Spark read is counted once, so the sums can be compared with the files' footers. Unknown
+lanes, partitions and outcomes are refused, with the file that holds them.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _shown_facts(runs: DataFrame, reads: DataFrame) -> DataFrame:
 
 
 def packed_facts(packed: DataFrame) -> DataFrame:
-    """The same facts from the runs of the three tables (`encoding.Packing`): `facts_of` reads the rows.
+    """The same facts from the runs of the three tables (`encoding.Packing`), as rows that `facts_of` reads.
 
     Produced rows are counted by lane only, as in `prefiltered_facts`.
     """
@@ -141,7 +141,7 @@ def packed_facts(packed: DataFrame) -> DataFrame:
 
 
 def facts_of(run: RunDirectory, frames: Frames, rows: Iterable[Mapping[str, Any]]) -> dict[str, LaneFacts]:
-    """The facts from the rows of `packed_facts`, without what is null in them. Raises for stray values."""
+    """The facts from the rows of `packed_facts`, without nulls. Raises for stray values."""
     partitions: dict[str, dict[int | None, PartitionFacts]] = {}
     counts = {lane.lane: lane.partitions for lane in run.lanes}
     for row in rows:
@@ -188,10 +188,10 @@ def with_replicas(run: RunDirectory, frames: Frames, facts: Mapping[str, LaneFac
 
 
 def with_unjudged(run: RunDirectory, records: DataFrame | None, facts: Mapping[str, LaneFacts]) -> dict[str, LaneFacts]:
-    """The facts with the acknowledged records (of RECORDS) of which nothing shows whether they are stored or lost.
+    """The facts with the acknowledged records (of RECORDS) whose fate nothing shows.
 
-    With a final log that is complete, its absence there shows that a record is lost. Where records are deleted, or
-    there is no log, a record must have been read, or without a log passed by a read.
+    A complete final log shows it: a record that is absent is lost. If records are deleted, or there is no log, a record
+    must have been read, or, without a log, passed by a read.
     """
     doubtful = [lane.lane for lane in run.lanes if _may_be_unjudged(run, lane)]
     if records is None or not doubtful:

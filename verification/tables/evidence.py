@@ -1,7 +1,7 @@
-"""What verification reads: the run's tables as DataFrames, and the settings of the session while it reads them.
+"""The input of verification: the run's tables as DataFrames, and the session's settings while reading them.
 
-Guarantee: every table is read under its explicit schema, from the very files that were checked, and only with the
-columns that are needed. No setting of a session that was given makes Spark leave a file or a row out.
+Guarantee: every table is read under its explicit schema, from exactly the files that were checked, and only with the
+necessary columns. No setting of a given session makes Spark skip a file or a row.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kafka_chaos.verification.tables.history import gathered, local_frame
 
 ROWS_PER_SHUFFLE_PARTITION = 5_000_000
 SMALL = 60_000
-"""Below so many rows the number of jobs counts: one shuffle partition, no generated code, no sample of strides."""
+"""Below this many rows, the number of jobs matters: one shuffle partition, no generated code, no sampling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The tables as DataFrames; `log`, `replicas` and `reports` are None where the run has none."""
+    """The tables as DataFrames; `log`, `replicas` and `reports` are None if the run has none."""
 
     produced: DataFrame
     consumed: DataFrame
@@ -48,20 +48,20 @@ _FIXED = {
     # Sums of hashes are meant to wrap around.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
-    # Sizes are known beforehand; planning each stage anew costs more than it gains.
+    # Sizes are known in advance: adaptive planning of each stage costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
 }
 _BY_SIZE = ("spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
 
 
 def is_small(run: RunDirectory) -> bool:
-    """Whether what counts is the number of jobs."""
+    """Whether the run is so small that the number of jobs matters."""
     return run.rows < SMALL
 
 
 @contextmanager
 def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
-    """The session's settings as a history of `rows` rows needs them, for as long as the block runs."""
+    """Set the session up for a history of `rows` rows while the block runs."""
     before = {key: spark.conf.get(key, None) for key in (*_FIXED, *_BY_SIZE)}
     for key, value in _FIXED.items():
         spark.conf.set(key, value)
@@ -77,12 +77,12 @@ def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
 
 
 def tune(spark: SparkSession, rows: int) -> None:
-    """Set what depends on the number of rows at hand, for the jobs that follow."""
+    """Adapt the settings to the number of rows in the jobs that follow."""
     parallel = spark.sparkContext.defaultParallelism
     wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
     small = rows < SMALL
     partitions = 1 if small else parallel * max(1, -(-wanted // parallel))
-    # A little data is interpreted in less time than its code is compiled.
+    # For little data, compiling code takes longer than interpreting.
     values = (str(partitions), "false" if small else "true", "NO_CODEGEN" if small else "FALLBACK")
     for key, value in zip(_BY_SIZE, values, strict=True):
         spark.conf.set(key, value)
@@ -95,7 +95,7 @@ def read(spark: SparkSession, run: RunDirectory) -> Frames:
 
 
 def read_files(spark: SparkSession, files: Sequence[RunPath], schema: StructType) -> DataFrame:
-    """These Parquet files, whatever the session is set to: one that can't be read ends the job."""
+    """Read these Parquet files. Whatever the session's settings, an unreadable file ends the job."""
     if not files:
         return local_frame(spark, schema, [])
     reader = spark.read.schema(schema).option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
@@ -103,7 +103,7 @@ def read_files(spark: SparkSession, files: Sequence[RunPath], schema: StructType
 
 
 def chosen(spark: SparkSession, run: RunDirectory, tables: Mapping[str, DataFrame]) -> Frames:
-    """The columns that are needed of the tables, which are DataFrames by name, and the high watermarks reported."""
+    """The necessary columns of the tables, given as DataFrames by name, and the reported high watermarks."""
 
     def table(name: str) -> DataFrame | None:
         return chosen_table(run, name, tables[name]) if name in tables else None
@@ -119,7 +119,7 @@ def chosen(spark: SparkSession, run: RunDirectory, tables: Mapping[str, DataFram
 
 
 def chosen_table(run: RunDirectory, name: str, table: DataFrame) -> DataFrame:
-    """The columns that are needed of one table."""
+    """The necessary columns of one table."""
     return gathered(table.select(*_NEEDED[name]), small=is_small(run))
 
 

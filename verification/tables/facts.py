@@ -1,4 +1,4 @@
-"""What was counted in a run, by lane and partition. Pure Python, no Spark."""
+"""The facts of a run, counted by lane and partition. Pure Python, no Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """Per partition: how many rows each table has of it, and its highest offsets (None: no such row).
+    """One partition: how many rows each table has of it, and its highest offsets (None without such a row).
 
     `doubled`: rows of log/ that repeat another one.
     """
@@ -31,7 +31,7 @@ class PartitionFacts:
         return max(ends, default=None)
 
     def end_reached(self, *, final_log: bool) -> bool:
-        """Whether some consumer read the partition to its end; one without any record has none to reach."""
+        """Whether some consumer read the partition to its end. A partition without records has no end to reach."""
         end = self.end(final_log=final_log)
         return end is None or (self.read_end is not None and self.read_end >= end)
 
@@ -46,7 +46,7 @@ class ReplicaFacts:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it holds every offset from its first to its last once."""
+        """Whether it holds every offset from its first to its last exactly once."""
         return self.rows == self.last - self.first + 1
 
 
@@ -54,7 +54,7 @@ class ReplicaFacts:
 class LaneFacts:
     """Per lane: its partitions' facts, by number; produced rows without a partition are under None.
 
-    `unjudged`: acknowledged records of which neither the log nor a read shows what became of them.
+    `unjudged`: acknowledged records whose fate neither the log nor a read shows.
     `replicas`: by partition and broker.
     """
 

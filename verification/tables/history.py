@@ -1,7 +1,7 @@
-"""From the tables of a run directory to the two tables that the anomalies are judged on.
+"""Turns the tables of a run directory into the two tables that anomalies are judged on.
 
-Guarantee: `occurrences` loses no place where a record was shown and `records` no identity that was produced;
-both hold for any subset of identities, as long as all rows of each identity are in it.
+Guarantee: `occurrences` has every place where a record was sent, read or stored, and `records` every identity that was
+produced. Both hold for any subset of identities, if it has all rows of each identity.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SENT, READ, STORED = range(3)
 
 UNDECODABLE = -1
 
-# Columns are SQL text where there are many: built one by one from Python, they took longer than a small run's jobs.
+# Many columns are SQL text: building them one by one from Python took longer than the jobs of a small run.
 _CODES = " ".join(f"WHEN '{name}' THEN {code}" for name, code in OUTCOME_CODES.items())
 OUTCOME_CODE = f"CASE outcome {_CODES} END"
-"""The column `outcome` as its code; null for anything that is no outcome."""
+"""The column `outcome` as its code; null for anything else."""
 
 _ARROW = {StringType: pa.string(), IntegerType: pa.int32(), LongType: pa.int64(), BooleanType: pa.bool_()}
 
@@ -43,7 +43,7 @@ def local_frame(spark: SparkSession, schema: StructType, rows: Iterable[Sequence
 
 
 def gathered(table: DataFrame, *, small: bool) -> DataFrame:
-    """`table`, of a small run in one partition: what builds on it then needs no exchange, and is one task."""
+    """`table`; for a small run in one partition, so that later steps need no exchange and only one task."""
     return table.coalesce(1) if small else table
 
 
@@ -52,17 +52,17 @@ def occurrences(
 ) -> DataFrame:
     """PRODUCED, CONSUMED, LOG and ENDS to OCCURRENCES: one exchange, by identity; none in a `small` run (`gathered`).
 
-    What can't be decoded, (−1, −1), counts as never produced.
+    A record that can't be decoded, (−1, −1), counts as never produced.
     """
     place = (*IDENTITY, "partition", "offset")
     rows = produced.selectExpr(*place, f"{OUTCOME_CODE} AS outcome", f"{SENT} AS source")
     rows = rows.union(consumed.selectExpr(*place, "cast(NULL AS int)", f"{READ}"))
     if log is not None:
         rows = rows.union(log.selectExpr(*place, "cast(NULL AS int)", f"{STORED}"))
-    return marked_sightings(rows, ends, final_log=log is not None, small=small)
+    return marked_occurrences(rows, ends, final_log=log is not None, small=small)
 
 
-def marked_sightings(rows: DataFrame, ends: DataFrame, *, final_log: bool, small: bool = False) -> DataFrame:
+def marked_occurrences(rows: DataFrame, ends: DataFrame, *, final_log: bool, small: bool = False) -> DataFrame:
     """The same from one table of all rows: IDENTITY, partition, offset, outcome (a code), source.
 
     `small`: gathered in one partition instead of exchanged by identity.
@@ -137,7 +137,7 @@ def phantoms(seen: DataFrame) -> DataFrame:
 
 
 def genuine(table: DataFrame, unknown: DataFrame) -> DataFrame:
-    """The rows of CONSUMED or LOG whose record was produced: a phantom is a case of nothing else."""
+    """The rows of CONSUMED or LOG whose record was produced: a phantom counts as no other anomaly."""
     return table.join(unknown, list(IDENTITY), "left_anti")
 
 
@@ -159,5 +159,5 @@ def places_shown(seen: DataFrame) -> DataFrame:
 
 
 def single_runs(log: DataFrame) -> DataFrame:
-    """LOG as runs of offsets, each of one: lane, partition, first, last."""
+    """LOG as ranges of a single offset: lane, partition, first, last."""
     return log.selectExpr("lane", "partition", "offset AS first", "offset AS last")

@@ -1,6 +1,6 @@
-"""Errors for rows outside the contract that only Spark meets: which file they are in, and what was expected.
+"""Errors for rows that break the contract and that only Spark detects: they name the file and what was expected.
 
-Guarantee: each function raises `RunDirectoryError`; the searches for the file run only once something is wrong.
+Guarantee: each function raises `RunDirectoryError`. The file is searched for only after an error was found.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def refuse_duplicate_identity(run: RunDirectory, frames: Frames, lane: str, prod
     """Refuse an identity that produced/ holds twice, naming the files."""
     same = (F.col("lane") == lane) & (F.col("producer_id") == producer_id) & (F.col("seq") == seq)
     files = sorted(_files_of(frames.produced, same))
-    problem = f"lane {lane!r}, producer_id {producer_id}, seq {seq} is there twice"
+    problem = f"lane {lane!r}, producer_id {producer_id}, seq {seq} occurs twice"
     problem += f", in {' and '.join(files)}" if files else ""
     raise RunDirectoryError(run.place("produced", next(iter(files), None)), problem, column="seq")
 
@@ -67,7 +67,7 @@ def refuse_outcome(run: RunDirectory, frames: Frames) -> NoReturn:
 
 
 def require_no_nulls(spark: SparkSession, run: RunDirectory, frames: Frames) -> None:
-    """Refuse nulls in required columns where no footer counts them: files without statistics, and tables."""
+    """Refuse nulls in required columns if no footer counts them: in files without statistics, and in tables."""
     for name, table in run.tables.items():
         frame = frames.tables().get(name)
         if run.path is not None:
@@ -108,6 +108,6 @@ def _place(run: RunDirectory, name: str, table: DataFrame, condition: Column) ->
 
 
 def _files_of(table: DataFrame, condition: Column) -> set[str]:
-    """The names of the files that hold such rows; none for a table that does not come from files."""
+    """The names of the files with such rows; none for a table that does not come from files."""
     rows = table.where(condition).select(F.input_file_name()).distinct().collect()
     return {unquote(row[0].rsplit("/", 1)[-1]) for row in rows if row[0]}

@@ -1,4 +1,4 @@
-"""What the anomalies are judged on: the whole tables, or what a prefilter could not prove clean.
+"""The tables that anomalies are judged on: whole tables, or the part that a prefilter could not prove clean.
 
 Guarantee: all ways lead to the same cases. A history without a final log is looked at row by row. In any other a
 prefilter comes first, and only its candidates are looked at row by row: by runs (`run_length/`) where producers
@@ -18,11 +18,11 @@ from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import LaneFacts
 
 MOST_BROADCAST = 300_000
-"""What is picked out by more keys than this is joined by an exchange."""
+"""Rows are selected by a broadcast of up to this many keys, else by an exchange."""
 
 
 class Method(StrEnum):
-    """How a history is gone through; the cases are the same."""
+    """How a history is examined; the cases are the same."""
 
     ROWS = "rows"
     BLOCKS = "blocks"
@@ -31,11 +31,12 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The tables that the anomalies' functions take; see there. None: proven to hold no case of those anomalies.
+    """The tables for the functions in `anomalies.py`. None: these anomalies are proven to have no case.
 
-    `proven`: anomalies of which there is no case, whatever tables are there.
-    `records`: for all that is counted in identities. `seen`: for phantoms. `stored` and `ascending`: for the order of
-    the log. `polls`, `consumed` and `held`: for consumers' reads. `runs`: for holes; None without a final log, too.
+    `proven`: anomalies without a case, whatever the tables hold.
+    `records`: for all anomalies that are counted in identities. `seen`: for phantoms. `stored` and `ascending`: for the
+    order of the log. `polls`, `consumed` and `held`: for consumers' reads. `runs`: for holes; also None without a final
+    log.
     """
 
     proven: frozenset[Anomaly] = frozenset()
@@ -52,7 +53,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A run's tables, the facts about it by lane, and the scope of what is to be judged."""
+    """A run's tables, its facts by lane, and the scope for the anomalies."""
 
     frames: Frames
     facts: Mapping[str, LaneFacts]
@@ -60,8 +61,8 @@ class Survey:
 
 
 def keep(frame: DataFrame, *, small: bool = False) -> DataFrame:
-    """`frame`, computed now. Unlike persist(), what builds on it is planned without the plan that led to it.
+    """`frame`, computed now. Unlike with persist(), later plans do not contain the plan of `frame`.
 
-    In a `small` run it is computed by the first job that needs it: a job of its own would take longer than the rows do.
+    In a `small` run, the first job that needs it computes it: a separate job would take longer than the rows do.
     """
     return frame.localCheckpoint(eager=not small)

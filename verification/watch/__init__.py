@@ -1,1 +1,1 @@
-"""Incremental verification of a run that is still going on."""
+"""Incremental verification of an unfinished run."""

@@ -1,7 +1,7 @@
-"""`kafka-chaos watch [DIR]`: losses and duplicates of a run that goes on.
+"""`kafka-chaos watch [DIR]`: losses and duplicates of an unfinished run.
 
-Guarantee: ends on Ctrl-C or SIGTERM, with the run, or when nothing new has come for as long as asked for, with the
-counts of all that was read by then. What one watch has read, the next watch of the same directory does not read again.
+Guarantee: ends on Ctrl-C or SIGTERM, with the run, or after a quiet time, with the counts of everything that was read
+until then. The next watch of the same directory continues there, and reads nothing twice.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ RUNS = Path("runs")
 @click.argument("run_dir", metavar="[DIR]", default=RUNS,
                 type=click.Path(path_type=Path, exists=True, file_okay=False))  # fmt: skip
 @click.option("--bootstrap-servers", metavar="SERVERS",
-              help="Read the topics of this cluster; default: the run's cluster, or DIR/log as it grows.")  # fmt: skip
+              help="Read the topics of this cluster. Default: the run's cluster, or DIR/log as it grows.")  # fmt: skip
 @click.option("--client-config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="With --bootstrap-servers: librdkafka's key=value lines, as for SASL and TLS.")  # fmt: skip
 @click.option("--lateness", type=click.FloatRange(min=0), default=30.0, show_default=True,
-              help="Seconds for which an acknowledged record may be missing from the log.")  # fmt: skip
-@click.option("--once", is_flag=True, help="Read what is there, and end.")
+              help="Seconds that an acknowledged record may be missing from the log.")  # fmt: skip
+@click.option("--once", is_flag=True, help="End after reading what exists now.")
 @click.option("--until-quiet", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-              help="End when nothing new has come for so long.")  # fmt: skip
-@click.option("--spark-master", metavar="MASTER", help="Any Spark master.")
+              help="End after this many seconds without new records.")  # fmt: skip
+@click.option("--spark-master", metavar="MASTER", help="Spark master to run on.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
 def watch_command(run_dir: Path, as_json: bool, **options: Any) -> None:
     """Report lost and duplicated records of a run while it goes on, in bounded memory.
 
-    DIR is a run directory, or a folder of them (by default runs/), in which the newest run that goes on is watched.
-    Ctrl-C ends the watch after the current batch with what was found so far; a second Ctrl-C ends it at once.
+    DIR is a run directory, or a folder of them (by default runs/) whose newest unfinished run is watched. Ctrl-C ends
+    the watch after the current batch, with the findings so far. A second Ctrl-C ends it at once.
 
-    Exit code: 0 if nothing was lost or duplicated that the prediction forbids, also after Ctrl-C; 1 if something was;
-    2 if a lane has no acknowledged record; 3 if Spark or Kafka cannot be reached; 64 for a directory without a run;
+    Exit code: 0 if the watch found no loss or duplicate that the prediction forbids, also after Ctrl-C; 1 if it found
+    one; 2 if a lane has no acknowledged record; 3 if Spark or Kafka can't be reached; 64 for a directory without a run;
     130 if it was interrupted before it had read anything.
     """
     from kafka_chaos.verification.inputs.run_directory import read_lanes
@@ -76,7 +76,7 @@ def _watch(
     until_quiet: float | None,
     spark_master: str | None,
 ) -> tuple[Progress, bool]:
-    """Watch until it is over: the counts, and whether it was interrupted."""
+    """Watch to the end; returns the counts, and whether the watch was interrupted."""
     news = threading.Event()
 
     def on_progress(progress: Progress) -> None:
@@ -94,7 +94,7 @@ def _watch(
         if bootstrap_servers is None and run.client_config:
             client_config = Path(run.client_config)
         options = {} if client_config is None else spark_options(read_client_config(client_config))
-        # Topics and log/ are different streams: what was read of one says nothing of the other.
+        # Topics and log/ are different streams: the progress in one says nothing about the other.
         state = run.path / STATE / ("topics" if servers else "log")
         watch = Watch(session, run.path, lanes, state, servers, lateness, on_progress, options)
         with Ending() as ending:
@@ -114,20 +114,20 @@ def _watch(
 def _session(master: str | None, *, with_kafka_source: bool) -> SparkSession:
     from kafka_chaos.verification.spark.session import spark_session
 
-    # What fails is reported in one line, and tried again where the run goes on: Spark's own stack traces add nothing.
+    # A failure is reported in one line, and retried while the run continues. Spark's stack traces add nothing.
     return spark_session(master=master, with_kafka_source=with_kafka_source, settings={"spark.log.level": "OFF"})
 
 
 def _conclude(
     run: RunningRun, lanes: tuple[Lane, ...], progress: Progress, *, interrupted: bool, as_json: bool
 ) -> ExitCode:
-    """Say what was found, in one line, and the exit code."""
+    """Print the findings in one line, and return the exit code."""
     from kafka_chaos.verification.inputs.predictions import prediction_of, read_predictions
 
     if not any(seen.acknowledged or seen.stored for seen in progress.lanes.values()):
         click.echo("kafka-chaos: nothing was read", err=True)
         return ExitCode.INTERRUPTED if interrupted else ExitCode.UNKNOWN
-    # Read now: a run predicts anew where the conditions of a lock-step phase were not kept.
+    # Read only now: a run predicts again if a lock-step phase missed its conditions.
     given = read_predictions(run.path / PREDICTION_FILE)
     forbidden = []
     for lane in lanes:

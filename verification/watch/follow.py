@@ -1,7 +1,7 @@
-"""Follows a run batch by batch until it has ended or the user ends the watch.
+"""Follows a run batch by batch, until it has ended or the user ends the watch.
 
-Each batch is a streaming query of its own that reads what is there. So a watch ends between two batches, never within
-one, and what a batch has read is in the state.
+Each batch is a separate streaming query that reads what exists by then. So a watch ends between two batches, never
+within one, and the state holds everything that a batch has read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_FAILURES = 5
 
 
 class Announcer:
-    """Says once a second what the run itself counts, from a thread, until `until` is set or the block has ended."""
+    """Prints the run's own counts once a second, from a thread, until `until` is set or the block ends."""
 
     def __init__(self, run: RunningRun, say: Callable[[str], object], *, until: threading.Event) -> None:
         self._run = RunningRun(run.path)
@@ -54,9 +54,9 @@ class Announcer:
 
 
 def await_cluster(run: RunningRun) -> str | None:
-    """Where the cluster of a run that goes on is, once its servers serve; None for one that is over or has none.
+    """The address of an unfinished run's cluster, once its servers are up; None if the run is over or has no cluster.
 
-    Raises `UsageFailure` for a run whose load goes on and that does not say where.
+    Raises `UsageFailure` if the run is under load and does not record the address.
     """
     while run.look().goes_on:
         if run.bootstrap_servers is not None:
@@ -68,9 +68,9 @@ def await_cluster(run: RunningRun) -> str | None:
 
 
 class Ending:
-    """Whether SIGINT or SIGTERM came, as a context manager; the second one raises `KeyboardInterrupt`.
+    """Notes SIGINT or SIGTERM, as a context manager; the second signal raises `KeyboardInterrupt`.
 
-    Installed after Spark's start, which sets a handler of its own that cancels jobs.
+    To be installed after Spark's start, which sets its own handler that cancels jobs.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Ending:
             signal.signal(number, handler)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a signal, at most `seconds`: whether one has come."""
+        """Wait for a signal, at most `seconds`; returns whether there was one."""
         return self._asked.wait(seconds)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
@@ -103,8 +103,7 @@ class Ending:
 class Follow:
     """Batches of `watch` over `run`; `news` is set by every batch that had something to read.
 
-    `has_read_all`: a batch began when nothing was on its way any more. Each method returns what went wrong, in a line,
-    or None.
+    `has_read_all`: a batch began after everything had arrived. Each method returns a problem in one line, or None.
     """
 
     def __init__(
@@ -125,12 +124,12 @@ class Follow:
     def once(self) -> str | None:
         """One batch."""
         problem = self._batch()
-        # A directory that nobody writes any more has nothing on its way.
+        # If nobody writes the directory any more, everything has arrived.
         self.has_read_all = problem is None and (self.has_read_all or not self._run.goes_on)
         return problem
 
     def to_the_end(self) -> str | None:
-        """Batch after batch until all has been read or the cluster is gone, a signal has come, or it is quiet."""
+        """Run batches until everything was read, the cluster is gone, a signal came, or nothing new arrives."""
         failures = 0
         last_news = time.monotonic()
         while not self._ending.wait(_PAUSE):

@@ -1,6 +1,6 @@
-"""A run that goes on, as its events.jsonl shows it: where its cluster is, how far its load is, whether it has ended.
+"""Follows an unfinished run by its events.jsonl: the cluster's address, the progress of its load, and its end.
 
-Guarantee: reads only what was appended since the last look, and never a line that is not whole.
+Guarantee: reads only what was appended since the last call, and never an incomplete line.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE
 class RunningRun:
     """The run in `path`; `look` brings it up to date.
 
-    `has_started`: its events say so. `is_loaded`: a load has begun. `counts`: sent, acknowledged and consumed by lane,
-    as the run itself counts. `client_config`: the file with the client settings of its cluster, empty for none.
+    `has_started`: its events report the start. `is_loaded`: a load has begun. `counts`: the run's own counts of sent,
+    acknowledged and consumed records by lane. `client_config`: the file with the client settings of its cluster, or
+    empty.
     """
 
     path: Path
@@ -40,7 +41,7 @@ class RunningRun:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it has started and not ended, as far as its events show: a killed run writes no end."""
+        """Whether it has started and not ended according to its events. A killed run writes no end."""
         return self.has_started and not self.has_ended
 
     def look(self) -> RunningRun:
@@ -80,7 +81,7 @@ class RunningRun:
 
 
 def find_run(given: Path) -> RunningRun:
-    """The run directory `given`, or the newest run that goes on in a folder of run directories."""
+    """The run directory `given`, or the newest unfinished run in a folder of run directories."""
     if (given / LANES_FILE).exists() or (given / EVENTS_FILE).exists():
         # `latest` is a link: the stream that a watch goes on with knows its files by their paths.
         return RunningRun(given.resolve()).look()
@@ -90,5 +91,6 @@ def find_run(given: Path) -> RunningRun:
         if run.goes_on:
             return run
     raise UsageFailure(
-        f"{given}: {LANES_FILE}: missing, so this is no run directory, and no run goes on in it: start one, or name one"
+        f"{given}: it has no {LANES_FILE}, so it is not a run directory, and no unfinished run is in it: "
+        "start a run, or name one"
     )

@@ -1,12 +1,12 @@
-"""Losses and duplicates while a run goes on: Structured Streaming over its growing history and its log.
+"""Counts losses and duplicates during a run: Structured Streaming over its growing history and its log.
 
-Guarantee: after everything has been read, the counts of `lost_write` and `duplicate` are those of `verify` on the same
-rows. What is kept between batches are the open words of identities: those whose 64 records are not all sent and stored
-once each. So the state grows with what is on its way and with what went wrong, not with the length of the run. It is
-kept beside the stream's own checkpoint and belongs to one batch, so that a watch that was killed goes on where it was.
+Guarantee: after everything was read, the counts of `lost_write` and `duplicate` equal those of `verify` on the same
+rows. Between batches, only the open words of identities are kept: words whose 64 records are not all sent and stored
+exactly once. So the state grows with the records in flight and with the anomalies, not with the length of the run. It
+lies beside the stream's own checkpoint and belongs to one batch, so a killed watch continues where it ended.
 
-The log is read live from the topics, or from log/ as that grows. A record that the log shows and later takes back (an
-election that cuts off what was exposed) counts as stored: only `verify` on the final log can tell.
+The log is read live from the topics, or from log/ as that grows. If an election truncates a record that was already
+read from the log, the record still counts as stored: only `verify` on the final log detects that.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KAFKA_TIMEOUT_MS = "10000"
 
 @dataclass(frozen=True, slots=True)
 class LaneCounts:
-    """What was seen of a lane so far. `lost`: acknowledged longer ago than the lateness, and not in the log."""
+    """The counts of a lane so far. `lost`: acknowledged longer ago than the lateness, and not in the log."""
 
     acknowledged: int = 0
     stored: int = 0
@@ -60,9 +60,9 @@ class Progress:
 class Watch:
     """A watch over the run directory `run_dir` with its `lanes`.
 
-    `state_dir`: where the stream's checkpoint and the open words are kept. `lateness_s`: for so long after the newest
-    acknowledgement of its lane a record may be missing from the log. `bootstrap_servers`: where the topics are read;
-    None: log/ is read instead. `on_progress` is called after every batch.
+    `state_dir`: the folder of the stream's checkpoint and the open words. `lateness_s`: how long a record may be
+    missing from the log, measured by the newest acknowledgement of its lane. `bootstrap_servers`: the cluster whose
+    topics are read; None: log/ is read instead. `on_progress` is called after every batch.
     """
 
     spark: SparkSession
@@ -76,7 +76,7 @@ class Watch:
     last: Progress | None = None
 
     def start(self, *, once: bool = False) -> StreamingQuery:
-        """Begin; `once`: read what is there and end. The query's `awaitTermination` raises what went wrong."""
+        """Begin. `once`: end after reading what exists now. The query's `awaitTermination` raises its errors."""
         for table in ("produced", *(() if self.bootstrap_servers else ("log",))):
             (self.run_dir / table).mkdir(parents=True, exist_ok=True)
         writer = (
@@ -88,7 +88,7 @@ class Watch:
         return (writer.trigger(availableNow=True) if once else writer).start()
 
     def final(self, *, settled: bool = True) -> Progress:
-        """The counts now; `settled`: nothing is on its way any more, so what is missing is lost at once."""
+        """The counts now. `settled`: everything has arrived, so a missing record is lost at once."""
         batches = _saved(self.state_dir)
         if not batches:
             return Progress(-1, {lane.lane: LaneCounts() for lane in self.lanes}, 0)
@@ -123,14 +123,14 @@ class Watch:
         source = {
             "kafka.bootstrap.servers": str(self.bootstrap_servers),
             "kafka.isolation.level": "read_uncommitted",
-            # Not by name: topics of later phases do not exist yet, and asking for a topic by name may create it.
+            # By pattern: topics of later phases do not exist yet, and asking for one by name may create it.
             "subscribePattern": "|".join(name.replace(".", r"\.") for name in topics),
             "kafka.allow.auto.create.topics": "false",
             "kafka.default.api.timeout.ms": _KAFKA_TIMEOUT_MS,
             "kafka.request.timeout.ms": _KAFKA_TIMEOUT_MS,
             "startingOffsets": "earliest",
             "includeHeaders": "true",
-            # A truncated log goes back: that is what this project provokes.
+            # A truncated log has lower offsets: this project provokes that.
             "failOnDataLoss": "false",
             **self.options,
         }
@@ -141,8 +141,8 @@ class Watch:
     # -------------------------------------------------------------- batches
 
     def _take(self, batch: DataFrame, number: int) -> None:
-        """One batch: the open words before it and its rows, to the open words after it."""
-        # The stream has a session of its own, and so settings of its own.
+        """One batch: turns the open words before it and its rows into the open words after it."""
+        # The stream has its own session, and so its own settings.
         spark = batch.sparkSession
         with tuned(spark, 0):
             saved = [before for before in _saved(self.state_dir) if before < number]
@@ -181,7 +181,7 @@ class Watch:
         self.on_progress(self.last)
 
     def _packing(self, spark: SparkSession, stored: DataFrame) -> Packing:
-        """How rows are packed into words: decided by the first batch, and kept, since words must stay the same."""
+        """How rows are packed into words. The first batch decides it, and it stays, since words must stay the same."""
         path = self.state_dir / "strides.json"
         if not path.exists():
             found = usual_steps(stored.limit(50_000).withColumn("value", F.col("seq")), "producer_id")

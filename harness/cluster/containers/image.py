@@ -47,7 +47,7 @@ def ensure_image(kafka_version: str = KAFKA_VERSION, *, say: Callable[[str], Non
 
 
 def is_built(kafka_version: str = KAFKA_VERSION) -> bool:
-    """Whether the image is there."""
+    """Whether the image exists."""
     from docker.errors import ImageNotFound
 
     try:
@@ -116,7 +116,7 @@ def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:
 def _make_base(tag: str) -> None:
     if shutil.which("debootstrap") is None or os.geteuid() != 0:
         raise EnvironmentFailure(
-            f"neither an image registry nor debootstrap (as root) is at hand for a base image: make {PUBLIC_BASE} "
+            f"neither an image registry nor debootstrap (as root) is available for a base image: make {PUBLIC_BASE} "
             "available to the Docker engine, or run `make setup` as root on Debian"
         )
     done = subprocess.run([_RECIPE / "base" / "make-base", tag], capture_output=True, text=True, check=False)
@@ -129,7 +129,7 @@ def _hash_of(path: Path) -> str:
 
 
 def main() -> int:
-    """`python -m kafka_chaos.harness.cluster.containers.image --is-built`: exit 0 when the image is there, else 1."""
+    """`python -m kafka_chaos.harness.cluster.containers.image --is-built`: exit 0 if the image exists, else 1."""
     if sys.argv[1:] != ["--is-built"]:
         print("image: expected --is-built; `kafka-chaos image` builds", file=sys.stderr)
         return 64

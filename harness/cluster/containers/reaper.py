@@ -1,7 +1,7 @@
-"""Testcontainers' reaper: used where its image is at hand, left out elsewhere.
+"""Testcontainers' reaper: used if its image is available.
 
-The reaper removes a session's containers even when the harness itself is killed with SIGKILL. Its image can't be had
-everywhere; labels and `kafka-chaos clean` serve there. The set-up tries to get the image once, a run never does.
+The reaper removes a session's containers even if the harness itself is killed with SIGKILL. Its image is not available
+everywhere; then labels and `kafka-chaos clean` do the same. The setup tries to get the image once, a run never does.
 """
 
 from __future__ import annotations

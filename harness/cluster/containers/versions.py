@@ -1,4 +1,4 @@
-"""The versions of Kafka that can be run here: on ZooKeeper, with a release on Maven Central."""
+"""The supported versions of Kafka: those with ZooKeeper mode and a release on Maven Central."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ KNOWN_VERSIONS = ("3.9.2", "3.9.1", "3.8.1", "3.6.2", "3.6.0", "2.8.2", "2.4.1")
 
 
 def check_version(version: str) -> str:
-    """The version, if it can be run here; raises `UsageFailure` with the reason and the versions that can."""
+    """The version, if it is supported; raises `UsageFailure` with the reason and the supported versions."""
     if version in KNOWN_VERSIONS:
         return version
     known = f"expected one of {', '.join(KNOWN_VERSIONS)}"
     if version.startswith("4."):
-        raise UsageFailure(f"version {quoted(version)} of Kafka has no ZooKeeper, which clusters here run on: {known}")
+        raise UsageFailure(
+            f"version {quoted(version)} of Kafka has no ZooKeeper mode, which kafka-chaos needs: {known}"
+        )
     raise UsageFailure(f"version {quoted(version)} of Kafka is not known: {known}")

@@ -27,7 +27,7 @@ def parse_offsets(file: str, text: str) -> dict[tuple[str, int], int]:
     for number, fields in _entries(file, text, "topic partition offset"):
         place = (fields[0], _whole(file, number, "partition", fields[1], at_least=0))
         if place in found:
-            raise CheckpointError(f"{file}, line {number}: {place[0]}-{place[1]} is there twice")
+            raise CheckpointError(f"{file}, line {number}: {place[0]}-{place[1]} occurs twice")
         found[place] = _whole(file, number, "offset", fields[2], at_least=0)
     return found
 

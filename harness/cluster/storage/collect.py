@@ -120,7 +120,7 @@ def _chunks(file: str, content: IO[bytes]) -> Iterator[tuple[Batch, ...]]:
             yield segment.batches
         if segment.torn and not segment.torn.cut_short:
             return
-        # A batch that goes on in the next chunk looks like a torn tail until then.
+        # A batch that continues in the next chunk looks like a torn tail until then.
         rest = (rest + piece)[segment.torn.position :] if segment.torn else b""
 
 
@@ -146,7 +146,7 @@ def _settled_checkpoints(node: Node, stored: Mapping[Place, _Stored]) -> dict[st
         what = f"{node.name} to write its high watermarks to disk"
         wait_until(settled, what, timeout=CHECKPOINT_TIMEOUT, interval=0.2)
     except WaitTimeout:
-        # What is on disk is evidence all the same: replicas are compared below the lowest of them.
+        # The files are still evidence: replicas are compared below the lowest log end.
         pass
     return marks
 

@@ -20,7 +20,7 @@ MAX_FRAME = 100 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RequestHeader:
-    """What stands before every request's body; `client_id` None is null."""
+    """The header of every request; `client_id` None is null."""
 
     api_key: int
     version: int

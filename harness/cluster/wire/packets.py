@@ -122,7 +122,7 @@ class _Stream:
             yield from self._frames()
 
     def get_out_of_step(self) -> None:
-        """What came last was no frame: begin anew at the next packet that looks like one."""
+        """The last bytes were not a frame: start again at the next packet that looks like one."""
         self.lost += len(self._buffer)
         self._buffer.clear()
         self._in_step = False

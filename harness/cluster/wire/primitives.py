@@ -1,6 +1,6 @@
 """Single values, lengths and tagged fields to bytes and back, in both styles: fixed and flexible (KIP-482).
 
-Formats: https://kafka.apache.org/39/protocol.html#protocol_types. Every read checks first that its bytes are there.
+Formats: https://kafka.apache.org/39/protocol.html#protocol_types. Every read first checks that enough bytes are left.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Writer:
             raise WireError(f"{value} does not fit into {kind}") from error
 
     def string(self, value: object, *, compact: bool | None = None) -> None:
-        """A string or null, with the length as the version writes it, unless told otherwise."""
+        """A string or null, with the length as the version writes it, unless another is given."""
         compact = self.flexible if compact is None else compact
         if value is None:
             self.data += b"\x00" if compact else b"\xff\xff"
@@ -125,7 +125,7 @@ class Writer:
 
 
 class Reader:
-    """Bytes on their way in; every read checks that they are there."""
+    """Bytes to read; every read checks that enough are left."""
 
     def __init__(self, data: bytes, *, flexible: bool) -> None:
         self.flexible = flexible
@@ -154,7 +154,7 @@ class Reader:
         return layout.unpack(self.take(layout.size))[0]
 
     def string(self, *, compact: bool | None = None) -> str | None:
-        """A string or null, with the length as the version writes it, unless told otherwise."""
+        """A string or null, with the length as the version writes it, unless another is given."""
         compact = self.flexible if compact is None else compact
         start = self._position
         size = self.varint() - 1 if compact else self.scalar(Scalar.INT16)
@@ -195,7 +195,7 @@ class Reader:
         for _ in range(self.varint()):
             tag = self.varint()
             if tag in tags:
-                raise WireError(f"tag {tag} is there twice, before byte {self._position}")
+                raise WireError(f"tag {tag} occurs twice, before byte {self._position}")
             tags[tag] = self.take(self.varint())
         return tags
 

@@ -44,7 +44,7 @@ _FOR_EVERYBODY = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONF
 
 
 def allow_cluster_action_to_brokers_only(cluster: Cluster, *, timeout: float = 30.0) -> None:
-    """Take ClusterAction away from everybody but the brokers, told by their addresses; wait until all brokers know.
+    """Revoke ClusterAction from everybody except the brokers, which are identified by address; wait until all know.
 
     The cluster has to have `AUTHORIZER_CONFIGS`.
     """
@@ -85,9 +85,12 @@ def _allow(operation: str, host: str) -> AclBinding:
 def take_log_directory_away(node: Node, folder: str, *, timeout: float = 30.0) -> None:
     """Move a log directory away and wait until the broker has given it up. `bring_log_directory_back` undoes it."""
     node.must_execute("mv", folder, _hidden(folder))
-    told = f"Stopping serving logs in dir {folder}"
+    reported = f"Stopping serving logs in dir {folder}"
     wait_until(
-        lambda: told in node.log(), f"{node.name} to give up {folder}", timeout=timeout, seen=lambda: node.log(tail=3)
+        lambda: reported in node.log(),
+        f"{node.name} to give up {folder}",
+        timeout=timeout,
+        seen=lambda: node.log(tail=3),
     )
 
 

@@ -95,7 +95,7 @@ def leader_and_isr_errors(
 ) -> tuple[int, dict[tuple[str, int], int]]:
     """(the answer's error, (topic, partition) → error) of a LeaderAndIsr response.
 
-    A topic id that `topic_ids` doesn't hold stands for its own topic.
+    A topic id that is not in `topic_ids` is treated as a topic of its own.
     """
     if version < _WITH_TOPIC_IDS:
         found = {(e["topic_name"], e["partition_index"]): e["error_code"] for e in answer["partition_errors"]}

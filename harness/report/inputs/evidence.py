@@ -1,4 +1,4 @@
-"""What a report is made from: the small files of a run directory, read once.
+"""Reads the small files of a run directory, once, for a report.
 
 Guarantee: `verdict.json` and `lanes.json` exist and are usable, or `UsageFailure` names the file and what was
 expected. Everything else may be missing or broken; `missing` then names it with what the report cannot show.

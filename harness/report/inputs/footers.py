@@ -1,6 +1,6 @@
-"""What the footers of produced/ show without reading a row: how many rows, over which time, and whether all are ok.
+"""Reads from the footers of produced/, without reading rows: their number, their time span, and whether all are ok.
 
-Guarantee: what is returned is exact; None where a footer does not show it and the rows have to be read.
+Guarantee: the values are exact, or None if the footers lack them and the rows have to be read.
 """
 
 from __future__ import annotations

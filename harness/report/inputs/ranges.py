@@ -51,7 +51,7 @@ def find_ranges(findings: DataFrame) -> list[FindingRange]:
 def _placed(findings: DataFrame) -> DataFrame:
     """Findings with one number each, `at`: the offset, or without one the sequence number of a producer.
 
-    Where there is no partition or no producer to name, -1 stands for it, so that rows compare by equality.
+    A missing partition or producer is -1, so rows compare by equality.
     """
     from pyspark.sql import functions as F
 

@@ -1,7 +1,7 @@
-"""A run's tables, condensed by Spark into what a page can show.
+"""Condenses a run's tables with Spark into what a page can show.
 
-Guarantee: what leaves Spark is bounded by the number of lanes and of partitions with findings, never by the number
-of records; counts, maxima and gaps are exact, p50 and p99 are within `LATENCY_STEP` of the true value.
+Guarantee: the number of lanes and of partitions with findings bounds the data that leaves Spark; the number of records
+does not. Counts, maxima and gaps are exact, p50 and p99 are within `LATENCY_STEP` of the true value.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LATENCY_STEP = 0.01
 
 @dataclass(frozen=True)
 class Bucket:
-    """What completed within one bucket of time. Latencies are those of acknowledged records, in nanoseconds."""
+    """Records that completed within one bucket of time. Latencies: of acknowledged records, in nanoseconds."""
 
     index: int
     ok: int = 0
@@ -188,7 +188,7 @@ def _slots(produced: DataFrame) -> DataFrame:
 
 
 def _extents(slots: DataFrame) -> dict[str, Extent]:
-    """Each lane's extent, where the footers do not show it."""
+    """The extent of lanes for which the footers lack it."""
     from pyspark.sql import functions as F
 
     seen = slots.groupBy("lane").agg(F.min("invoked").alias("first"), F.max("last").alias("last")).collect()

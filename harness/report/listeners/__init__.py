@@ -1,1 +1,1 @@
-"""Listeners: what the terminal and CI systems show of a run, from its events alone."""
+"""Listeners: show a run on the terminal and in CI systems, by its events alone."""

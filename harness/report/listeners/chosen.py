@@ -12,7 +12,7 @@ from kafka_chaos.harness.report.listeners.junit import JunitFile
 
 
 def chosen_listeners(*, junit: Path | None = None, events: Path | None = None) -> list[Listener]:
-    """JUnit XML and JSON lines into files, and a job's summary where there is one; `UsageFailure` for a bad path."""
+    """JUnit XML and JSON lines into files, and the job summary in GitHub Actions; `UsageFailure` for a bad path."""
     for option, path in (("--junit", junit), ("--events", events)):
         if path is not None and not path.parent.is_dir():
             raise UsageFailure(f"{option}: {path}: there is no folder {path.parent}; create it first")

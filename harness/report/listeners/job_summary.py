@@ -16,7 +16,7 @@ _SIGNS = {Verdict.CONFORMS: "✅", Verdict.VIOLATION: "❌", Verdict.UNKNOWN: "�
 
 
 def write_job_summary(text: str, environment: Mapping[str, str] | None = None) -> bool:
-    """Append Markdown to the job's summary; False where there is no such job."""
+    """Append Markdown to the job's summary; returns False outside of GitHub Actions."""
     path = (os.environ if environment is None else environment).get(VARIABLE)
     if not path:
         return False

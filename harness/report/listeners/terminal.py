@@ -1,4 +1,4 @@
-"""What a run prints: a line for each event, and the table of its lanes at the end.
+"""Prints a run: a line for each event, and the table of its lanes at the end.
 
 On a terminal a live view below the lines shows phase, faults and lanes. Elsewhere only whole lines are printed, so that
 a CI log stays readable.
@@ -94,7 +94,7 @@ class TerminalListener:
 
 
 def advice_on_kept(event: event_types.ClusterKept) -> list[str]:
-    """How to examine a cluster that was kept, and how to remove it."""
+    """How to inspect a cluster that was kept, and how to remove it."""
     return [
         f"containers: {', '.join(event.containers)}",
         f"read a broker's log: docker logs {event.containers[-1]}",
@@ -106,7 +106,7 @@ def advice_on_kept(event: event_types.ClusterKept) -> list[str]:
 
 
 def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
-    """The lanes of a run: what was produced, lost, duplicated, predicted and observed, and what evidence is missing."""
+    """A table of the lanes: counts, prediction, findings, and missing evidence."""
     table = Table(title=f"{verdict.run_dir.name}: {verdict.verdict}", title_justify="left", title_style="bold")
     table.add_column("lane", no_wrap=True)
     for heading in ("produced", "acknowledged", "lost", "duplicated", "longest gap"):
@@ -132,7 +132,7 @@ def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
 
 
 def describe_prediction(lane: LaneVerdict) -> str:
-    """What a lane's prediction says of losses and duplicates, and what else it requires."""
+    """A lane's prediction for losses and duplicates, and everything else that it requires."""
     shown = [Anomaly.LOST_WRITE, Anomaly.DUPLICATE]
     shown += [one for one, status in lane.predicted.items() if one not in shown and status is Status.REQUIRED]
     words = {Anomaly.LOST_WRITE: "loss", Anomaly.DUPLICATE: "duplicates"}

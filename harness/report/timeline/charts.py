@@ -1,6 +1,6 @@
-"""Which lanes are drawn over time, and what each picture comes with in words.
+"""Selects the lanes that are drawn over time, and describes each picture in words.
 
-Guarantee: no more is shown than `Detail` allows, and what is left out is counted.
+Guarantee: shows no more than `Detail` allows, and counts everything that it leaves out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_NAME = 120
 
 @dataclass(frozen=True)
 class Detail:
-    """How much of a run is shown, at most.
+    """The most that is shown of a run.
 
     `charts`, `partitions` per chart, `panels` of offsets, `lines` of ranges per panel, `events` per chart, `rows` of
     tables, and characters of `text`.

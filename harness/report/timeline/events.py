@@ -169,7 +169,7 @@ def _whole(event: Mapping[str, Any], *names: str) -> tuple[int, ...]:
 
 
 def _phases(evidence: Evidence) -> tuple[Phase, ...]:
-    """The recorded phases; lanes that none of them names form one of their own."""
+    """The recorded phases; lanes that none of them names form another phase."""
     phases: dict[str, Phase] = {}
     for event in evidence.events:
         name = str(event.get("phase"))

@@ -26,7 +26,7 @@ STATES_SHOWN = 400
 
 @dataclass(frozen=True)
 class Strip:
-    """A row of states: what it shows, who reports it, and from when on which value held."""
+    """A row of states: its name, who reports it, and when each value began."""
 
     name: str
     source: str
@@ -35,7 +35,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class LaneTimeline:
-    """All that one lane's picture needs. Times are those of the events; `start_ns` is the phase's zero."""
+    """The data of one lane's picture. Times are those of the events; `start_ns` is the phase's zero."""
 
     lane: str
     start_ns: int

@@ -59,7 +59,7 @@ def write_document(paths: Sequence[Path], out: Path) -> list[Path]:
         for result in read_results(path):
             if result.record.scenario not in known:
                 raise UsageFailure(
-                    f"{path}: {result.record.scenario!r} is no scenario: expected one of {', '.join(known)}"
+                    f"{path}: {result.record.scenario!r} is not a scenario: expected one of {', '.join(known)}"
                 )
             results.append(result)
     folder = out.resolve().parent

@@ -90,7 +90,7 @@ def _draw(record: ScenarioRecord, panels: Sequence[_Panel]) -> str:
         if panel.left_out or not panel.columns:
             y += 18
             left_out = f"{panel.left_out} further changes are not drawn"
-            canvas.text(_MARGIN, y, left_out if panel.left_out else "no replica was looked at", "soft")
+            canvas.text(_MARGIN, y, left_out if panel.left_out else "no replica was observed", "soft")
     if len(record.acts) > len(panels):
         y += 24
         canvas.text(_MARGIN, y, f"{len(record.acts) - len(panels)} further acts are not drawn", "soft")
@@ -185,7 +185,7 @@ def _ghost(label: str, width: float) -> list[Markup]:
 
 
 def _watermark(panel: _Panel, offset: int) -> float:
-    """Where a high watermark stands in a block: before the first record that it does not cover."""
+    """The position of a high watermark in a block: before the first record that it does not cover."""
     x = panel.places[0][0] - 1
     for slot, (left, width) in zip(panel.slots, panel.places, strict=True):
         if offset <= slot.start:
@@ -195,7 +195,7 @@ def _watermark(panel: _Panel, offset: int) -> float:
 
 
 def _label(slot: Slot, log: Sequence[Entry]) -> str:
-    """What stands in a slot's cell: a record's name, or the first and the last of several."""
+    """The text in a slot's cell: a record's name, or the first and the last of several."""
     names = [_short(printable(record)) for _, record, _ in slot.entries(log)]
     if len(names) == 1:
         return names[0]

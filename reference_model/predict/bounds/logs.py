@@ -62,7 +62,7 @@ def log_steps(state: LogState) -> Iterator[LogState]:
 
 
 def _heard(role: int, log: tuple[int, ...], leader_log: tuple[int, ...] | None) -> Iterator[LogReplica]:
-    """A restart, a zombie's hearing of its successor, a fetch."""
+    """A restart, a zombie that learns of its successor, a fetch."""
     if leader_log is None:
         if role == DOWN:
             yield FOLLOWER, 0, log

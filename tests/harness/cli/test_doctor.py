@@ -50,11 +50,11 @@ def test_without_java_and_engine_it_says_how_to_mend_and_ends_with_3(monkeypatch
 
 
 def test_an_old_java_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = 'openjdk version "11.0.2" 2019-01-15'
+    reported = 'openjdk version "11.0.2" 2019-01-15'
     monkeypatch.setattr(doctor.shutil, "which", lambda name: "/usr/bin/java")
-    done = doctor.subprocess.CompletedProcess([], 0, stdout="", stderr=told)
+    done = doctor.subprocess.CompletedProcess([], 0, stdout="", stderr=reported)
     monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: done)
-    assert (doctor.check_java().state, doctor.check_java().found) == ("missing", told)
+    assert (doctor.check_java().state, doctor.check_java().found) == ("missing", reported)
 
 
 @pytest.mark.cluster

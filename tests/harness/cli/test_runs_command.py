@@ -77,7 +77,7 @@ def test_list_shows_the_latest_first_and_what_was_never_verified(root: Path) -> 
 
 def test_list_of_nothing_says_what_makes_a_run(tmp_path: Path) -> None:
     output = invoke("runs", "list", str(tmp_path / "none")).output
-    assert "`kafka-chaos run EXPERIMENT` makes one" in output
+    assert "start one with `kafka-chaos run EXPERIMENT`" in output
 
 
 def test_list_as_json_is_one_object_per_run(root: Path) -> None:

@@ -231,8 +231,10 @@ def test_the_known_configuration_keys_are_those_of_the_image(cluster: Cluster) -
         ("topic", "org.apache.kafka.storage.internals.log.LogConfig"),
     ):
         listing = cluster.brokers[1].must_execute("java", "-cp", "/opt/kafka/jars/*", main)
-        told = {line.split('id="')[1].split('"')[0] for line in listing.splitlines() if line.startswith("<h4><a id=")}
-        assert told == known_keys(kind)
+        reported = {
+            line.split('id="')[1].split('"')[0] for line in listing.splitlines() if line.startswith("<h4><a id=")
+        }
+        assert reported == known_keys(kind)
 
 
 @pytest.mark.parametrize(

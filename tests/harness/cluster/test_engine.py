@@ -1,4 +1,4 @@
-"""What a command prints inside a container arrives whole, and a container is frozen, however busy this machine is."""
+"""On a busy machine, too, the output of a command in a container arrives whole, and a container freezes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def container() -> Iterator[Any]:
 
 @pytest.fixture(params=["at once", "late"])
 def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Late: the command has printed before the answer's headers are looked at, as on a busy machine."""
+    """Late: the command has printed before the answer's headers are read, as on a busy machine."""
     if request.param == "late":
         original = http.client.HTTPConnection.getresponse
         never = threading.Event()
@@ -95,7 +95,7 @@ def test_a_freeze_that_came_too_early_is_asked_for_again() -> None:
 
 def test_a_freeze_that_never_comes_is_told() -> None:
     stubborn: Any = Stubborn(refusals=10**6)
-    with pytest.raises(WaitTimeout, match=r"for stubborn to be frozen, in vain; seen last: .*unable to freeze"):
+    with pytest.raises(WaitTimeout, match=r"for stubborn to be frozen after .* s; seen last: .*unable to freeze"):
         freeze(stubborn, timeout=0.1)
 
 

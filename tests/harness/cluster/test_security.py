@@ -242,7 +242,7 @@ def test_a_run_of_its_own_conforms_and_shows_its_secrets_nowhere(mode: str, tmp_
 
 
 class Watcher(threading.Thread):
-    """Looks for a run's secrets in all command lines, and in what Docker tells of its containers, while it goes on."""
+    """Searches for a run's secrets, during the run, in all command lines and in `docker inspect`."""
 
     def __init__(self, pid: int, runs: Path) -> None:
         super().__init__(name="watcher", daemon=True)

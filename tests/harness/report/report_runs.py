@@ -1,4 +1,4 @@
-"""Small run directories, made by hand for the report's tests."""
+"""Small handmade run directories for the report's tests."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def write(
     experiment: str | None = None,
     events: Sequence[Mapping[str, Any]] | None = None,
 ) -> Path:
-    """A run directory with lanes.json, verdict.json and whatever else is given."""
+    """A run directory with lanes.json, verdict.json and everything else that is given."""
     path.mkdir(parents=True, exist_ok=True)
     (path / "lanes.json").write_text(json.dumps({"format_version": 1, "lanes": list(lanes)}))
     (path / "verdict.json").write_text(json.dumps({"format_version": 1, "verdict": verdict, "lanes": list(verdicts)}))

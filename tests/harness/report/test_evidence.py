@@ -81,19 +81,19 @@ def test_without_an_id_the_directory_names_the_run(tmp_path: Path) -> None:
 
 
 def test_tells_phases_faults_leaders_and_truncations(tmp_path: Path) -> None:
-    told = timeline_events_of(read_evidence(plain_run(tmp_path / "run", events=runs.story())))
-    (phase,) = told.phases
+    reported = timeline_events_of(read_evidence(plain_run(tmp_path / "run", events=runs.story())))
+    (phase,) = reported.phases
     assert (phase.name, phase.lanes) == ("load", ("orders",))
     assert (phase.start_ns, phase.end_ns) == (1 * runs.SECOND, 11 * runs.SECOND)
-    (fault,) = told.faults
+    (fault,) = reported.faults
     assert (fault.kind, fault.resolved, fault.proven) == ("pause", ("broker-1",), True)
     assert (fault.requested_ns, fault.healed_ns) == (3 * runs.SECOND, 8 * runs.SECOND)
     assert (fault.proof, fault.raw) == ("frozen by the cgroup freezer", '{"broker-1": {"freezer": "FROZEN"}}')
-    assert [change.value for change in told.leaders["orders", 0]] == ["1", "2"]
-    assert [change.value for change in told.isrs["orders", 0]] == ["1 2 3", "2 3"]
-    assert [won.start_offset for won in told.elections["orders", 0]] == [0, 40]
-    assert [cut.offset for cut in told.truncations["orders", 0]] == [40]
-    assert told.seconds == 11.5
+    assert [change.value for change in reported.leaders["orders", 0]] == ["1", "2"]
+    assert [change.value for change in reported.isrs["orders", 0]] == ["1 2 3", "2 3"]
+    assert [won.start_offset for won in reported.elections["orders", 0]] == [0, 40]
+    assert [cut.offset for cut in reported.truncations["orders", 0]] == [40]
+    assert reported.seconds == 11.5
 
 
 def test_a_fault_without_proof_or_healing_says_so(tmp_path: Path) -> None:
@@ -115,11 +115,11 @@ def test_odd_events_are_left_out(tmp_path: Path) -> None:
         runs.event(1, "phase_started", phase="load"),
         runs.event(1, "never heard of"),
     ]
-    told = timeline_events_of(read_evidence(plain_run(tmp_path / "run", events=events)))
-    assert not told.leaders
-    assert not told.elections
-    assert not told.truncations
-    assert [phase.name for phase in told.phases] == [WHOLE_RUN]
+    reported = timeline_events_of(read_evidence(plain_run(tmp_path / "run", events=events)))
+    assert not reported.leaders
+    assert not reported.elections
+    assert not reported.truncations
+    assert [phase.name for phase in reported.phases] == [WHOLE_RUN]
 
 
 def test_lanes_that_no_phase_names_are_not_forgotten(tmp_path: Path) -> None:

@@ -87,6 +87,6 @@ def test_sentences_count_confirmations_and_kept_promises(tmp_path: Path) -> None
 
 
 def test_settings_tell_lanes_apart() -> None:
-    told = matrix.settings(runs.lane("a", acks="all", idempotence=True, unclean_leader_election=True, partitions=4))
-    assert told == "acks=all · min ISR 1 · 3 replicas · idempotent · unclean election · 4 partitions"
+    reported = matrix.settings(runs.lane("a", acks="all", idempotence=True, unclean_leader_election=True, partitions=4))
+    assert reported == "acks=all · min ISR 1 · 3 replicas · idempotent · unclean election · 4 partitions"
     assert matrix.settings({}) == "not in lanes.json"

@@ -52,7 +52,7 @@ def test_an_interrupted_run_leaves_nothing(moment: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(40))
 def test_at_no_moment_an_interrupt_is_lost_or_misread(number: int, tmp_path: Path) -> None:
-    """SIGINT, SIGTERM and SIGHUP in turn, each at a moment of its own, spread evenly over a run."""
+    """SIGINT, SIGTERM and SIGHUP in turn, at moments that are spread evenly over a run."""
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     with started(tmp_path) as process:
         assert process.stdout is not None

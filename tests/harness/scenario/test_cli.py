@@ -136,8 +136,8 @@ def test_an_environment_that_lacks_something_ends_all_with_3(run: Any, played: P
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["nix"], "'nix' is no scenario: expected some of good, fine"),
-        (["good", "nix", "good", "nada"], "'nix', 'nada' are no scenarios"),
+        (["nix"], "'nix' is not a scenario: expected one of good, fine"),
+        (["good", "nix", "good", "nada"], "'nix', 'nada' are not scenarios"),
         ([], "expected either ids of scenarios"),
         (["--all", "good"], "expected either ids of scenarios"),
         (["good", "--repeat", "0"], "0 is not in the range x>=1"),

@@ -1,4 +1,4 @@
-"""A load that is killed with SIGKILL loses at most the last second of its history, at whatever moment it is killed."""
+"""A load that is killed with SIGKILL at any moment loses at most the last second of its history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outcome table, row by row: its oracle is the table in the docstring, written out here by hand."""
+"""The outcome table, row by row, compared with a copy of the table in the docstring."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_an_empty_file_holds_nothing() -> None:
         ("0\n1\nt 0  1\n", "f, line 3: 't 0  1', expected"),
         ("0\n2\nt 0 1\nt -1 1\n", "f, line 4: partition is '-1', expected a whole number of 0 or more"),
         ("0\n1\nt 0 ٣\n", "f, line 3: offset is '٣'"),
-        ("0\n2\nt 0 1\nt 0 2\n", "f, line 4: t-0 is there twice"),
+        ("0\n2\nt 0 1\nt 0 2\n", "f, line 4: t-0 occurs twice"),
     ],
 )
 def test_offsets_that_kafka_would_not_write_are_refused(text: str, message: str) -> None:

@@ -93,12 +93,12 @@ def test_checkpoints_are_told_by_lane(tmp_path: Path, monkeypatch: pytest.Monkey
             f"{TOPIC}-1/{0:020}.log": b"",
             "replication-offset-checkpoint": format_offsets({(TOPIC, 0): 6, ("another", 0): 9}).encode(),
             "recovery-point-offset-checkpoint": format_offsets({(TOPIC, 0): 2}).encode(),
-            "another-0/00000000000000000000.log": b"no log of a lane is not looked at",
+            "another-0/00000000000000000000.log": b"not the log of a lane, so it is not read",
         },
     )
     bare = Broker(3, {segment(0): log([0])})
-    rows, told = gather([full, bare], tmp_path, monkeypatch)
-    assert told == {
+    rows, reported = gather([full, bare], tmp_path, monkeypatch)
+    assert reported == {
         "2": {
             f"{LANE}/0": {
                 "high_watermark": 6,
@@ -124,9 +124,9 @@ def test_what_lies_below_the_log_start_is_no_part_of_the_log(tmp_path: Path, mon
 
 @pytest.mark.parametrize("tail", [bytes(500), b"\xff" * 500, log([0], first=6)[:-1]], ids=["zeros", "noise", "half"])
 def test_a_torn_tail_ends_the_log(tail: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, told = gather([Broker(1, {segment(0): log([0, 0]) + tail})], tmp_path, monkeypatch, chunk=100)
+    rows, reported = gather([Broker(1, {segment(0): log([0, 0]) + tail})], tmp_path, monkeypatch, chunk=100)
     assert [row["offset"] for row in rows[1]] == list(range(6))
-    assert told["1"][f"{LANE}/0"]["log_end_offset"] == 6
+    assert reported["1"][f"{LANE}/0"]["log_end_offset"] == 6
 
 
 def test_a_file_that_can_not_be_read_leaves_nothing_half_written(

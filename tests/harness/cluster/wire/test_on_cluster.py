@@ -74,7 +74,7 @@ def reassign(cluster: Cluster, topic: str, replicas: list[int]) -> None:
             lambda: (
                 admin.partitions(topic)[0].replicas == tuple(replicas) and not client.list_partition_reassignments()
             ),
-            f"{topic} to stand on {replicas}",
+            f"{topic} to be on {replicas}",
             timeout=30,
         )
     finally:
@@ -93,7 +93,7 @@ def states(exchange: Exchange, topic: str) -> list[dict[str, Any]]:
 def test_a_reassignment_as_the_controller_sends_it(
     cluster: Cluster, admin: ClusterAdmin, make_topic: Callable[..., str]
 ) -> None:
-    # The capture also has to meet connections that stand, and then carry a leader's AlterPartition alone.
+    # The capture also has to meet open connections, and then carry a leader's AlterPartition alone.
     reassign(cluster, make_topic(replicas=(1, 2)), [2, 3])
     topic = make_topic(replicas=(1, 2))
     with Capture(cluster.brokers.values()) as capture:
@@ -221,7 +221,7 @@ def test_old_protocols_bring_the_old_versions(protocol: str, versions: set[tuple
 
 
 @pytest.fixture(scope="module")
-def telling_broker(cluster: Cluster) -> Iterator[int]:
+def logging_broker(cluster: Cluster) -> Iterator[int]:
     """A broker that logs every request as it read it."""
     client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers.split(","))
     logger = ConfigResource(ConfigResourceType.BROKER_LOGGER, "1", {"kafka.request.logger": "DEBUG"})
@@ -233,7 +233,7 @@ def telling_broker(cluster: Cluster) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=[api.name for api in APIS.values()])
-def test_a_broker_reads_every_version_as_we_wrote_it(api: Api, cluster: Cluster, telling_broker: int) -> None:
+def test_a_broker_reads_every_version_as_we_wrote_it(api: Api, cluster: Cluster, logging_broker: int) -> None:
     sent: dict[str, tuple[int, dict[str, Any]]] = {}
 
     def send_some(version: int) -> None:
@@ -244,7 +244,7 @@ def test_a_broker_reads_every_version_as_we_wrote_it(api: Api, cluster: Cluster,
             # A controller of long ago: the broker reads it all and does nothing.
             body = {**body, "controller_epoch": 0} | ({"broker_epoch": -1} if "broker_epoch" in body else {})
             name = f"test-{uuid.uuid4()}"
-            answer = send_as_controller(cluster.client_address(telling_broker), api, version, body, client_id=name)
+            answer = send_as_controller(cluster.client_address(logging_broker), api, version, body, client_id=name)
             assert answer["error_code"] == STALE_CONTROLLER_EPOCH
             sent[name] = (version, body)
 
@@ -253,19 +253,19 @@ def test_a_broker_reads_every_version_as_we_wrote_it(api: Api, cluster: Cluster,
     for version in range(api.newest + 1):
         send_some(version)
     assert {version for version, _ in sent.values()} == set(range(api.newest + 1))
-    told: dict[str, dict[str, Any]] = {}
+    reported: dict[str, dict[str, Any]] = {}
 
     def all_told() -> bool:
-        for line in cluster.brokers[telling_broker].log(tail=3000).splitlines():
+        for line in cluster.brokers[logging_broker].log(tail=3000).splitlines():
             if "Completed request:" in line and '"clientId":"test-' in line:
                 found = json.loads(line.split("Completed request:", 1)[1].rpartition("}")[0] + "}")
-                told[found["requestHeader"]["clientId"]] = found
-        return told.keys() >= sent.keys()
+                reported[found["requestHeader"]["clientId"]] = found
+        return reported.keys() >= sent.keys()
 
     wait_until(all_told, "the broker to tell what it read", timeout=20)
     for name, (version, body) in sent.items():
-        assert told[name]["requestHeader"]["requestApiVersion"] == version
-        assert told[name]["request"] == as_kafka_tells(body, version, api)
+        assert reported[name]["requestHeader"]["requestApiVersion"] == version
+        assert reported[name]["request"] == as_kafka_tells(body, version, api)
 
 
 def as_kafka_tells(value: Any, version: int, api: Api) -> Any:

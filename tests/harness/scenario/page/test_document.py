@@ -131,7 +131,7 @@ def test_pages_of_scenarios_that_are_gone_are_removed_and_nothing_else(tmp_path:
 
 def test_results_of_no_scenario_are_refused(tmp_path: Path) -> None:
     results = written(tmp_path, "nix")
-    with pytest.raises(UsageFailure, match=r"results\.json: 'nix' is no scenario: expected one of leader-only"):
+    with pytest.raises(UsageFailure, match=r"results\.json: 'nix' is not a scenario: expected one of leader-only"):
         write_document([results], tmp_path / "scenarios.md")
     assert not (tmp_path / "scenarios.md").exists()
 

@@ -1,4 +1,4 @@
-"""Pictures of scenarios: what is drawn, well-formed and small whatever the record, readable in light and dark."""
+"""Pictures of scenarios: complete, well-formed and small for any record, readable in light and dark."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_leaders_the_dead_the_dropped_and_high_watermarks_are_marked() -> None:
 def test_the_high_watermark_stands_before_the_first_record_that_it_does_not_cover() -> None:
     def at(known: int) -> float:
         logs = {1: replica("a·0", "b·0", role="leader", high_watermark=known)}
-        picture = parsed(scenario_record(act(step(0, "Looked at.", look(logs)))))
+        picture = parsed(scenario_record(act(step(0, "Observed.", look(logs)))))
         (block,) = blocks(picture)
         line = next(path for path in block.findall(f"{SVG}path") if path.get("class") == "line")
         return float((line.get("d") or "").split()[0][1:])
@@ -106,9 +106,9 @@ def test_the_high_watermark_stands_before_the_first_record_that_it_does_not_cove
 
 
 def test_two_views_of_the_leader_are_shown() -> None:
-    told = {1: replica("m·0", leader=2), 2: replica("m·0", leader=1), 3: replica("m·0", leader=0)}
-    seen = look(told, leader=2, epoch=1)
-    played = act(step(0, "The leader is moved to Y, which does not hear of it.", seen), step(1, "Nothing.", seen))
+    reported = {1: replica("m·0", leader=2), 2: replica("m·0", leader=1), 3: replica("m·0", leader=0)}
+    seen = look(reported, leader=2, epoch=1)
+    played = act(step(0, "The leader is moved to Y, which does not learn of it.", seen), step(1, "Nothing.", seen))
     picture = parsed(scenario_record(played))
     shown = [words(picture, block)[0] for block in blocks(picture)]
     assert shown == ["m", "follower, sees leader 1", "follower, sees no leader"]
@@ -167,12 +167,12 @@ def test_it_has_a_title_and_says_in_words_what_it_shows() -> None:
 
 def test_told_in_words_only_what_changed() -> None:
     (played,) = truncation().acts
-    told = tell_columns(played, columns_of(played))
-    assert told[1].startswith(
+    reported = tell_columns(played, columns_of(played))
+    assert reported[1].startswith(
         "2. Y's and Z's fetches no longer reach X. 3. A producer sends M2 with acks=1. X (broker 1) leads:"
     )
-    assert "Y (broker 2)" not in told[1]
-    assert "X (broker 1) does not run: M1 (epoch 0) M2 (epoch 0), high watermark 1." in told[2]
+    assert "Y (broker 2)" not in reported[1]
+    assert "X (broker 1) does not run: M1 (epoch 0) M2 (epoch 0), high watermark 1." in reported[2]
 
 
 def test_it_loads_nothing() -> None:
@@ -205,7 +205,7 @@ def monster(acts: int, steps: int, records: int) -> ScenarioRecord:
         taken = [
             step(
                 number,
-                f"Step {number} of many, told in a sentence that is rather long. " * 3,
+                f"Step {number} of many, in a sentence that is rather long. " * 3,
                 look({b: replica(*log(act_number, number, b), role="leader" if b == 1 else "follower") for b in NAMES}),
             )
             for number in range(steps)
@@ -223,7 +223,7 @@ def test_it_stays_small_and_counts_what_it_leaves_out(acts: int, steps: int, rec
 
 
 def test_nothing_to_draw_is_said() -> None:
-    assert "no replica was looked at" in draw(scenario_record(act()))
+    assert "no replica was observed" in draw(scenario_record(act()))
     ElementTree.fromstring(draw(scenario_record()))
 
 
