@@ -221,7 +221,7 @@ def _invoke() -> int:
         if was_interrupted():
             # A library turned the interrupt into another error. Whether everything was removed is not known here.
             left = "; `kafka-chaos clean` removes what is left" if _has_started_containers() else ""
-            raise Interrupted(f"interrupted; this followed: {error!r}{left}") from error
+            raise Interrupted(f"interrupted; the interrupt caused {error!r}{left}") from error
         if _is_of_docker(error):
             raise EnvironmentFailure(
                 f"the Docker engine failed: {error}; `kafka-chaos doctor` says what this machine lacks"
