@@ -163,7 +163,7 @@ def test_an_interrupt_that_a_library_turned_into_its_own_error_is_reported_as_on
         """
     )
     assert process.returncode == 130
-    assert "interrupted, and it ended with TypeError('expected a name'); `kafka-chaos clean`" in process.stderr
+    assert "interrupted; this followed: TypeError('expected a name'); `kafka-chaos clean`" in process.stderr
 
 
 def test_an_error_of_the_engine_is_one_line_and_says_what_to_do() -> None:
