@@ -15,7 +15,7 @@ SIGKILL_EXIT_CODE = 128 + 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """SIGKILL. Its proof: the process is gone and the exit code is the signal's, without the OOM killer."""
+    """Kill the processes (SIGKILL). Its proof: each is gone with the signal's exit code, not by the OOM killer."""
 
     target: Target
     at: float = 0.0

@@ -15,7 +15,7 @@ SIGTERM_EXIT_CODE = 128 + 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """SIGTERM: a broker moves its leaders first (controlled shutdown). Its proof: the process ended by itself."""
+    """Stop the processes (SIGTERM): a broker first moves its leaders. Its proof: each process ended by itself."""
 
     target: Target
     at: float = 0.0

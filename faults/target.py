@@ -1,4 +1,4 @@
-"""Targets: roles, resolved to containers at the moment of injection. The run records the result.
+"""A target is a role. It is resolved to containers at the moment of injection, and the run records the result.
 
 `leader(lane)`, `follower(lane)`, `controller`, `broker:2`, `zookeeper`, `zookeeper:1`, `random`, `all`, `minority`,
 `majority`. `leader(lane)` means the leader of partition 0; `leader(lane/3)` names another partition. `all`, `minority`,

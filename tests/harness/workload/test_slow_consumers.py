@@ -114,7 +114,7 @@ def test_a_lane_without_an_acknowledgement_is_named(
 ) -> None:
     load, lanes, notices = phase_load
     lanes.update(fine=FakeLane((3, 2, 1)), refused=FakeLane((3, 0, 0)))
-    with pytest.raises(WaitTimeout, match=r"every lane to have a record acknowledged, .*none yet in refused$"):
+    with pytest.raises(WaitTimeout, match=r"every lane to have a record acknowledged after .*none yet in refused$"):
         load.await_first_acknowledgements(timeout=0.1)
     assert notices == []
 
