@@ -205,7 +205,7 @@ class Stages:
                 self.collect_logs(self.given)
             return
         spec = self.experiment.cluster.spec()
-        self.say(f"starting {spec.zookeepers} ZooKeeper and {spec.brokers} brokers of Kafka {spec.kafka_version}")
+        self.say(f"starting {spec.described}")
         start = time.monotonic()
         running = Cluster(spec, run_id=self.directory.run_id, keep=self.keep)
         try:
@@ -255,6 +255,7 @@ class Stages:
             applications=self.applications,
             client_configs=cluster.client_configs,
             brokers={broker: cluster.client_address(broker) for broker in cluster.brokers},
+            controller=lambda: cluster.controller(admin),
         )
         self.say(f"making {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
         for lane in phase.lanes:
