@@ -108,7 +108,19 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
 
 
 def _check_kraft(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
-    """Refuse partitions of controllers that are no brokers: they cut brokers off from each other."""
+    """Refuse what can't be done in KRaft mode.
+
+    Partitions cut brokers off from each other, not controllers that are no brokers. A broker shuts down in a controlled
+    way only while there is an active controller to lead it.
+    """
+    voters = 0 if cluster.controllers else cluster.spec().voters
+    stopped = min(voters, fault.target.brokers_hit(cluster.brokers))
+    if fault.kind == "stop" and 2 * (voters - stopped + 1) <= voters:
+        raise ExperimentError(
+            (*place, "target"),
+            f"{fault.target.text}: the last of them could not shut down, since brokers that are controllers leave no "
+            "majority of controllers behind; set cluster.controllers to 3, or kill them",
+        )
     if fault.kind != "partition" or not cluster.controllers:
         return
     if fault.target.role in ("controller", "controllers"):

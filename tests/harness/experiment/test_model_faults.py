@@ -51,6 +51,11 @@ def test_faults_that_overlap_count_together(second: int, more: tuple[str, ...]) 
     assert found.faults == ("pause", "kill", *more)
 
 
+@pytest.mark.parametrize(("cluster", "target"), [(COMBINED, "majority"), (DEDICATED, "all"), ("{}", "all")])
+def test_brokers_can_be_stopped_while_a_controller_is_there(cluster: str, target: str) -> None:
+    assert "stop" in lane(cluster, f"fault: stop, target: {target}, at: 1, duration: 5").faults
+
+
 def test_a_lane_says_what_its_cluster_is() -> None:
     found = lane(COMBINED, "fault: kill, target: broker:1, at: 1")
     assert (found.metadata_mode, found.kafka_version, found.elr) == ("kraft", "4.3.1", True)
@@ -70,6 +75,7 @@ def test_a_lane_says_what_its_cluster_is() -> None:
         ),
         (COMBINED, "fault: kill, target: controllers, at: 1", "no controllers that are no brokers"),
         (DEDICATED, "fault: partition, target: controller, at: 1", "controllers that are no brokers can be killed"),
+        (COMBINED, "fault: stop, target: all, at: 1", "the last of them could not shut down"),
         (DEDICATED, "fault: partition, target: all, port: control, at: 1", r"schedule\[0\].port: brokers have no such"),
         (
             "{metadata_mode: kraft, broker_configs: {zookeeper.connect: x}}",
