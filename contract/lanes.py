@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.metadata import METADATA_MODES
 
 ACKS = ("0", "1", "all")
 CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
@@ -39,6 +40,8 @@ class Lane:
     Each entry of `faults` means that one fault of this kind may hit any broker at any moment, and is healed later. A
     repeated entry means one more such fault. `cleanup_policy` None means that nothing is deleted or compacted during
     the run (topic configuration `cleanup.policy`, with retention limits that the run does not reach).
+    `kafka_version`, `metadata_mode` and `elr` (whether leaders are elected from the eligible leader replicas, KIP-966)
+    name what the lane ran on; None if that is not known.
     """
 
     lane: str
@@ -51,6 +54,9 @@ class Lane:
     idempotence: bool = False
     max_in_flight: int = 5
     cleanup_policy: str | None = None
+    kafka_version: str | None = None
+    metadata_mode: str | None = None
+    elr: bool | None = None
     faults: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -70,6 +76,7 @@ class Lane:
             self.cleanup_policy,
             "null, delete, compact or compact,delete",
         )
+        _check_cluster(self)
         for kind in self.faults:
             _require(kind in FAULT_KINDS, "faults", kind, f"fault kinds out of {', '.join(FAULT_KINDS)}")
         _require(
@@ -95,7 +102,21 @@ class Lane:
 
     def to_json(self) -> dict[str, Any]:
         """The entry of `lanes.json` for this lane."""
-        return {**asdict(self), "faults": list(self.faults)}
+        unknown = [key for key in _OF_ITS_CLUSTER if getattr(self, key) is None]
+        return {key: value for key, value in asdict(self).items() if key not in unknown} | {"faults": list(self.faults)}
+
+
+_OF_ITS_CLUSTER = ("kafka_version", "metadata_mode", "elr")
+"""Keys that are left out where they are not known."""
+
+
+def _check_cluster(lane: Lane) -> None:
+    version: object = lane.kafka_version
+    _require(version is None or (isinstance(version, str) and version != ""), "kafka_version", version, "a version")
+    modes = " or ".join(METADATA_MODES)
+    _require(lane.metadata_mode in (None, *METADATA_MODES), "metadata_mode", lane.metadata_mode, modes)
+    elr: object = lane.elr
+    _require(elr is None or isinstance(elr, bool), "elr", elr, "true or false")
 
 
 def _require(holds: bool, key: str, value: object, expected: str) -> None:

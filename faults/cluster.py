@@ -16,7 +16,7 @@ class NodeControl(Protocol):
 
     @property
     def number(self) -> int:
-        """Broker id, or the ZooKeeper server's number."""
+        """Broker id, the node id of a controller, or the ZooKeeper server's number."""
         ...
 
     @property
@@ -67,7 +67,12 @@ class ClusterControl(Protocol):
 
     @property
     def zookeepers(self) -> Mapping[int, NodeControl]:
-        """ZooKeeper servers by number."""
+        """ZooKeeper servers by number; empty in KRaft mode."""
+        ...
+
+    @property
+    def controllers(self) -> Mapping[int, NodeControl]:
+        """KRaft controllers that are no brokers, by number."""
         ...
 
     def leader(self, lane: str, partition: int) -> int | None:
@@ -79,13 +84,13 @@ class ClusterControl(Protocol):
         ...
 
     def controller(self) -> int | None:
-        """The controller's broker id now."""
+        """The number of the node that is the (active) controller now."""
         ...
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
         """Start the servers that are down, with the same data, and wait until they are up.
 
-        A broker starts only after its former ZooKeeper session has expired. Earlier, it would find its own
+        With ZooKeeper, a broker starts only after its former session has expired. Earlier, it would find its own
         registration taken, and exit.
         """
         ...

@@ -106,9 +106,9 @@ class Fault(Protocol):
 def one_per_broker(kind: str, target: Target, brokers: int) -> tuple[str, ...]:
     """One fault kind of the reference model for each broker that a target names.
 
-    A fault of ZooKeeper may expire the session of any broker.
+    A fault of ZooKeeper, or of KRaft's controllers, may end the session of any broker.
     """
-    if target.role == "zookeeper":
+    if target.role in ("zookeeper", "controllers"):
         return ("session-expiry",) * brokers
     return (kind,) * target.brokers_hit(brokers)
 

@@ -1,8 +1,9 @@
 """A target is a role. It is resolved to containers at the moment of injection, and the run records the result.
 
-`leader(lane)`, `follower(lane)`, `controller`, `broker:2`, `zookeeper`, `zookeeper:1`, `random`, `all`, `minority`,
-`majority`. `leader(lane)` means the leader of partition 0; `leader(lane/3)` names another partition. `all`, `minority`,
-`majority` and `random` mean brokers.
+`leader(lane)`, `follower(lane)`, `controller`, `broker:2`, `zookeeper`, `zookeeper:1`, `controllers`, `controller:1`,
+`random`, `all`, `minority`, `majority`. `leader(lane)` means the leader of partition 0; `leader(lane/3)` names another
+partition. `all`, `minority`, `majority` and `random` mean brokers. `controllers` and `controller:1` mean KRaft's
+dedicated controllers. `controller` is the active one, broker or not.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from kafka_chaos.contract.errors import ExitCode, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 
 _OF_A_LANE = ("leader", "follower")
+_OF_BROKERS = ("random", "all", "minority", "majority")
+_IN_KRAFT = "brokers and controllers"
 _SYNTAX = re.compile(
     r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"
-    r"|(?P<numbered>broker|zookeeper):(?P<number>\d+)"
-    r"|(?P<role>controller|zookeeper|random|all|minority|majority)"
+    r"|(?P<numbered>broker|zookeeper|controller):(?P<number>\d+)"
+    r"|(?P<role>controllers|controller|zookeeper|random|all|minority|majority)"
 )
 
 EXPECTED = (
     "leader(LANE), leader(LANE/PARTITION), follower(LANE), controller, broker:ID, zookeeper, zookeeper:NUMBER, "
-    "random, all, minority or majority"
+    "controllers, controller:NUMBER, random, all, minority or majority"
 )
 
 
@@ -57,30 +60,45 @@ class Target:
         if match["lane_role"]:
             return cls(text, match["lane_role"], match["lane"], int(match["partition"] or 0))
         if match["numbered"]:
-            return cls(text, match["numbered"], number=int(match["number"]))
+            role = "controllers" if match["numbered"] == "controller" else match["numbered"]
+            return cls(text, role, number=int(match["number"]))
         return cls(text, match["role"])
 
-    def check(self, *, brokers: int, zookeepers: int, lanes: Collection[str]) -> None:
-        """Raise `TargetError` if a cluster of this size with these lanes has no such target."""
+    def check(self, *, brokers: int, zookeepers: int, lanes: Collection[str], controllers: int = 0) -> None:
+        """Raise `TargetError` if a cluster of this size with these lanes has no such target.
+
+        `controllers` counts those that are no brokers.
+        """
+        if self.role == "zookeeper" and not zookeepers:
+            raise TargetError(f"{self.text}: a cluster in KRaft mode has no ZooKeeper; its targets are {_IN_KRAFT}")
+        if self.role == "controllers" and not controllers:
+            raise TargetError(
+                f"{self.text}: the cluster has no controllers that are no brokers (metadata_mode: kraft with "
+                "controllers: 1 or 3); `controller` is the active one"
+            )
         if self.lane is not None and self.lane not in lanes:
             raise TargetError(f"{self.text}: there is no lane {self.lane}; the lanes are {', '.join(sorted(lanes))}")
         if self.number is not None:
-            count = brokers if self.role == "broker" else zookeepers
-            if not 1 <= self.number <= count:
-                raise TargetError(f"{self.text}: the cluster's {self.role}s are numbered 1 to {count}")
+            counts = {"broker": brokers, "zookeeper": zookeepers, "controllers": controllers}
+            if not 1 <= self.number <= counts[self.role]:
+                of = self.role.removesuffix("s")
+                raise TargetError(f"{self.text}: the cluster's {of}s are numbered 1 to {counts[self.role]}")
 
     def resolve(self, cluster: ClusterControl, seed: int) -> tuple[NodeControl, ...]:
         """The containers that hold this role now; raises `TargetError` if there are none."""
         chosen = random_numbers.Random(seed)
         brokers = list(cluster.brokers.values())
-        if self.role == "zookeeper":
-            numbers = [self.number] if self.number is not None else list(cluster.zookeepers)
-            return tuple(cluster.zookeepers[number] for number in numbers)
+        if self.role in ("zookeeper", "controllers"):
+            servers = cluster.zookeepers if self.role == "zookeeper" else cluster.controllers
+            numbers = [self.number] if self.number is not None else list(servers)
+            return tuple(servers[number] for number in numbers)
         if self.role == "broker":
             assert self.number is not None
             return (cluster.brokers[self.number],)
         if self.role == "controller":
-            return (cluster.brokers[self._held(cluster.controller())],)
+            held = self._held(cluster.controller())
+            nodes = [*cluster.brokers.values(), *cluster.controllers.values()]
+            return tuple(node for node in nodes if node.number == held)
         if self.role in _OF_A_LANE:
             return (cluster.brokers[self._of_lane(cluster, chosen)],)
         if self.role == "random":
@@ -89,7 +107,7 @@ class Target:
 
     def brokers_hit(self, brokers: int) -> int:
         """How many of a cluster's brokers hold this role at once."""
-        if self.role == "zookeeper":
+        if self.role in ("zookeeper", "controllers"):
             return 0
         minority = (brokers - 1) // 2
         return {"all": brokers, "minority": minority, "majority": brokers - minority}.get(self.role, 1)

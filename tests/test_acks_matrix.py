@@ -14,14 +14,24 @@ from tests.harness.leftovers import left_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
-EXPERIMENT = Path(__file__).with_name("acks_matrix.yaml")
+WITH_ZOOKEEPER = Path(__file__).with_name("acks_matrix.yaml")
+IN_KRAFT = Path(__file__).parents[1] / "experiments" / "kraft.yaml"
+"""The same lanes and phases on brokers of Kafka 4 that are controllers too."""
+
 UNACKNOWLEDGED = ("acks0", "acks1", "cut-acks0", "cut-acks1")
 REPLICATED = ("all", "idempotent", "cut-all", "cut-idempotent")
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
-    return run_experiment(load_experiment(EXPERIMENT), root=tmp_path_factory.mktemp("runs"))
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(WITH_ZOOKEEPER, id="zookeeper"),
+        # Needs the image of another version, which the nightly job builds.
+        pytest.param(IN_KRAFT, id="kraft", marks=pytest.mark.slow),
+    ],
+)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+    return run_experiment(load_experiment(request.param), root=tmp_path_factory.mktemp("runs"))
 
 
 def test_every_lane_conforms_to_its_prediction(run: RunResult) -> None:

@@ -75,7 +75,7 @@ def election_on_failure(play: Play) -> None:
             ("broker 1 is killed", killed),
             ("its session expires (ZooKeeper)", _moment(session)),
             ("the controller is notified (broker 3)", _moment(stage.await_line(3, "deleted brokers: 1"))),
-            ("the new leader is in ZooKeeper", (written.written_ms if written else 0) / 1000),
+            ("the new leader is in ZooKeeper", (written.written_ms or 0 if written else 0) / 1000),
             (
                 "LeaderAndIsr reaches broker 2",
                 _moment(stage.await_line(2, "Received LeaderAndIsr", named, "leaderEpoch=1")),

@@ -48,6 +48,7 @@ def examine() -> Iterator[Check]:
     if engine.state == "ok":
         image = check_image()
         yield image
+        yield check_other_images()
         yield from check_kernel(image)
         yield check_leftovers()
     yield check_jars()
@@ -90,6 +91,16 @@ def check_engine() -> Check:
     except KafkaChaosError as error:
         return Check("Docker engine", "missing", _first_line(str(error)), "start it, or run `make setup`")
     return Check("Docker engine", "ok", f"version {version['Version']}, API {version['ApiVersion']}")
+
+
+def check_other_images() -> Check:
+    """Images of other versions of Kafka; each is built by the first run that needs it."""
+    from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION, is_built
+    from kafka_chaos.harness.cluster.containers.versions import VERSIONS
+
+    built = [number for number in VERSIONS if number != KAFKA_VERSION and is_built(number)]
+    known = ", ".join(f"{number} ({' or '.join(version.modes)})" for number, version in VERSIONS.items())
+    return Check("Other versions", "ok", f"built: {', '.join(built) or 'none'}; can be built: {known}")
 
 
 def check_image() -> Check:

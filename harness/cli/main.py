@@ -198,9 +198,9 @@ def completion_command(shell: str) -> None:
 def image_command(kafka_version: str | None) -> None:
     """Build the broker image if it does not exist, and print its name."""
     from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION, ensure_image
-    from kafka_chaos.harness.cluster.containers.versions import check_version
+    from kafka_chaos.harness.cluster.containers.versions import known_version
 
-    click.echo(ensure_image(check_version(kafka_version or KAFKA_VERSION), say=_say))
+    click.echo(ensure_image(known_version(kafka_version or KAFKA_VERSION).number, say=_say))
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from kafka_chaos.harness.cluster.broker_login import BrokerUnreachable, log_in, over_tls
 from kafka_chaos.harness.cluster.kafka_python import (
     AlterPartitionReassignmentsRequest,
+    DescribeQuorumRequest,
     ElectLeadersRequest,
     FetchRequest,
     InvalidReceiveError,
@@ -23,7 +24,7 @@ from kafka_chaos.harness.cluster.kafka_python import (
     ProduceRequest,
 )
 
-__all__ = ["BrokerClient", "BrokerUnreachable", "FetchAnswer", "MetadataAnswer", "error_name"]
+__all__ = ["BrokerClient", "BrokerUnreachable", "FetchAnswer", "MetadataAnswer", "QuorumAnswer", "error_name"]
 
 NONE = 0
 NOT_LEADER_OR_FOLLOWER = 6
@@ -56,6 +57,7 @@ _METADATA = 8
 _PRODUCE = 8
 _REASSIGN = 0
 _ELECT_LEADERS = 1
+_DESCRIBE_QUORUM = 1
 _PREFERRED = 0
 _ADMIN_TIMEOUT_MS = 10_000
 _LATEST = -1
@@ -86,6 +88,14 @@ class MetadataAnswer:
     leader: int | None
     leader_epoch: int
     isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumAnswer:
+    """The controllers' quorum (KRaft): node id of the leader, which is the active controller, or −1, and its epoch."""
+
+    leader: int
+    leader_epoch: int
 
 
 class BrokerClient:
@@ -256,6 +266,23 @@ class BrokerClient:
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False, version=_METADATA)
         controller = int(self.request(request).controller_id)
         return controller if controller >= 0 else None
+
+    def brokers(self) -> frozenset[int]:
+        """The brokers in this broker's metadata."""
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False, version=_METADATA)
+        return frozenset(int(broker.node_id) for broker in self.request(request).brokers)
+
+    def quorum(self) -> QuorumAnswer | None:
+        """The quorum as its leader describes it, to whom the broker passes this on; None where none does."""
+        log = DescribeQuorumRequest.TopicData(
+            topic_name="__cluster_metadata",
+            partitions=[DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)],
+        )
+        answer = self.request(DescribeQuorumRequest(topics=[log], version=_DESCRIBE_QUORUM))
+        found = answer.topics[0].partitions[0] if answer.error_code == NONE and answer.topics else None
+        if found is None or found.error_code != NONE:
+            return None
+        return QuorumAnswer(int(found.leader_id), int(found.leader_epoch))
 
     def leader_epoch(self, topic: str, partition: int = 0, *, guess: int = 0) -> int | None:
         """The leader epoch that this broker's replica is in, exactly; None where it has no replica to ask.

@@ -1,8 +1,8 @@
 """Broker and topic configuration keys: passed through as they are, unknown ones refused with the nearest known name.
 
 A broker only warns of a key that it does not know, and then runs without it: an experiment with a misspelt key would
-measure something else than it says. The keys are those that Kafka's own classes list (`benchmarks/config_keys.py`
-writes them from the image).
+measure something else than it says. The keys are those that Kafka's own classes list, in 3.9.1 for versions before
+4.0 and in the version that `config_keys.json` names for later ones.
 """
 
 from __future__ import annotations
@@ -14,17 +14,25 @@ from functools import cache
 from importlib.resources import files
 
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 
 OWNED_BROKER_KEYS = frozenset(
     {
         "advertised.listeners",
         "broker.id",
         "control.plane.listener.name",
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.voters",
         "inter.broker.listener.name",
         "listener.security.protocol.map",
         "listeners",
         "log.dir",
         "log.dirs",
+        "metadata.log.dir",
+        "node.id",
+        "process.roles",
         "zookeeper.connect",
     }
 )
@@ -35,19 +43,35 @@ AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 
 
 @cache
-def known_keys(kind: str) -> frozenset[str]:
-    """The configuration keys of a `broker` or a `topic` of the Kafka version in config_keys.json."""
+def known_keys(kind: str, kafka_version: str = KAFKA_VERSION) -> frozenset[str]:
+    """The configuration keys of a `broker` or a `topic` of a version of Kafka."""
     listed = json.loads(files("kafka_chaos.harness.cluster").joinpath("config_keys.json").read_text())
-    return frozenset(listed[kind])
+    keys = frozenset(listed[kind])
+    if int(kafka_version.partition(".")[0]) < 4:
+        return keys
+    since_4 = listed["since_4"]
+    return keys - frozenset(since_4["removed"][kind]) | frozenset(since_4["added"][kind])
 
 
-def check_keys(kind: str, configs: Mapping[str, object], *, owned: frozenset[str] = frozenset()) -> None:
+def check_keys(
+    kind: str,
+    configs: Mapping[str, object],
+    *,
+    owned: frozenset[str] = frozenset(),
+    kafka_version: str = KAFKA_VERSION,
+    metadata_mode: str | None = None,
+) -> None:
     """Refuse the first key that a `broker` or a `topic` does not have, or that is the harness's own."""
+    owned = owned | OWNED_BROKER_KEYS if kind == "broker" else owned
     for key in configs:
         if key in owned:
             raise UsageFailure(f"{kind} configuration {key}: set by the harness itself, it can't be given")
-        known = key in known_keys(kind) or (kind == "broker" and key in AUTHORIZER_KEYS)
+        if key.startswith("zookeeper.") and metadata_mode == KRAFT:
+            raise UsageFailure(f"{kind} configuration {key}: a cluster in KRaft mode has no ZooKeeper")
+        names = known_keys(kind, kafka_version)
+        known = key in names or (kind == "broker" and key in AUTHORIZER_KEYS)
         if not known and not key.startswith("listener.name."):
-            near = difflib.get_close_matches(key, known_keys(kind), n=1)
+            near = difflib.get_close_matches(key, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise UsageFailure(f"{kind} configuration {key}: Kafka has no such key{hint}")
+            whose = "Kafka" if kafka_version == KAFKA_VERSION else f"Kafka {kafka_version}"
+            raise UsageFailure(f"{kind} configuration {key}: {whose} has no such key{hint}")

@@ -24,8 +24,13 @@ class ClusterView:
 
     @property
     def zookeepers(self) -> Mapping[int, Node]:
-        """ZooKeeper servers by number."""
+        """ZooKeeper servers by number; empty in KRaft mode."""
         return self._cluster.zookeepers
+
+    @property
+    def controllers(self) -> Mapping[int, Node]:
+        """KRaft controllers that are no brokers, by number."""
+        return self._cluster.controllers
 
     def leader(self, lane: str, partition: int) -> int | None:
         """The leader in the metadata that clients get."""
@@ -38,10 +43,13 @@ class ClusterView:
         return state.replicas if state is not None else ()
 
     def controller(self) -> int | None:
-        """The controller in the metadata that clients get."""
-        return self._admin.controller()
+        """The (active) controller: with ZooKeeper the one that clients are told, in KRaft mode the quorum's leader.
+
+        In KRaft mode clients are told any broker, which passes their requests on.
+        """
+        return self._cluster.controller(self._admin)
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
-        """Start what is down, each broker as soon as its former session has expired, and wait until all serve."""
+        """Start what is down, none of them in the way of its own former session, and wait until all serve."""
         named = {node.name for node in nodes}
         self._cluster.start_again([node for node in self._cluster.nodes if node.name in named])

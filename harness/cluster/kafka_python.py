@@ -12,6 +12,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.errors import InvalidReceiveError, KafkaError
     from kafka.net.sasl.scram import ScramClient
+    from kafka.protocol.admin import DescribeQuorumRequest
     from kafka.protocol.admin.topics import AlterPartitionReassignmentsRequest, ElectLeadersRequest
     from kafka.protocol.consumer.fetch import FetchRequest
     from kafka.protocol.consumer.offsets import ListOffsetsRequest
@@ -26,6 +27,7 @@ with warnings.catch_warnings():
 __all__ = [
     "AlterPartitionReassignmentsRequest",
     "DefaultRecordBatch",
+    "DescribeQuorumRequest",
     "ElectLeadersRequest",
     "FetchRequest",
     "InvalidReceiveError",

@@ -1,4 +1,4 @@
-"""One container of a cluster: a broker or a ZooKeeper server, with what the harness and the faults do to it.
+"""One container of a cluster: a broker, a controller or a ZooKeeper server, with what faults and others do to it.
 
 Its data is in the container's own layer: it survives kill and start, and goes with the container.
 """
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
 LOG_LINES_IN_ERRORS = 25
-_TAKEN = "KeeperErrorCode = NodeExists"
-"""What a broker logs before it gives up because its id is registered already."""
 
 
 @dataclass(eq=False)
@@ -68,10 +66,10 @@ class Node:
             raise ClusterFailure(f"{self.name} ended while it was waited for")
         return self.started_text in self.log_since(_docker_time(state["StartedAt"]))
 
-    def found_its_registration_taken(self) -> bool:
-        """Whether the latest start ended because another session held the broker's registration in ZooKeeper."""
+    def ended_with(self, text: str) -> bool:
+        """Whether the process of the latest start is gone and has logged this text."""
         state = self.state()
-        return not state["Running"] and _TAKEN in self.log_since(_docker_time(state["StartedAt"]))
+        return not state["Running"] and text in self.log_since(_docker_time(state["StartedAt"]))
 
     def state(self) -> dict[str, Any]:
         """The container's state (`State` of docker inspect)."""

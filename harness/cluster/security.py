@@ -12,7 +12,7 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,9 @@ PLAINTEXT, SASL_SSL, MTLS = "plaintext", "sasl_ssl", "mtls"
 SECURITY_MODES = (PLAINTEXT, SASL_SSL, MTLS)
 USER = "kafka-chaos"
 MECHANISM = "SCRAM-SHA-512"
+
+AddUser = Callable[[str, Mapping[str, str]], None]
+"""Writes a user's configs, such as SCRAM credentials, to where brokers read them."""
 
 _PEM_FOLDER = "/etc/kafka-chaos/pem"
 _ITERATIONS = 4096
@@ -89,13 +92,11 @@ def listener_properties(mode: str) -> dict[str, str]:
     }
 
 
-def make_listener(mode: str, *, run_id: str, maker: Node, zookeeper_addresses: str) -> SecuredListener:
-    """Make certificates with openssl in the container `maker`, and the SCRAM user in ZooKeeper.
+def make_listener(mode: str, *, run_id: str, maker: Node, add_user: AddUser) -> SecuredListener:
+    """Make certificates with openssl in the container `maker`, and the SCRAM user by `add_user`.
 
     Brokers read users when they start: call this before any of them does.
     """
-    from kafka_chaos.harness.cluster.zookeeper import ZooKeeper
-
     ca, broker, client = make_certificates(maker)
     folder = SecretFolder(run_id)
     configs = {"ssl.ca.location": folder.write("ca.pem", ca.decode())}
@@ -104,8 +105,7 @@ def make_listener(mode: str, *, run_id: str, maker: Node, zookeeper_addresses: s
         configs |= {"security.protocol": "SSL", "ssl.certificate.location": pem, "ssl.key.location": pem}
     else:
         password = secrets.token_urlsafe(24)
-        with ZooKeeper(zookeeper_addresses) as zookeeper:
-            zookeeper.set_user_configs(USER, {MECHANISM: scram_credential(password)})
+        add_user(USER, {MECHANISM: scram_credential(password)})
         configs |= {
             "security.protocol": "SASL_SSL",
             "sasl.mechanisms": MECHANISM,

@@ -1,4 +1,4 @@
-"""What a broker and a ZooKeeper server are started with: the defaults of a test cluster, each with its reason."""
+"""What brokers, controllers and ZooKeeper servers are started with: a test cluster's defaults, each with its reason."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ CLIENT_PORT = 9094
 REPLICATION_PORT = 9092
 CONTROL_PORT = 9091
 ZOOKEEPER_PORT = 2181
+CONTROLLER_IDS = 100
+"""The first KRaft controller that is no broker has the node id 101, the next 102: ids of brokers are below."""
 
 BROKER_DATA = "/var/lib/kafka"
 SECOND_BROKER_DATA = "/var/lib/kafka-2"
@@ -17,9 +19,6 @@ ZOOKEEPER_DATA = "/var/lib/zookeeper"
 PROPERTIES_FILE = "/etc/kafka-chaos/server.properties"
 
 BROKER_DEFAULTS: Mapping[str, str] = {
-    # Half of Kafka's 18 s default three times over: a failure is noticed within a test's patience.
-    "zookeeper.session.timeout.ms": "3000",
-    "zookeeper.connection.timeout.ms": "30000",
     # Topics are made with the experiment's own settings, or not at all.
     "auto.create.topics.enable": "false",
     # Leaders move only when a fault or a step moves them.
@@ -33,13 +32,30 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     # holds up LeaderAndIsr handling; experiments that show that set it back.
     "socket.connection.setup.timeout.ms": "1000",
     "socket.connection.setup.timeout.max.ms": "1000",
-    # No JMX port is open: hundreds of MBeans would be registered for nobody at every start.
-    "auto.include.jmx.reporter": "false",
     # Preallocated twice per partition, and read with every file of a stopped broker: 10 MiB by default, where 3 MiB
     # are enough for a segment of 1 GiB.
     "log.index.size.max.bytes": "3145728",
     # 128 MiB by default, of a 300 MiB heap.
     "log.cleaner.dedupe.buffer.size": "8388608",
+}
+
+NO_JMX_REPORTER = {"auto.include.jmx.reporter": "false"}
+NO_JMX_REPORTER_SINCE_4 = {"metric.reporters": ""}
+"""No JMX port is open: hundreds of MBeans would be registered for nobody at every start."""
+
+ZOOKEEPER_MODE_DEFAULTS: Mapping[str, str] = {
+    # A sixth of Kafka's default, 18 s: a failure is noticed within a test's patience.
+    "zookeeper.session.timeout.ms": "3000",
+    "zookeeper.connection.timeout.ms": "30000",
+}
+KRAFT_DEFAULTS: Mapping[str, str] = {
+    # A third and a fourth of Kafka's defaults, 9 s and 2 s: brokers are fenced as fast as ZooKeeper's sessions expire.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    # A tenth of Kafka's default: requests to a frozen controller, such as changes of an ISR, hang for so long.
+    "controller.socket.timeout.ms": "3000",
+    # Half of Kafka's default: the first election is a part of every start.
+    "controller.quorum.election.timeout.ms": "500",
 }
 
 
@@ -53,27 +69,82 @@ def broker_properties(
     log_directories: int = 1,
     security: str = PLAINTEXT,
 ) -> str:
-    """The text of a broker's server.properties; `configs` go over the defaults."""
-    replicas = str(min(3, brokers))
-    host = broker_name(broker)
+    """The text of server.properties of a broker with ZooKeeper; `configs` go over the defaults."""
     owned = {
         "broker.id": str(broker),
-        "log.dirs": ",".join((BROKER_DATA, SECOND_BROKER_DATA)[:log_directories]),
         "zookeeper.connect": ",".join(f"{name}:{ZOOKEEPER_PORT}" for name in zookeepers),
-        "listeners": f"CLIENT://0.0.0.0:{CLIENT_PORT},REPLICATION://0.0.0.0:{REPLICATION_PORT},"
-        f"CONTROL://0.0.0.0:{CONTROL_PORT}",
-        "advertised.listeners": f"CLIENT://127.0.0.1:{host_port},REPLICATION://{host}:{REPLICATION_PORT},"
-        f"CONTROL://{host}:{CONTROL_PORT}",
-        **listener_properties(security),
-        "inter.broker.listener.name": "REPLICATION",
+        **_listeners(broker, host_port, security),
+        "log.dirs": ",".join((BROKER_DATA, SECOND_BROKER_DATA)[:log_directories]),
         "control.plane.listener.name": "CONTROL",
     }
-    sized = {
+    owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
+    owned["advertised.listeners"] += f",CONTROL://{broker_name(broker)}:{CONTROL_PORT}"
+    return _text(
+        {
+            **BROKER_DEFAULTS,
+            **NO_JMX_REPORTER,
+            **ZOOKEEPER_MODE_DEFAULTS,
+            **_replicated(brokers),
+            **_texts(configs),
+            **owned,
+        }
+    )
+
+
+def kraft_properties(
+    *,
+    node_id: int,
+    host: str,
+    roles: Sequence[str],
+    voters: Mapping[int, str],
+    brokers: int,
+    host_port: int,
+    kafka_version: str,
+    configs: Mapping[str, object],
+    log_directories: int = 1,
+) -> str:
+    """The text of server.properties of a node of KRaft with these `roles`: `broker`, `controller` or both.
+
+    `voters`: the host names of the controllers by node id; `configs` go over the defaults. A controller gets the
+    brokers' configurations too: some of them, such as `auto.leader.rebalance.enable`, are the controller's to follow.
+    """
+    owned = {
+        "node.id": str(node_id),
+        "process.roles": ",".join(roles),
+        "controller.quorum.voters": ",".join(f"{voter}@{name}:{CONTROL_PORT}" for voter, name in voters.items()),
+        "controller.listener.names": "CONTROL",
+        "log.dirs": ",".join((BROKER_DATA, SECOND_BROKER_DATA)[:log_directories]),
+    }
+    controls = [f"CONTROL://{host}:{CONTROL_PORT}"] if "controller" in roles else []
+    if "broker" in roles:
+        owned |= _listeners(node_id, host_port, PLAINTEXT)
+        owned["listeners"] = ",".join([owned["listeners"], *controls])
+    else:
+        owned |= {**listener_properties(PLAINTEXT), "listeners": ",".join(controls)}
+    no_reporter = NO_JMX_REPORTER_SINCE_4 if int(kafka_version.partition(".")[0]) >= 4 else NO_JMX_REPORTER
+    return _text(
+        {**BROKER_DEFAULTS, **no_reporter, **KRAFT_DEFAULTS, **_replicated(brokers), **_texts(configs), **owned}
+    )
+
+
+def _listeners(broker: int, host_port: int, security: str) -> dict[str, str]:
+    """The listeners of every broker: for clients, on a port of the host, and for the other brokers."""
+    return {
+        "listeners": f"CLIENT://0.0.0.0:{CLIENT_PORT},REPLICATION://0.0.0.0:{REPLICATION_PORT}",
+        "advertised.listeners": f"CLIENT://127.0.0.1:{host_port},REPLICATION://{broker_name(broker)}:{REPLICATION_PORT}",
+        **listener_properties(security),
+        "inter.broker.listener.name": "REPLICATION",
+    }
+
+
+def _replicated(brokers: int) -> dict[str, str]:
+    """As many replicas of Kafka's own topics as the cluster has room for."""
+    replicas = str(min(3, brokers))
+    return {
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": "1",
     }
-    return _text({**BROKER_DEFAULTS, **sized, **{key: config_text(value) for key, value in configs.items()}, **owned})
 
 
 def zookeeper_properties(*, zookeepers: Sequence[str]) -> str:
@@ -99,9 +170,18 @@ def broker_name(broker: int) -> str:
     return f"broker-{broker}"
 
 
+def controller_name(number: int) -> str:
+    """The host name of a KRaft controller on the cluster's network."""
+    return f"controller-{number}"
+
+
 def zookeeper_name(number: int) -> str:
     """The host name of a ZooKeeper server on the cluster's network."""
     return f"zookeeper-{number}"
+
+
+def _texts(configs: Mapping[str, object]) -> dict[str, str]:
+    return {key: config_text(value) for key, value in configs.items()}
 
 
 def _text(values: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import LaneError
+from kafka_chaos.faults.fault import Fault, parameters
 from kafka_chaos.faults.target import Target, TargetError
 from kafka_chaos.harness.cluster.configs import check_keys
 from kafka_chaos.harness.experiment.specs import (
@@ -67,7 +68,7 @@ def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set
         if lane.leader is not None and not 1 <= lane.leader <= brokers:
             raise ExperimentError((*place, "leader"), f"{lane.leader} is not a broker: expected 1 to {brokers}")
         try:
-            check_keys("topic", lane.topic_configs, owned=OWNED_TOPIC_KEYS)
+            check_keys("topic", lane.topic_configs, owned=OWNED_TOPIC_KEYS, kafka_version=cluster.kafka_version)
         except UsageFailure as failure:
             raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
         _check_client_keys((*place, "producer_configs"), lane)
@@ -100,10 +101,39 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
             key, _, rest = str(error).partition(": ")
             raise ExperimentError((*place, key), rest) from error
         _check_target(cluster, (*place, "target"), fault.target, phase)
+        _check_kraft(cluster, place, fault)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
     if phase.lockstep is not None:
         _check_lockstep(cluster, ("phases", number, "lockstep"), phase, phase.lockstep)
+
+
+def _check_kraft(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    """Refuse what can't be done in KRaft mode.
+
+    Partitions cut brokers off from each other, not controllers that are no brokers. A broker shuts down in a controlled
+    way only while there is an active controller to lead it.
+    """
+    voters = 0 if cluster.controllers else cluster.spec().voters
+    stopped = min(voters, fault.target.brokers_hit(cluster.brokers))
+    if fault.kind == "stop" and 2 * (voters - stopped + 1) <= voters:
+        raise ExperimentError(
+            (*place, "target"),
+            f"{fault.target.text}: the last of them could not shut down, since brokers that are controllers leave no "
+            "majority of controllers behind; set cluster.controllers to 3, or kill them",
+        )
+    if fault.kind != "partition" or not cluster.controllers:
+        return
+    if fault.target.role in ("controller", "controllers"):
+        raise ExperimentError(
+            (*place, "target"),
+            f"{fault.target.text}: a partition cuts brokers off from each other; "
+            "controllers that are no brokers can be killed, stopped and paused",
+        )
+    if parameters(fault).get("port") == "control":
+        raise ExperimentError(
+            (*place, "port"), "brokers have no such listener where controllers are no brokers: expected replication"
+        )
 
 
 def _check_lockstep(
@@ -129,6 +159,8 @@ def _check_lockstep(
 def _check_target(cluster: ClusterSpec, place: tuple[str | int, ...], target: Target, phase: PhaseSpec) -> None:
     lanes = {lane.lane for lane in phase.lanes}
     try:
-        target.check(brokers=cluster.brokers, zookeepers=cluster.zookeepers, lanes=lanes)
+        target.check(
+            brokers=cluster.brokers, zookeepers=cluster.zookeepers, controllers=cluster.controllers, lanes=lanes
+        )
     except TargetError as error:
         raise ExperimentError(place, str(error)) from error

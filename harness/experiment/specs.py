@@ -17,12 +17,14 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.faults.fault import Fault, build, defaults
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import Target
-from kafka_chaos.harness.cluster.cluster import ClusterLayout
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
-from kafka_chaos.harness.cluster.containers.versions import check_version
+from kafka_chaos.harness.cluster.containers.versions import known_version
+from kafka_chaos.harness.cluster.layout import ClusterLayout
+from kafka_chaos.harness.experiment.model_faults import all_model_faults
 from kafka_chaos.reference_model import LockstepStep
 
 OWNED_TOPIC_KEYS = frozenset({"min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"})
@@ -64,7 +66,7 @@ def _acks(value: object) -> object:
 
 def _known_version(version: str) -> str:
     try:
-        return check_version(version)
+        return known_version(version).number
     except UsageFailure as failure:
         raise ValueError(str(failure)) from None
 
@@ -82,9 +84,23 @@ class ClusterSpec(_Spec):
     """The key `cluster`: see `ClusterLayout`."""
 
     brokers: int = Field(default=3, ge=1, le=9, description="brokers, numbered from 1")
-    zookeepers: int = Field(default=1, description="servers of the ZooKeeper ensemble: 1 or 3")
-    kafka_version: KafkaVersion = Field(default=KAFKA_VERSION, description="version of Kafka that the brokers run")
-    controller: int | None = Field(default=None, description="broker that starts first and so becomes controller")
+    metadata_mode: Literal["zookeeper", "kraft"] = Field(
+        default="zookeeper", description="where the cluster keeps its metadata: `zookeeper` or `kraft`"
+    )
+    zookeepers: int = Field(default=1, description="servers of the ZooKeeper ensemble: 1 or 3; 0 with `kraft`")
+    controllers: int = Field(
+        default=0,
+        description="KRaft controllers that are no brokers: 1 or 3; with 0, up to three of the brokers are controllers",
+    )
+    kafka_version: KafkaVersion = Field(default=KAFKA_VERSION, description="version of Kafka that the cluster runs")
+    elr: bool | None = Field(
+        default=None,
+        description="whether leaders are elected from the eligible leader replicas (KIP-966); a new cluster's default "
+        "in this version, unless given",
+    )
+    controller: int | None = Field(
+        default=None, description="broker that starts first and so becomes controller (ZooKeeper)"
+    )
     broker_configs: dict[str, Any] = Field(default_factory=dict, description="Kafka's broker configs, for all brokers")
     configs_of: dict[int, dict[str, Any]] = Field(
         default_factory=dict, description="Kafka's broker configs for single brokers, by number"
@@ -92,6 +108,14 @@ class ClusterSpec(_Spec):
     security: Literal["plaintext", "sasl_ssl", "mtls"] = Field(
         default="plaintext", description="what clients need to connect: nothing, a password, or a certificate"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_zookeeper(cls, value: Any) -> Any:
+        """In KRaft mode there is no ensemble unless one is asked for, which is refused later."""
+        if isinstance(value, dict) and value.get("metadata_mode") == KRAFT:
+            return {"zookeepers": 0, **value}
+        return value
 
     def spec(self) -> ClusterLayout:
         """The cluster to start."""
@@ -137,9 +161,15 @@ class LaneSpec(_Spec):
         default_factory=dict, description="other configs of the producer, with librdkafka's names"
     )
 
-    def as_lane(self, faults: tuple[str, ...]) -> Lane:
-        """The lane as the reference model and the verification know it; raises `LaneError`."""
+    def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None) -> Lane:
+        """The lane as the reference model and the verification know it; raises `LaneError`.
+
+        `cluster`: what it runs on, where that is known.
+        """
         fields = self.model_dump(exclude={"leader", "topic", "topic_configs", "producer_configs"})
+        if cluster is not None:
+            fields |= {"kafka_version": cluster.kafka_version, "metadata_mode": cluster.metadata_mode}
+            fields["elr"] = cluster.elects_from_elr
         return Lane(**fields, topic=self.topic_name, faults=faults)
 
     @property
@@ -216,14 +246,14 @@ class PhaseSpec(_Spec):
         """The steps of a lock-step phase as the model knows them."""
         return tuple(LockstepStep(step) for step in self.lockstep.steps) if self.lockstep else None
 
-    def lane_faults(self, brokers: int, replicas: int) -> tuple[str, ...]:
-        """The faults of a lane in this phase, in a cluster of this size: `faults` in lanes.json.
+    def lane_faults(self, cluster: ClusterLayout, replicas: int) -> tuple[str, ...]:
+        """The faults of a lane in this phase, in such a cluster: `faults` in lanes.json.
 
         A fault may hit as many of a partition's replicas as it hits brokers.
         """
         if self.lockstep is not None:
             return ("partition", "kill", *self.outside_faults)
-        hit = (Counter(fault.model_faults(brokers)) for fault in self.faults())
+        hit = (Counter(kinds) for kinds in all_model_faults(self.faults(), cluster))
         kinds = (kind for counted in hit for kind, count in counted.items() for _ in range(min(count, replicas)))
         return (*kinds, *self.outside_faults)
 
@@ -237,7 +267,9 @@ class Experiment(_Spec):
         default_factory=lambda: random.SystemRandom().randrange(2**31),
         description="decides every random choice; `--seed` overrides it",
     )
-    cluster: ClusterSpec = Field(default=ClusterSpec(), description="ZooKeeper and brokers, shared by all phases")
+    cluster: ClusterSpec = Field(
+        default=ClusterSpec(), description="brokers, with ZooKeeper or controllers, shared by all phases"
+    )
     phases: tuple[PhaseSpec, ...] = Field(
         min_length=1, strict=False, description="the phases in order, each with lanes, load and faults"
     )
@@ -265,4 +297,5 @@ class Experiment(_Spec):
 
     def as_lane(self, phase: PhaseSpec, lane: LaneSpec) -> Lane:
         """A lane of a phase as the model knows it, with all its faults."""
-        return lane.as_lane(phase.lane_faults(self.cluster.brokers, lane.replication_factor))
+        cluster = self.cluster.spec()
+        return lane.as_lane(phase.lane_faults(cluster, lane.replication_factor), cluster)

@@ -21,10 +21,21 @@ if TYPE_CHECKING:
 CLUSTER = "kafka_chaos_cluster"
 DEFAULT_OUT = "kafka-chaos-runs"
 MARKER = (
-    "kafka_chaos(*, brokers=3, zookeepers=1, kafka_version=None, controller=None, broker_configs=None, "
-    "security='plaintext'): the cluster that the test needs as kafka_chaos_cluster"
+    "kafka_chaos(*, brokers=3, metadata_mode='zookeeper', zookeepers=1, controllers=0, kafka_version=None, elr=None, "
+    "controller=None, broker_configs=None, security='plaintext'): "
+    "the cluster that the test needs as kafka_chaos_cluster"
 )
-_KEYS = ("brokers", "zookeepers", "kafka_version", "controller", "broker_configs", "security")
+_KEYS = (
+    "brokers",
+    "metadata_mode",
+    "zookeepers",
+    "controllers",
+    "kafka_version",
+    "elr",
+    "controller",
+    "broker_configs",
+    "security",
+)
 _KEPT = ("runs", "cluster")
 
 Wanted = tuple[tuple[str, Any], ...]
@@ -193,7 +204,7 @@ def _wanted(node: pytest.Item | Any) -> Wanted:
             if isinstance(value, dict):
                 value = tuple(sorted(value.items()))
             wanted[key] = value
-    plain = {"brokers": 3, "zookeepers": 1, "security": "plaintext"}
+    plain = {"brokers": 3, "metadata_mode": "zookeeper", "zookeepers": 1, "controllers": 0, "security": "plaintext"}
     return tuple(sorted((key, value) for key, value in wanted.items() if value != plain.get(key)))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.contract.metadata import ZOOKEEPER
 from kafka_chaos.contract.run_directory import LANES_FILE, REPORT_FILE
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.errors import ClusterFailure
@@ -137,8 +138,11 @@ class Runs:
             "seed": random.SystemRandom().randrange(2**31) if self._seed is None else self._seed,
             "cluster": {
                 "brokers": spec.brokers,
-                "zookeepers": spec.zookeepers,
+                "metadata_mode": spec.metadata_mode,
+                "zookeepers": spec.servers if spec.metadata_mode == ZOOKEEPER else 0,
+                "controllers": spec.controllers,
                 "kafka_version": spec.kafka_version,
+                "elr": spec.elr,
                 "controller": spec.controller,
                 "broker_configs": dict(spec.broker_configs),
                 "security": spec.security,

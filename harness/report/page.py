@@ -14,6 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.report import ledger, matrix, offsets, words
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.inputs.series import SLOT_NS, LaneSeries, Series
@@ -157,7 +158,8 @@ def _facts(evidence: Evidence, timeline_events: TimelineEvents, table: Sequence[
         facts.append(("took", clock(timeline_events.seconds)))
     kafka = as_dict(evidence.recorded.get("versions")).get("kafka")
     if kafka:
-        facts.append(("Kafka", str(kafka)))
+        in_kraft = as_dict(evidence.experiment.get("cluster")).get("metadata_mode") == KRAFT
+        facts.append(("Kafka", f"{kafka} (KRaft)" if in_kraft else str(kafka)))
     started = as_dict(evidence.recorded.get("started")).get("wall_clock")
     if started:
         facts.append(("started", str(started)[:19].replace("T", " ") + " UTC"))

@@ -1,4 +1,7 @@
-"""Reads the brokers' own logs: elections with their epochs, epochs without a leader, and truncations with reasons.
+"""Reads the nodes' own logs: elections with their epochs, epochs without a leader, and truncations with reasons.
+
+Brokers log elections and truncations in the same words with ZooKeeper and in KRaft mode. That a partition has no leader
+is in the log of the controller with ZooKeeper, and of every controller that replays the change in KRaft mode.
 
 Guarantee: each event has the time of its log line.
 """
@@ -23,14 +26,18 @@ _TRUNCATED = re.compile(
 _OFFLINE = re.compile(
     _TIME + rf" INFO \[Controller .*Partition {_PARTITION} state changed to \(Leader:-1,.*LeaderEpoch:(?P<epoch>\d+),"
 )
+_OFFLINE_IN_KRAFT = re.compile(
+    _TIME + rf" DEBUG .*artition change for {_PARTITION} with topic ID [^:]*: .*\bleader: \d+ -> -1, "
+    r".*\bleaderEpoch: \d+ -> (?P<epoch>\d+)"
+)
 _REASON = re.compile(rf"Truncating partition {_PARTITION} (?:to offset|with TruncationState)(?P<reason>.*)")
-_MARKS = ("runcating", "starts at leader epoch", "(Leader:-1,")
+_MARKS = ("runcating", "starts at leader epoch", "(Leader:-1,", " -> -1, ")
 
 
 def read_broker_log(
     lines: Iterable[str], *, broker: int, lanes: Collection[str], monotonic_at_epoch_ns: int
 ) -> Iterator[Event]:
-    """The events of one broker's log, for the lanes' topics only.
+    """The events of one node's log, a broker's or a controller's, for the lanes' topics only.
 
     `monotonic_at_epoch_ns`: add it to a wall-clock time, in nanoseconds since the epoch, to get the monotonic clock's
     time.
@@ -42,7 +49,7 @@ def read_broker_log(
         why = _REASON.search(line)
         if why is not None:
             reasons[why["topic"], int(why["partition"])] = why["reason"].split(" (")[0].strip(" :")
-        match = _TRUNCATED.match(line) or _ELECTED.match(line) or _OFFLINE.match(line)
+        match = _TRUNCATED.match(line) or _ELECTED.match(line) or _offline(line)
         if match is None or match["topic"] not in lanes:
             continue
         ts_ns = _nanoseconds(match["time"]) + monotonic_at_epoch_ns
@@ -56,7 +63,7 @@ def read_broker_log(
                 offset=int(match["offset"]),
                 reason=reasons.get(place, "not given"),
             )
-        elif match.re is _OFFLINE:
+        elif match.re is not _ELECTED:
             yield PartitionOffline(
                 ts_ns=ts_ns, controller=broker, lane=place[0], partition=place[1], leader_epoch=int(match["epoch"])
             )
@@ -70,6 +77,10 @@ def read_broker_log(
                 start_offset=int(match["offset"]),
                 isr=tuple(int(number) for number in match["isr"].split(",") if number),
             )
+
+
+def _offline(line: str) -> re.Match[str] | None:
+    return _OFFLINE.match(line) or _OFFLINE_IN_KRAFT.match(line)
 
 
 def _nanoseconds(time: str) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
 from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.broker_logs import read_broker_log
 
@@ -27,15 +28,29 @@ def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) 
 def emit_broker_events(
     folder: Path, *, topics: Mapping[str, str], monotonic_at_epoch_ns: int, events: EventBus
 ) -> None:
-    """Emit the events that the brokers' logs in `folder` record for the lanes, each with the time of its line.
+    """Emit the events that the logs of brokers and controllers in `folder` record for the lanes, with their times.
 
-    `topics` maps topic names, which the logs use, to lane names.
+    `topics` maps topic names, which the logs use, to lane names. Every controller that replays an epoch without a
+    leader logs it: the first counts.
     """
-    for path in sorted(folder.glob("broker-*.log")):
-        broker = int(path.stem.removeprefix("broker-"))
+    offline: dict[tuple[str, int, int], PartitionOffline] = {}
+    for path in sorted([*folder.glob("broker-*.log"), *folder.glob("controller-*.log")]):
         with path.open(encoding="utf-8", errors="replace") as lines:
             for event in read_broker_log(
-                lines, broker=broker, lanes=topics, monotonic_at_epoch_ns=monotonic_at_epoch_ns
+                lines, broker=_node(path.stem), lanes=topics, monotonic_at_epoch_ns=monotonic_at_epoch_ns
             ):
                 assert isinstance(event, LeaderElected | LogTruncated | PartitionOffline)
-                events.emit(replace(event, lane=topics[event.lane]))
+                found = replace(event, lane=topics[event.lane])
+                if isinstance(found, PartitionOffline):
+                    place = (found.lane, found.partition, found.leader_epoch)
+                    offline[place] = min(found, offline.get(place, found), key=lambda one: one.ts_ns)
+                else:
+                    events.emit(found)
+    for event in offline.values():
+        events.emit(event)
+
+
+def _node(name: str) -> int:
+    """The id of a node by its name: `broker-1` is 1, `controller-1` is 101."""
+    role, _, number = name.rpartition("-")
+    return int(number) + (CONTROLLER_IDS if role == "controller" else 0)

@@ -13,7 +13,7 @@ _INTERVAL = 0.25
 
 
 class Monitor:
-    """The monitor's thread as a context manager."""
+    """The monitor's thread as a context manager; `controller` returns the controller's id, None if nobody knows it."""
 
     def __init__(
         self,
@@ -21,6 +21,8 @@ class Monitor:
         topics: Sequence[str],
         events: EventBus,
         counts: Callable[[], Mapping[str, tuple[int, int, int]]],
+        *,
+        controller: Callable[[], int | None],
     ) -> None:
         self._admin = admin
         self._topics = topics
@@ -28,28 +30,38 @@ class Monitor:
         self._counts = counts
         self._known: dict[tuple[str, int], PartitionState] = {}
         self._controller: int | None = None
+        self._ask_controller = controller
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
+        # The controller has a thread of its own: in KRaft mode a frozen one delays the answer by seconds.
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(look,), name=name, daemon=True)
+            for name, look in (("monitor", self._look), ("monitor-controller", self._look_at_controller))
+        ]
 
     def __enter__(self) -> Monitor:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         self._look()
+        self._look_at_controller()
 
-    def _run(self) -> None:
+    def _repeat(self, look: Callable[[], None]) -> None:
         while not self._stop.wait(_INTERVAL):
-            self._look()
+            look()
 
     def _look(self) -> None:
         self._events.emit(Progress(counts=dict(self._counts())))
         for topic in self._topics:
             for partition, state in self._admin.partitions(topic).items():
                 self._compare(topic, partition, state)
-        controller = self._admin.controller()
+
+    def _look_at_controller(self) -> None:
+        controller = self._ask_controller()
         if controller is not None and controller != self._controller:
             self._events.emit(ControllerChanged(before=self._controller, controller=controller))
             self._controller = controller

@@ -6,7 +6,7 @@ Guarantee: however the block ends, clients and their threads end with it, and al
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,7 @@ class PhaseRun:
 
     `client_configs`: further settings of all clients; `start_offsets`: where consumers begin, by lane and partition.
     `brokers`: if high watermarks are to be recorded, the brokers' client addresses by id.
+    `controller`: returns the controller's id, if that is to be watched: clients learn it in ZooKeeper mode only.
     `gaps`: set once settled: per lane, the longest time between two acknowledgements, in seconds.
     """
 
@@ -45,6 +46,7 @@ class PhaseRun:
     client_configs: Mapping[str, str] = field(default_factory=dict)
     start_offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     brokers: Mapping[int, str] = field(default_factory=dict)
+    controller: Callable[[], int | None] = lambda: None
     gaps: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -68,7 +70,8 @@ class PhaseRun:
         high_watermarks = HighWatermarkRecorder(
             self.brokers, self.phase.lanes, self.events, configs=self.client_configs
         )
-        with load, Monitor(self.admin, self.lanes, self.events, lambda: load.counts), high_watermarks:
+        monitor = Monitor(self.admin, self.lanes, self.events, lambda: load.counts, controller=self.controller)
+        with load, monitor, high_watermarks:
             self.events.emit(event_types.PhaseStarted(phase=self.phase.phase, lanes=self.lanes))
             if outside := self.phase.outside_faults:
                 self.events.emit(event_types.OutsideFaults(kinds=outside, lanes=self.lanes))

@@ -90,7 +90,7 @@ class Stages:
                 self.collect_logs(self.given)
             return
         spec = self.run.experiment.cluster.spec()
-        self.run.say(f"starting {spec.zookeepers} ZooKeeper and {spec.brokers} brokers of Kafka {spec.kafka_version}")
+        self.run.say(f"starting {spec.described}")
         start = time.monotonic()
         running = Cluster(spec, run_id=self.run.directory.run_id, keep=self.keep)
         try:
@@ -140,6 +140,7 @@ class Stages:
             applications=self.applications,
             client_configs=cluster.client_configs,
             brokers={broker: cluster.client_address(broker) for broker in cluster.brokers},
+            controller=lambda: cluster.controller(admin),
         )
         self.run.say(f"making {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
         for lane in phase.lanes:

@@ -19,8 +19,8 @@ from kafka_chaos.harness.cluster.broker_client import BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.fault_control import ClusterView
+from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.cluster.zookeeper import ZooKeeper
 from kafka_chaos.harness.waiting import wait_until
 
 BEFORE_KIP_101: Mapping[str, object] = {

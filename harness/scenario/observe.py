@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from kafka_chaos.harness.cluster import broker_client
 from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 from kafka_chaos.harness.cluster.server_properties import BROKER_DATA, SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.storage.replica import NoReplica, ReplicaFiles, read_replica
 from kafka_chaos.harness.cluster.storage.segments import Record
-from kafka_chaos.harness.cluster.zookeeper import ZooKeeper
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario.clients import NAME, Clients
 from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation

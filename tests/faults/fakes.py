@@ -55,6 +55,7 @@ class FakeCluster:
         default_factory=lambda: {n: FakeNode(f"broker-{n}", n, f"10.0.0.{n}") for n in (1, 2, 3)}
     )
     zookeepers: dict[int, FakeNode] = field(default_factory=lambda: {1: FakeNode("zookeeper-1", 1)})
+    controllers: dict[int, FakeNode] = field(default_factory=dict)
     leaders: dict[tuple[str, int], int | None] = field(default_factory=dict)
     controller_id: int | None = 3
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.faults.target import Target, TargetError
-from tests.faults.fakes import FakeCluster
+from tests.faults.fakes import FakeCluster, FakeNode
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,33 @@ def test_other_texts_are_refused(text: str) -> None:
 def test_what_a_cluster_does_not_have_is_refused(text: str, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         Target.parse(text).check(brokers=3, zookeepers=1, lanes=["one"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("controller", ["controller-2"]),
+        ("controllers", ["controller-1", "controller-2"]),
+        ("controller:1", ["controller-1"]),
+    ],
+)
+def test_controllers_that_are_no_brokers_are_targets(text: str, expected: list[str]) -> None:
+    nodes = {number: FakeNode(f"controller-{number}", 100 + number) for number in (1, 2)}
+    cluster = FakeCluster(zookeepers={}, controllers=nodes, controller_id=102)
+    target = Target.parse(text)
+    target.check(brokers=3, zookeepers=0, controllers=2, lanes=[])
+    assert [node.name for node in target.resolve(cluster, seed=0)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "controllers", "message"),
+    [
+        ("zookeeper", 0, "a cluster in KRaft mode has no ZooKeeper"),
+        ("zookeeper:1", 3, "a cluster in KRaft mode has no ZooKeeper"),
+        ("controllers", 0, "no controllers that are no brokers"),
+        ("controller:4", 3, "the cluster's controllers are numbered 1 to 3"),
+    ],
+)
+def test_what_a_cluster_in_kraft_mode_does_not_have_is_refused(text: str, controllers: int, message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        Target.parse(text).check(brokers=3, zookeepers=0, controllers=controllers, lanes=[])

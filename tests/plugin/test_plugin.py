@@ -80,7 +80,7 @@ def test_the_version_comes_from_the_command_line_or_the_marker(project: pytest.P
 @pytest.mark.parametrize(
     ("marker", "expected"),
     [
-        ("kafka_chaos(broker=3)", "kafka_chaos: broker: no such keyword; expected brokers, zookeepers"),
+        ("kafka_chaos(broker=3)", "kafka_chaos: broker: no such keyword; expected brokers, metadata_mode, zookeepers"),
         ("kafka_chaos(3)", "kafka_chaos: 3: expected keywords only: brokers"),
     ],
 )
@@ -168,4 +168,4 @@ def test_help_names_every_option_and_the_marker(pytester: pytest.Pytester) -> No
     for name in ("version", "seed", "out", "keep", "cluster-per-worker"):
         assert f"--kafka-chaos-{name}" in options
     markers = pytester.run(sys.executable, "-m", "pytest", "--markers").stdout.str()
-    assert "@pytest.mark.kafka_chaos(*, brokers=3, zookeepers=1" in markers
+    assert "@pytest.mark.kafka_chaos(*, brokers=3, metadata_mode='zookeeper', zookeepers=1" in markers

@@ -1,4 +1,4 @@
-"""The image for brokers and ZooKeeper: built once, tagged by the hash of everything that goes into it.
+"""The image for brokers, controllers and ZooKeeper: built once, tagged by the hash of everything that goes into it.
 
 The base is a public Java image where a registry answers, else one that Debian's debootstrap makes. The jars come from
 Maven Central, by a pinned POM. Kafka's version is an argument of both.
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.harness.cluster.containers.engine import docker_client
+from kafka_chaos.harness.cluster.containers.versions import known_version
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -60,18 +61,24 @@ def is_built(kafka_version: str = KAFKA_VERSION) -> bool:
 def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[str], None]) -> None:
     from docker.errors import BuildError
 
+    version = known_version(kafka_version)
+    properties = {"kafka.version": kafka_version} | ({"log4j.version": version.log4j} if version.log4j else {})
     base = _base_image(client, say)
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-image-") as folder:
         context = Path(folder)
         shutil.copytree(_RECIPE / "kafka", context, dirs_exist_ok=True)
-        say(f"fetching the jars of Kafka {kafka_version} and ZooKeeper with Maven")
-        copy_dependencies(context / "pom.xml", context / "jars", {"kafka.version": kafka_version})
+        say(f"fetching the jars of Kafka {kafka_version} with Maven")
+        copy_dependencies(context / "pom.xml", context / "jars", properties)
         say(f"building the image {tag}")
         try:
             client.images.build(
                 path=folder,
                 tag=tag,
-                buildargs={"BASE_IMAGE": base, "KAFKA_VERSION": kafka_version},
+                buildargs={
+                    "BASE_IMAGE": base,
+                    "KAFKA_VERSION": kafka_version,
+                    "METADATA_MODES": " ".join(version.modes),
+                },
                 labels={"kafka-chaos.image": "broker"},
                 rm=True,
                 forcerm=True,

@@ -28,8 +28,16 @@ schedule:
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 
 REFUSALS = [
-    ("brokers: 3", "brokers: 3\n  kafka_version: 4.0.0", "cluster.kafka_version", "of Kafka has no ZooKeeper", 4),
-    ("brokers: 3", "brokers: 3\n  kafka_version: 9.9.9", "cluster.kafka_version", "expected one of 3.9.2, 3.9.1", 4),
+    ("brokers: 3", "brokers: 3\n  kafka_version: 4.3.1", "cluster", "of Kafka has no ZooKeeper: set meta", 2),
+    ("brokers: 3", "brokers: 3\n  metadata_mode: raft", "cluster.metadata_mode", "expected 'zookeeper' or 'kraft'", 4),
+    ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  zookeepers: 1", "cluster", "in KRaft mode has none", 2),
+    ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  controllers: 2", "cluster", "expected 0, 1 or 3", 2),
+    ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  controller: 2", "cluster", "elect the active one", 2),
+    ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  security: mtls", "cluster", "in ZooKeeper mode only", 2),
+    ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  kafka_version: 3.8.1", "cluster", "one of 4.3.1, 3.9.1", 2),
+    ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  elr: true", "cluster", "no eligible leader replicas", 2),
+    ("brokers: 3", "brokers: 3\n  controllers: 3", "cluster", "in ZooKeeper mode a broker is controller", 2),
+    ("brokers: 3", "brokers: 3\n  kafka_version: 9.9.9", "cluster.kafka_version", "expected one of 4.3.1, 3.9.2", 4),
     ("brokers: 3", "brokers: 3\n  kafka_version: 3.9", "cluster.kafka_version", "expected text, got 3.9", 4),
     ("name: good", "name: good\nworkload: {duration: .inf}", "workload.duration", "a finite number, got inf", 2),
     ("name: good", "name: good\nworkload: {duration: 1.0e+300}", "workload.duration", "at most 1,000,000, got", 2),

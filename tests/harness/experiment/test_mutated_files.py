@@ -19,7 +19,10 @@ description: all keys of an experiment
 seed: 7
 cluster:
   brokers: 3
+  metadata_mode: zookeeper
   zookeepers: 1
+  controllers: 0
+  elr: false
   security: plaintext
   kafka_version: 3.9.1
   controller: 1

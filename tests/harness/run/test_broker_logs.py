@@ -51,3 +51,24 @@ def test_an_epoch_that_nobody_leads_becomes_an_event() -> None:
 
 def test_a_log_of_other_topics_yields_no_events() -> None:
     assert list(read_broker_log(LOG.splitlines(), broker=1, lanes=set(), monotonic_at_epoch_ns=0)) == []
+
+
+KRAFT_LOG = """\
+[2026-11-22 02:31:19,100] DEBUG [QuorumController id=3] partition change for orders-0 with topic ID \
+ofTKEK2TTuy3O_ujt_8teg: isr: [1] -> [], leader: 1 -> -1, leaderEpoch: 2 -> 3, partitionEpoch: 4 -> 5 \
+(ReplicationControlManager)
+[2026-11-22 02:31:19,101] DEBUG [QuorumController id=3] partition change for orders-1 with topic ID \
+ofTKEK2TTuy3O_ujt_8teg: isr: [1, 2] -> [2], leader: 1 -> 2, leaderEpoch: 2 -> 3, partitionEpoch: 4 -> 5 \
+(ReplicationControlManager)
+[2026-11-22 02:31:19,229] INFO [Broker id=2] Leader orders-1 with topic id Some(ofTKEK2TTuy3O_ujt_8teg) starts at \
+leader epoch 3 from offset 1911 with partition epoch 5, high watermark 1911, ISR [3,2], adding replicas [] and \
+removing replicas [] . Previous leader Some(1) and previous leader epoch was 2. (logger)
+"""
+
+
+def test_in_kraft_mode_too_elections_and_epochs_without_a_leader_become_events() -> None:
+    offline, elected = read_broker_log(KRAFT_LOG.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
+    assert isinstance(offline, PartitionOffline)
+    assert (offline.controller, offline.partition, offline.leader_epoch) == (3, 0, 3)
+    assert isinstance(elected, LeaderElected)
+    assert (elected.partition, elected.leader_epoch, elected.isr) == (1, 3, (3, 2))

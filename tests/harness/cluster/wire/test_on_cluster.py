@@ -21,6 +21,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 from kafka_chaos.harness.cluster.server_properties import BROKER_DATA, CLIENT_PORT, SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.wire.capture import Capture
 from kafka_chaos.harness.cluster.wire.client import send_as_controller
@@ -45,7 +46,6 @@ from kafka_chaos.harness.cluster.wire.requests import (
     leader_and_isr_errors,
 )
 from kafka_chaos.harness.cluster.wire.schema import Api
-from kafka_chaos.harness.cluster.zookeeper import ZooKeeper
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 from tests.harness.cluster.wire.bodies import PRINTABLE_TEXT, bodies

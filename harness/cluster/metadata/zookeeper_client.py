@@ -9,13 +9,13 @@ import contextlib
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from kafka_chaos.harness.cluster.metadata.protocol import PartitionRecord
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
@@ -24,21 +24,8 @@ _CONTROLLER = "/controller"
 _CONTROLLER_EPOCH = "/controller_epoch"
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionInZooKeeper:
-    """`/brokers/topics/<topic>/partitions/<n>/state`; `leader` is −1 for none, `partition_epoch` the node's version,
-    `written_ms` when the controller wrote it, in milliseconds since the epoch by ZooKeeper's clock."""
-
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    controller_epoch: int
-    partition_epoch: int
-    written_ms: int
-
-
 class ZooKeeper:
-    """A connection to a cluster's ZooKeeper; a context manager."""
+    """A connection to a cluster's ZooKeeper; a context manager. Implements `Metadata`."""
 
     def __init__(self, addresses: str, *, timeout: float = 20.0) -> None:
         logging.getLogger("kazoo").setLevel(logging.CRITICAL)
@@ -60,13 +47,13 @@ class ZooKeeper:
         self._client.stop()
         self._client.close()
 
-    def partition(self, topic: str, partition: int = 0) -> PartitionInZooKeeper | None:
-        """The partition's state; None while the controller has not written it."""
+    def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
+        """`/brokers/topics/<topic>/partitions/<n>/state`, its partition epoch the node's version."""
         found = self._get(f"/brokers/topics/{topic}/partitions/{partition}/state")
         if found is None:
             return None
         state, stat = found
-        return PartitionInZooKeeper(
+        return PartitionRecord(
             int(state["leader"]),
             int(state["leader_epoch"]),
             tuple(sorted(state["isr"])),

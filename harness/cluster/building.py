@@ -1,0 +1,74 @@
+"""Describes a cluster's containers for Testcontainers; nothing is created yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka_chaos.harness.cluster.containers.engine import docker_client
+from kafka_chaos.harness.cluster.containers.labels import ROLE
+from kafka_chaos.harness.cluster.layout import ClusterLayout
+
+if TYPE_CHECKING:
+    from testcontainers.core.container import DockerContainer
+
+BROKER_OPTIONS = ("-Xmx300m",)
+ZOOKEEPER_OPTIONS = (
+    "-Xmx128m",
+    # An election also asks the dead server, whose address is gone: by default it gives up after 5 s, again and again.
+    "-Dzookeeper.cnxTimeout=500",
+)
+CONTROLLER_OPTIONS = ("-Xmx160m",)
+
+
+@dataclass(frozen=True)
+class NodeBuilder:
+    """What all containers of a cluster share: `addresses` by host name, and the host's free `ports`, one for each."""
+
+    spec: ClusterLayout
+    run_id: str
+    image: str
+    network: str
+    labels: Mapping[str, str]
+    addresses: Mapping[str, str]
+    ports: Iterator[int]
+
+    def container(
+        self,
+        name: str,
+        server: str,
+        properties: str,
+        *,
+        jvm_options: Sequence[str],
+        published: tuple[int, int] | None = None,
+        environment: Mapping[str, str] | None = None,
+        **options: object,
+    ) -> DockerContainer:
+        """A container that runs `server` (see docker/kafka/bin/start-server) with this server.properties.
+
+        `published`: a port of the container, and the one of 127.0.0.1 that leads to it.
+        """
+        from docker.types import EndpointConfig
+        from testcontainers.core.container import DockerContainer
+
+        api_version = docker_client().api._version
+        endpoint = EndpointConfig(version=api_version, aliases=[name], ipv4_address=self.addresses[name])
+        container = DockerContainer(self.image, name=f"kafka-chaos-{self.run_id}-{name}")
+        container.with_command(["/opt/kafka/bin/start-server", server, *jvm_options])
+        # Not copied into the container: that costs every start a mount of its file system.
+        for key, value in {"SERVER_PROPERTIES": properties, **(environment or {})}.items():
+            container.with_env(key, value)
+        if published is not None:
+            inside, outside = published
+            container.ports[f"{inside}/tcp"] = ("127.0.0.1", outside)  # type: ignore[assignment]
+        container.with_kwargs(
+            hostname=name,
+            labels={**self.labels, ROLE: name},
+            # Docker's own names vanish with their container; names in real networks stay.
+            extra_hosts=dict(self.addresses),
+            network=self.network,
+            networking_config={self.network: endpoint},
+            **options,
+        )
+        return container

@@ -1,0 +1,125 @@
+"""What a cluster consists of, checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.metadata import KRAFT, METADATA_MODES, ZOOKEEPER
+from kafka_chaos.harness.cluster.configs import check_keys
+from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
+from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, check_version
+from kafka_chaos.harness.cluster.security import PLAINTEXT, check_security
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterLayout:
+    """What a cluster consists of.
+
+    `metadata_mode`: `zookeeper`, with an ensemble of `zookeepers` (None: 1), or `kraft`, with `controllers` nodes that
+    are nothing but controllers (0: every broker is a controller too). `elr`: whether a partition's leader may be
+    elected from its eligible leader replicas (KIP-966); None leaves it to the version.
+    `broker_configs` go to every broker, and to KRaft's controllers; `configs_of` to single brokers by id; both in
+    Kafka's own key names. `controller` names the broker that is to be controller (started first: in ZooKeeper mode the
+    first to register becomes it), None leaves it open and starts all at once. With two `log_directories` a broker
+    outlives the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`). `security` is how clients connect: `plaintext`,
+    `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client certificates).
+    """
+
+    brokers: int = 3
+    metadata_mode: str = ZOOKEEPER
+    zookeepers: int | None = None
+    controllers: int = 0
+    kafka_version: str = KAFKA_VERSION
+    elr: bool | None = None
+    controller: int | None = None
+    broker_configs: Mapping[str, object] = field(default_factory=dict)
+    configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
+    log_directories: int = 1
+    security: str = PLAINTEXT
+
+    def __post_init__(self) -> None:
+        check_security(self.security)
+        if self.metadata_mode not in METADATA_MODES:
+            expected = " or ".join(METADATA_MODES)
+            raise UsageFailure(f"metadata_mode: {self.metadata_mode!r} is not valid: expected {expected}")
+        version = check_version(self.kafka_version, self.metadata_mode)
+        if not 1 <= self.brokers <= 9:
+            raise UsageFailure(f"brokers: {self.brokers} is not valid: expected 1 to 9")
+        if self.log_directories not in (1, 2):
+            raise UsageFailure(f"log_directories: {self.log_directories} is not valid: expected 1 or 2")
+        if self.metadata_mode == KRAFT:
+            self._check_kraft()
+        else:
+            self._check_zookeeper()
+        if self.elr and not version.elr:
+            raise UsageFailure(f"elr: true is not valid: Kafka {self.kafka_version} has no eligible leader replicas")
+        self._check_configs()
+
+    def _check_kraft(self) -> None:
+        if self.zookeepers:
+            raise UsageFailure(f"zookeepers: {self.zookeepers} is not valid: a cluster in KRaft mode has none")
+        if self.controllers not in (0, 1, 3):
+            raise UsageFailure(f"controllers: {self.controllers} is not valid: expected 0, 1 or 3")
+        if self.controller is not None:
+            raise UsageFailure(
+                f"controller: {self.controller} is not valid: in KRaft mode the controllers elect the active one; "
+                "leave it out"
+            )
+        if self.security != PLAINTEXT:
+            raise UsageFailure(
+                f"security: {self.security} is not valid: secured listeners are there in ZooKeeper mode only so far; "
+                f"expected {PLAINTEXT}"
+            )
+
+    def _check_zookeeper(self) -> None:
+        if self.zookeepers not in (None, 1, 3):
+            raise UsageFailure(f"zookeepers: {self.zookeepers} is not valid: expected 1 or 3")
+        if self.controllers:
+            raise UsageFailure(
+                f"controllers: {self.controllers} is not valid: in ZooKeeper mode a broker is controller; set "
+                f"metadata_mode to {KRAFT}"
+            )
+        if self.controller is not None and not 1 <= self.controller <= self.brokers:
+            raise UsageFailure(f"controller: {self.controller} is not a broker: expected 1 to {self.brokers}")
+
+    def _check_configs(self) -> None:
+        mode, version = self.metadata_mode, self.kafka_version
+        check_keys("broker", self.broker_configs, kafka_version=version, metadata_mode=mode)
+        for broker, configs in self.configs_of.items():
+            if not 1 <= broker <= self.brokers:
+                raise UsageFailure(f"configs_of: {broker} is not a broker: expected 1 to {self.brokers}")
+            check_keys("broker", configs, kafka_version=version, metadata_mode=mode)
+
+    @property
+    def version(self) -> KafkaVersion:
+        """What is known of the brokers' version."""
+        return check_version(self.kafka_version, self.metadata_mode)
+
+    @property
+    def servers(self) -> int:
+        """How many nodes there are beside the brokers: ZooKeeper servers, or controllers."""
+        return self.controllers if self.metadata_mode == KRAFT else self.zookeepers or 1
+
+    @property
+    def voters(self) -> int:
+        """How many controllers form the quorum: 0 in ZooKeeper mode, and of brokers that are controllers at most 3."""
+        return 0 if self.metadata_mode == ZOOKEEPER else self.controllers or min(3, self.brokers)
+
+    @property
+    def elects_from_elr(self) -> bool | None:
+        """Whether leaders are elected from the eligible leader replicas; None in ZooKeeper mode, which has none."""
+        if self.metadata_mode == ZOOKEEPER:
+            return None
+        return bool(self.version.elr) if self.elr is None else self.elr
+
+    @property
+    def described(self) -> str:
+        """The nodes, the metadata mode and the version, as a run says what it starts."""
+        brokers = f"{self.brokers} broker{'' if self.brokers == 1 else 's'}"
+        if self.metadata_mode == ZOOKEEPER:
+            return f"{self.servers} ZooKeeper and {brokers} of Kafka {self.kafka_version}"
+        controllers = f"{self.controllers} controller{'' if self.controllers == 1 else 's'}"
+        nodes = f"{controllers} and {brokers}" if self.controllers else f"{brokers} that are controllers too,"
+        return f"{nodes} of Kafka {self.kafka_version} (KRaft)"

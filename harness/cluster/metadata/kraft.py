@@ -1,0 +1,224 @@
+"""Clusters in KRaft mode: a quorum of controllers, of which one is active, keeps the metadata in a log of its own.
+
+Brokers register with the active controller and send it heartbeats; it fences those that stop. A broker that comes back
+while its former registration is still served asks again by itself until that is over: nobody has to wait for it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+
+from kafka_chaos.harness.cluster import server_properties as properties
+from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable, QuorumAnswer
+from kafka_chaos.harness.cluster.building import BROKER_OPTIONS, CONTROLLER_OPTIONS, NodeBuilder
+from kafka_chaos.harness.cluster.metadata.protocol import Members, PartitionRecord
+from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.waiting import wait_until
+
+_STARTED = "Kafka Server started"
+_ANSWER_TIMEOUT = 1.0
+NOBODY = -1
+
+
+class KRaftMode:
+    """Implements `MetadataMode`."""
+
+    def __init__(self, build: NodeBuilder) -> None:
+        self._build = build
+        self._spec = build.spec
+        if self._spec.controllers:
+            numbers = range(1, self._spec.controllers + 1)
+            self._voters = {
+                properties.CONTROLLER_IDS + number: properties.controller_name(number) for number in numbers
+            }
+        else:
+            numbers = range(1, self._spec.voters + 1)
+            self._voters = {number: properties.broker_name(number) for number in numbers}
+
+    def make(self) -> Members:
+        """Brokers, and controllers of their own where the layout asks for some."""
+        numbers = range(1, self._spec.controllers + 1)
+        servers = {
+            number: self._node(properties.controller_name(number), properties.CONTROLLER_IDS + number, ("controller",))
+            for number in numbers
+        }
+        brokers = {
+            broker: self._node(
+                properties.broker_name(broker),
+                broker,
+                ("broker", "controller") if broker in self._voters else ("broker",),
+            )
+            for broker in range(1, self._spec.brokers + 1)
+        }
+        return Members(brokers, servers)
+
+    def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
+        """All at once: whoever finds no quorum asks again within a moment."""
+        return [members.nodes]
+
+    def metadata(self, members: Members, addresses: Mapping[int, str]) -> Quorum:
+        """The quorum, asked through the brokers."""
+        return Quorum(members, addresses)
+
+    def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
+        """The brokers that are registered and not fenced."""
+        addresses = {broker: f"127.0.0.1:{node.host_port}" for broker, node in members.brokers.items()}
+        quorum = Quorum(members, addresses)
+        return wait_until(quorum.brokers_if_known, "a broker to answer", timeout=timeout, interval=0.1)
+
+    def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
+        """Start them all, then wait for each.
+
+        Where too few controllers run for a quorum, nobody can serve before others are started: then it does not wait.
+        """
+        for node in nodes:
+            if not node.is_running():
+                node.start()
+        if self._has_quorum(members):
+            for node in nodes:
+                node.await_ready(timeout)
+
+    def _has_quorum(self, members: Members) -> bool:
+        voters = [node for node in members.nodes if node.name in self._voters.values()]
+        serving = [state for state in (node.state() for node in voters) if state["Running"] and not state["Paused"]]
+        return 2 * len(serving) > len(voters)
+
+    def _node(self, name: str, node_id: int, roles: tuple[str, ...]) -> Node:
+        is_broker = "broker" in roles
+        host_port = next(self._build.ports) if is_broker else None
+        text = properties.kraft_properties(
+            node_id=node_id,
+            host=name,
+            roles=roles,
+            voters=self._voters,
+            brokers=self._spec.brokers,
+            host_port=host_port or 0,
+            kafka_version=self._spec.kafka_version,
+            configs={**self._spec.broker_configs, **self._spec.configs_of.get(node_id, {})},
+            log_directories=self._spec.log_directories if is_broker else 1,
+        )
+        container = self._build.container(
+            name,
+            "kraft",
+            text,
+            jvm_options=BROKER_OPTIONS if is_broker else CONTROLLER_OPTIONS,
+            published=None if host_port is None else (properties.CLIENT_PORT, host_port),
+            environment={
+                "CLUSTER_ID": _cluster_id(self._build.run_id),
+                "FORMATTED_DIRECTORY": properties.BROKER_DATA,
+                "FEATURES": self._features,
+            },
+            # Partitions are rules inside the node's own network namespace.
+            cap_add=["NET_ADMIN"],
+        )
+        role = "broker" if is_broker else "controller"
+        return Node(name, role, node_id, self._build.addresses[name], host_port, _STARTED, container)
+
+    @property
+    def _features(self) -> str:
+        """The folder of the image that holds what a new cluster with these features starts from."""
+        return "no-elr" if self._spec.version.elr and not self._spec.elects_from_elr else "default"
+
+
+class Quorum:
+    """Implements `Metadata`: what the brokers tell of the quorum and of the partitions."""
+
+    def __init__(self, members: Members, addresses: Mapping[int, str]) -> None:
+        self._members = members
+        self._addresses = dict(addresses)
+        self._first = min(addresses)
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def controller(self) -> int | None:
+        """The node id of the active controller."""
+        found = self._quorum()
+        return found.leader if found is not None and found.leader != NOBODY else None
+
+    def controller_epoch(self) -> int:
+        """The epoch of the quorum's leader; 0 while nobody answers."""
+        found = self._quorum()
+        return 0 if found is None else found.leader_epoch
+
+    def brokers(self) -> frozenset[int]:
+        """The brokers in the metadata of one that answers: those that are not fenced."""
+        found = self.brokers_if_known()
+        if found is None:
+            raise ClusterFailure("no broker names the brokers that it knows")
+        return found
+
+    def brokers_if_known(self) -> frozenset[int] | None:
+        """The same; None where no broker answers."""
+        for client in self._clients():
+            try:
+                with client:
+                    return client.brokers()
+            except BrokerUnreachable:
+                continue
+        return None
+
+    def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
+        """The newest state of the partition that a broker has replayed from the metadata log."""
+        newest: PartitionRecord | None = None
+        epoch = self.controller_epoch()
+        for client in self._clients():
+            try:
+                with client:
+                    known = client.metadata(topic, partition)
+            except BrokerUnreachable:
+                continue
+            if known.leader_epoch >= 0 and (newest is None or known.leader_epoch > newest.leader_epoch):
+                leader = NOBODY if known.leader is None else known.leader
+                newest = PartitionRecord(leader, known.leader_epoch, known.isr, epoch)
+        return newest
+
+    def depose_controller(self, *, timeout: float = 60.0) -> None:
+        """Freeze the active controller's node until the others have elected another, then thaw it."""
+        before = self._quorum()
+        node = next((one for one in self._members.nodes if before and one.number == before.leader), None)
+        if before is None or node is None:
+            raise ClusterFailure("there is no active controller to depose")
+
+        def deposed() -> bool:
+            now = self._quorum(without=node.number)
+            return (
+                now is not None and now.leader not in (NOBODY, node.number) and now.leader_epoch > before.leader_epoch
+            )
+
+        node.pause()
+        try:
+            wait_until(deposed, "the next controller", timeout=timeout)
+        finally:
+            node.unpause()
+
+    def _quorum(self, *, without: int | None = None) -> QuorumAnswer | None:
+        """What the first broker that answers says of the quorum."""
+        for client in self._clients(without=without):
+            try:
+                with client:
+                    answer = client.quorum()
+            except BrokerUnreachable:
+                continue
+            if answer is not None:
+                return answer
+        return None
+
+    def _clients(self, *, without: int | None = None) -> Iterator[BrokerClient]:
+        """A connection to one broker after the other, first the one that was asked last."""
+        for broker in sorted(self._addresses, key=lambda broker: broker != self._first):
+            if broker != without:
+                try:
+                    client = BrokerClient(self._addresses[broker], timeout=_ANSWER_TIMEOUT)
+                except BrokerUnreachable:
+                    continue
+                self._first = broker
+                yield client
+
+
+def _cluster_id(run_id: str) -> str:
+    """The run's own cluster id, so that no node ever takes part in another run's cluster."""
+    return base64.urlsafe_b64encode(hashlib.sha256(run_id.encode()).digest()[:16]).decode().rstrip("=")

@@ -1,0 +1,93 @@
+"""What differs between the metadata modes of a cluster, as everything else sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kafka_chaos.harness.cluster.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecord:
+    """A partition as the controller has recorded it; `leader` is −1 for none.
+
+    `partition_epoch` and `written_ms` (when it was recorded, in milliseconds since the epoch by the clock of who keeps
+    it) are None where the mode shows them to nobody.
+    """
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    partition_epoch: int | None = None
+    written_ms: int | None = None
+
+
+@dataclass
+class Members:
+    """A cluster's containers: `brokers` by id, and `servers`, those beside them, by number.
+
+    Servers are ZooKeeper servers, or KRaft controllers that are no brokers.
+    """
+
+    brokers: dict[int, Node] = field(default_factory=dict)
+    servers: dict[int, Node] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All containers: servers first."""
+        return [*self.servers.values(), *self.brokers.values()]
+
+
+class Metadata(Protocol):
+    """The metadata of a running cluster, as its controller has it. Raises `ClusterFailure` where nobody answers."""
+
+    def controller(self) -> int | None:
+        """The node that is the (active) controller; None while there is none."""
+        ...
+
+    def controller_epoch(self) -> int:
+        """A number that every election of a controller raises."""
+        ...
+
+    def brokers(self) -> frozenset[int]:
+        """The brokers that are registered and not fenced."""
+        ...
+
+    def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
+        """The partition's state; None while the controller has not recorded it."""
+        ...
+
+    def depose_controller(self, *, timeout: float = 60.0) -> None:
+        """Depose the controller, and wait for the next election."""
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
+
+
+class MetadataMode(Protocol):
+    """How the clusters of a mode come to be, and how their nodes come back."""
+
+    def make(self) -> Members:
+        """All nodes, described for the engine; nothing is created yet."""
+        ...
+
+    def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
+        """The nodes to start and wait for, group after group."""
+        ...
+
+    def metadata(self, members: Members, addresses: Mapping[int, str]) -> Metadata:
+        """A connection to the metadata of a running cluster; `addresses`: the brokers', for clients."""
+        ...
+
+    def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
+        """The brokers that are registered now. Raises `ClusterFailure` where nobody answers in time."""
+        ...
+
+    def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
+        """Start what is down once a former session or registration can't get in its way, and wait until all serve."""
+        ...

@@ -1,0 +1,130 @@
+"""Clusters whose metadata is in ZooKeeper: one broker is the controller, and sessions say which brokers are there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kafka_chaos.harness.cluster import server_properties as properties
+from kafka_chaos.harness.cluster.building import BROKER_OPTIONS, ZOOKEEPER_OPTIONS, NodeBuilder
+from kafka_chaos.harness.cluster.metadata.protocol import Members
+from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.waiting import wait_until
+
+if TYPE_CHECKING:
+    from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+
+_ASK_FOR_EPHEMERAL_NODES = f"exec 3<>/dev/tcp/127.0.0.1/{properties.ZOOKEEPER_PORT} && echo dump >&3 && cat <&3"
+_REGISTRATION = re.compile(r"/brokers/ids/(\d+)$", re.MULTILINE)
+_TAKEN = "KeeperErrorCode = NodeExists"
+"""What a broker logs before it gives up because its id is registered already."""
+
+
+class ZooKeeperMode:
+    """Implements `MetadataMode`."""
+
+    def __init__(self, build: NodeBuilder) -> None:
+        self._build = build
+        self._spec = build.spec
+        self._names = [properties.zookeeper_name(number) for number in range(1, self._spec.servers + 1)]
+
+    def make(self) -> Members:
+        """ZooKeeper servers, and brokers that connect to them."""
+        servers = {number: self._zookeeper(number) for number in range(1, self._spec.servers + 1)}
+        return Members({broker: self._broker(broker) for broker in range(1, self._spec.brokers + 1)}, servers)
+
+    def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
+        """The brokers; the first to register becomes controller, so it goes alone where it is chosen."""
+        chosen = self._spec.controller
+        rest = [node for broker, node in members.brokers.items() if broker != chosen]
+        return [rest] if chosen is None else [[members.brokers[chosen]], rest]
+
+    def metadata(self, members: Members, addresses: Mapping[int, str]) -> ZooKeeper:
+        """A session with ZooKeeper."""
+        from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+
+        return ZooKeeper(zookeeper_addresses(members))
+
+    def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
+        """The brokers of the ephemeral nodes that one of ZooKeeper's servers lists."""
+        answer = wait_until(
+            lambda: _ephemeral_nodes(members), "a ZooKeeper server to answer", timeout=timeout, interval=0.1
+        )
+        return frozenset(int(number) for number in _REGISTRATION.findall(answer))
+
+    def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
+        """Start each broker as soon as its former session has expired: before, it would find its id taken, and end."""
+        for node in nodes:
+            if not node.is_running():
+                self._await_no_registration(members, node, timeout)
+                node.start()
+        for node in nodes:
+            try:
+                node.await_ready(timeout)
+            except ClusterFailure:
+                if not node.ended_with(_TAKEN):
+                    raise
+                # On a busy machine the new session may expire too, and the next one meets its registration.
+                self._await_no_registration(members, node, timeout)
+                node.start()
+                node.await_ready(timeout)
+
+    def _await_no_registration(self, members: Members, node: Node, timeout: float) -> None:
+        if node.role == "broker":
+            wait_until(
+                lambda: node.number not in self.registered_brokers(members, timeout=20),
+                f"ZooKeeper to let go of {node.name}'s former session",
+                timeout=timeout,
+            )
+
+    def _zookeeper(self, number: int) -> Node:
+        name, host_port = properties.zookeeper_name(number), next(self._build.ports)
+        container = self._build.container(
+            name,
+            "zookeeper",
+            properties.zookeeper_properties(zookeepers=self._names),
+            jvm_options=ZOOKEEPER_OPTIONS,
+            published=(properties.ZOOKEEPER_PORT, host_port),
+        )
+        if len(self._names) > 1:
+            container.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
+        started = "LEADER ELECTION TOOK" if len(self._names) > 1 else "PrepRequestProcessor"
+        return Node(name, "zookeeper", number, self._build.addresses[name], host_port, started, container)
+
+    def _broker(self, broker: int) -> Node:
+        name, host_port = properties.broker_name(broker), next(self._build.ports)
+        text = properties.broker_properties(
+            broker,
+            brokers=self._spec.brokers,
+            host_port=host_port,
+            zookeepers=self._names,
+            configs={**self._spec.broker_configs, **self._spec.configs_of.get(broker, {})},
+            log_directories=self._spec.log_directories,
+            security=self._spec.security,
+        )
+        container = self._build.container(
+            name,
+            "broker",
+            text,
+            jvm_options=BROKER_OPTIONS,
+            published=(properties.CLIENT_PORT, host_port),
+            # Partitions are rules inside the broker's own network namespace.
+            cap_add=["NET_ADMIN"],
+        )
+        return Node(name, "broker", broker, self._build.addresses[name], host_port, "started (KafkaServer)", container)
+
+
+def zookeeper_addresses(members: Members) -> str:
+    """The addresses of all ZooKeeper servers, on 127.0.0.1."""
+    return ",".join(f"127.0.0.1:{node.host_port}" for node in members.servers.values())
+
+
+def _ephemeral_nodes(members: Members) -> str | None:
+    for zookeeper in members.servers.values():
+        if zookeeper.is_running():
+            code, answer = zookeeper.execute("bash", "-c", _ASK_FOR_EPHEMERAL_NODES)
+            if code == 0 and "Sessions with Ephemerals" in answer:
+                return answer
+    return None

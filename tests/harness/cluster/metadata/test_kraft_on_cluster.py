@@ -1,0 +1,95 @@
+"""Clusters in KRaft mode on a real engine: who is controller, who is there, and how nodes come back."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_chaos.faults.fault import Nodes
+from kafka_chaos.faults.kill import Kill
+from kafka_chaos.faults.pause import Pause
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.fault_control import ClusterView
+from kafka_chaos.harness.waiting import wait_until
+from tests.harness.leftovers import left_of
+
+pytestmark = pytest.mark.cluster
+
+EVERYONE = frozenset({1, 2, 3})
+
+
+@pytest.fixture(scope="module")
+def kraft() -> Iterator[Cluster]:
+    """Three brokers of 3.9.1 that are controllers too, in the image that clusters with ZooKeeper have."""
+    run_id = f"test-kraft-{secrets.token_hex(4)}"
+    with Cluster(ClusterLayout(metadata_mode="kraft"), run_id=run_id) as running:
+        yield running
+    assert left_of(run_id) == []
+
+
+def test_the_active_controller_can_be_killed_and_comes_back(kraft: Cluster) -> None:
+    admin, metadata = kraft.admin(), kraft.metadata()
+    view = ClusterView(kraft, admin)
+    epoch = metadata.controller_epoch()
+    fault = Kill(target=Target.parse("controller"))
+    nodes: Nodes = fault.target.resolve(view, seed=0)
+    (killed,) = nodes
+    assert killed.number in EVERYONE
+    topic = f"topic-{secrets.token_hex(4)}"
+    others = sorted(EVERYONE - {killed.number})
+    admin.create_topic(topic, replica_assignment=[[killed.number, *others]], configs={})
+    admin.await_full_isr([topic])
+    fault.inject(view, nodes)
+    try:
+        assert fault.proof(view, nodes).took_effect
+        leader = admin.await_leader(topic, 0, other_than=killed.number)
+        record = metadata.partition(topic)
+        assert record is not None
+        assert (record.leader, record.isr, record.leader_epoch) == (leader, tuple(others), 1)
+        assert metadata.controller() in others
+        assert metadata.controller_epoch() > epoch
+        assert kraft.registered_brokers() == set(others)
+    finally:
+        fault.heal(view, nodes)
+    admin.await_full_isr([topic])
+    assert kraft.registered_brokers() == EVERYONE
+
+
+def test_the_controller_can_be_deposed(kraft: Cluster) -> None:
+    metadata = kraft.metadata()
+    before = metadata.controller()
+    metadata.depose_controller()
+    assert metadata.controller() not in (None, before)
+    wait_until(lambda: kraft.registered_brokers() == EVERYONE, "all brokers to be unfenced", timeout=30)
+
+
+def test_a_majority_that_is_gone_comes_back_one_by_one(kraft: Cluster) -> None:
+    """Each fault heals its own broker: the first to come back has no quorum to register with."""
+    for broker in (1, 2):
+        kraft.brokers[broker].kill()
+    kraft.brokers[3].kill()
+    for broker in (1, 2, 3):
+        kraft.start_again([kraft.brokers[broker]])
+    wait_until(lambda: kraft.registered_brokers() == EVERYONE, "all brokers to be unfenced", timeout=60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_controllers_that_are_no_brokers_can_be_killed_and_frozen(version: str) -> None:
+    run_id = f"test-kraft-{secrets.token_hex(4)}"
+    layout = ClusterLayout(metadata_mode="kraft", kafka_version=version, controllers=3)
+    with Cluster(layout, run_id=run_id) as running:
+        view = ClusterView(running, running.admin())
+        for fault in (Kill(target=Target.parse("controller")), Pause(target=Target.parse("controller"))):
+            nodes: Nodes = fault.target.resolve(view, seed=0)
+            hit = nodes[0].number
+            assert hit in (101, 102, 103)
+            fault.inject(view, nodes)
+            assert fault.proof(view, nodes).took_effect
+            wait_until(lambda: view.controller() not in (None, hit), "another controller", timeout=60)  # noqa: B023
+            fault.heal(view, nodes)
+        wait_until(lambda: running.registered_brokers() == EVERYONE, "all brokers to be unfenced", timeout=60)
+    assert left_of(run_id) == []

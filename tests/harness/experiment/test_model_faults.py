@@ -1,0 +1,94 @@
+"""What the model is told of faults in KRaft mode: docs/decisions/0039-kraft.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.harness.experiment.file import parse_experiment
+
+EXPIRY = ("session-expiry",) * 3
+COMBINED = "{metadata_mode: kraft, kafka_version: 4.3.1}"
+DEDICATED = "{metadata_mode: kraft, controllers: 3}"
+
+
+def lane(cluster: str, *faults: str) -> Lane:
+    schedule = "".join(f"  - {{{fault}}}\n" for fault in faults)
+    text = f"name: kraft\ncluster: {cluster}\nlanes:\n  - {{lane: orders}}\nschedule:\n{schedule}"
+    ((_, _, found),) = parse_experiment(text, "kraft.yaml").lanes()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cluster", "target", "expected"),
+    [
+        (COMBINED, "leader(orders)", ("pause",)),
+        (COMBINED, "controller", ("pause",)),
+        (COMBINED, "majority", ("pause", "pause", *EXPIRY)),
+        (DEDICATED, "leader(orders)", ("pause",)),
+        (DEDICATED, "majority", ("pause", "pause")),
+        (DEDICATED, "controller", EXPIRY),
+        (DEDICATED, "controllers", EXPIRY),
+        (DEDICATED, "controller:1", EXPIRY),
+        ("{}", "controller", ("pause",)),
+        ("{}", "majority", ("pause", "pause")),
+    ],
+)
+def test_whoever_stops_the_controllers_may_end_every_session(
+    cluster: str, target: str, expected: tuple[str, ...]
+) -> None:
+    assert lane(cluster, f"fault: pause, target: {target}, at: 1, duration: 5").faults == expected
+
+
+@pytest.mark.parametrize(("second", "more"), [(4, EXPIRY), (6, EXPIRY), (7, ())])
+def test_faults_that_overlap_count_together(second: int, more: tuple[str, ...]) -> None:
+    found = lane(
+        COMBINED,
+        "fault: pause, target: broker:1, at: 1, duration: 5",
+        f"fault: kill, target: broker:2, at: {second}, duration: 5",
+    )
+    assert found.faults == ("pause", "kill", *more)
+
+
+@pytest.mark.parametrize(("cluster", "target"), [(COMBINED, "majority"), (DEDICATED, "all"), ("{}", "all")])
+def test_brokers_can_be_stopped_while_a_controller_is_there(cluster: str, target: str) -> None:
+    assert "stop" in lane(cluster, f"fault: stop, target: {target}, at: 1, duration: 5").faults
+
+
+def test_a_lane_says_what_its_cluster_is() -> None:
+    found = lane(COMBINED, "fault: kill, target: broker:1, at: 1")
+    assert (found.metadata_mode, found.kafka_version, found.elr) == ("kraft", "4.3.1", True)
+    found = lane(COMBINED.replace("}", ", elr: false}"), "fault: kill, target: broker:1, at: 1")
+    assert found.elr is False
+    found = lane("{}", "fault: kill, target: broker:1, at: 1")
+    assert (found.metadata_mode, found.kafka_version, found.elr) == ("zookeeper", "3.9.1", None)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "fault", "message"),
+    [
+        (
+            COMBINED,
+            "fault: kill, target: zookeeper, at: 1",
+            r"schedule\[0\].target: zookeeper: a cluster in KRaft mode",
+        ),
+        (COMBINED, "fault: kill, target: controllers, at: 1", "no controllers that are no brokers"),
+        (DEDICATED, "fault: partition, target: controller, at: 1", "controllers that are no brokers can be killed"),
+        (COMBINED, "fault: stop, target: all, at: 1", "the last of them could not shut down"),
+        (DEDICATED, "fault: partition, target: all, port: control, at: 1", r"schedule\[0\].port: brokers have no such"),
+        (
+            "{metadata_mode: kraft, broker_configs: {zookeeper.connect: x}}",
+            "fault: kill, target: all, at: 1",
+            "harness",
+        ),
+        (
+            "{metadata_mode: kraft, broker_configs: {zookeeper.set.acl: true}}",
+            "fault: kill, target: all, at: 1",
+            "no Zoo",
+        ),
+    ],
+)
+def test_what_makes_no_sense_in_kraft_mode_is_refused(cluster: str, fault: str, message: str) -> None:
+    with pytest.raises(UsageFailure, match=message):
+        lane(cluster, fault)
