@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,8 @@ def test_elections_and_high_watermarks_of_a_run(tmp_path: Path) -> None:
     assert {(event["lane"], event["partition"]) for event in reports} == set(epochs)
     steps = [event["text"] for event in events if event["type"] == "step"]
     assert f"settled; the brokers reported {len(reports):,} high watermarks" in steps
-    assert len(reports) > 30
+    per_partition = Counter((event["lane"], event["partition"]) for event in reports)
+    assert min(per_partition.values()) >= 3, "over the load, not at its end alone"
     for lane in result.verdict.lanes:
         assert Anomaly.HIGH_WATERMARK_REGRESSION not in lane.not_judged
 
