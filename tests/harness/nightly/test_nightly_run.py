@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from ruamel.yaml import YAML
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.errors import UsageFailure
@@ -197,13 +198,20 @@ def test_the_trend_shows_every_nightly_run_and_links_what_deviates(tmp_path: Pat
     assert "http" not in page
 
 
-def test_the_nightly_experiments_cross_every_setting_with_every_fault() -> None:
+@pytest.mark.parametrize("mode", ["zookeeper", "kraft"])
+def test_the_nightly_experiments_cross_every_setting_with_every_fault(mode: str) -> None:
+    """In KRaft mode the faults are drawn: every kind that may be drawn counts."""
     crossed = set()
     for path in experiments_in([DEFAULT_EXPERIMENTS]):
-        for _, _, lane in load_experiment(path, overrides={"seed": 1}).lanes():
-            (fault,) = set(lane.faults)
+        experiment = load_experiment(path, overrides={"seed": 1})
+        if experiment.cluster.metadata_mode != mode:
+            continue
+        drawn = YAML(typ="safe").load(path)["schedule"]["generate"]["faults"]
+        for _, _, lane in experiment.lanes():
             settings = (lane.acks, lane.idempotence, lane.min_insync_replicas, lane.unclean_leader_election)
-            crossed.add((fault, *settings))
+            assert lane.faults
+            assert set(lane.faults) <= {*drawn, "session-expiry"}
+            crossed |= {(fault, *settings) for fault in drawn}
     valid = [
         (acks, idempotent)
         for acks in ("0", "1", "all")
