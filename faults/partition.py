@@ -17,7 +17,8 @@ from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took
 from kafka_chaos.faults.target import Target
 
 PORTS = {"replication": 9092, "control": 9091}
-"""Listener ports that can be cut alone: replication (followers fetch there), control (controller to broker)."""
+"""Listener ports that can be cut alone: replication (followers fetch there), control (with ZooKeeper
+what the controller sends to brokers, in KRaft mode the controllers' own listener)."""
 
 DIRECTIONS = ("both", "in", "out")
 ACTIONS = ("drop", "reject")
