@@ -17,7 +17,8 @@ from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took
 from kafka_chaos.faults.target import Target
 
 PORTS = {"replication": 9092, "control": 9091}
-"""Ports that can be cut separately: replication (followers fetch from it) and control (controller to broker)."""
+"""Listener ports that can be cut separately: replication (followers fetch from it) and control (controller to broker
+with ZooKeeper, the controllers' own listener in KRaft mode)."""
 
 DIRECTIONS = ("both", "in", "out")
 ACTIONS = ("drop", "reject")

@@ -20,6 +20,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.events import Event
 from kafka_chaos.faults.registry import describe_evidence
+from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.report.ledger import incomplete
 from kafka_chaos.harness.report.listeners.terminal_live import LiveView
 from kafka_chaos.harness.report.words import label
@@ -83,7 +84,9 @@ class TerminalListener:
             case event_types.FaultHealed():
                 self._line(event, f"[magenta]{event.fault_id}[/magenta] healed")
             case event_types.ControllerChanged() if event.before is not None:
-                self._line(event, f"controller: broker {event.before} → {event.controller}")
+                self._line(
+                    event, f"controller: {_node(event.before)} → {_node(event.controller).removeprefix('broker ')}"
+                )
             case event_types.LeaderChanged() if event.before is not None or event.leader is None:
                 after = "nobody" if event.leader is None else f"broker {event.leader}"
                 self._line(event, f"leader of {event.lane}-{event.partition}: {_broker(event.before)} → {after}")
@@ -153,6 +156,10 @@ def describe_observation(lane: LaneVerdict) -> str:
 def _count(lane: LaneVerdict, anomaly: Anomaly) -> str:
     found = lane.count(anomaly)
     return "not judged" if found is None else f"{found:,}"
+
+
+def _node(node: int | None) -> str:
+    return _broker(node) if node is None or node <= CONTROLLER_IDS else f"controller-{node - CONTROLLER_IDS}"
 
 
 def _broker(broker: int | None) -> str:

@@ -48,6 +48,7 @@ def printed(*events: Event) -> str:
         (event_types.FaultNotProven(fault_id="a/kill-1", reason="no packet [yet]"), "has no proof: no packet [yet]"),
         (event_types.LeaderChanged(lane="a", partition=0, before=1, leader=None), "leader of a-0: broker 1 → nobody"),
         (event_types.ControllerChanged(before=1, controller=3), "controller: broker 1 → 3"),
+        (event_types.ControllerChanged(before=101, controller=103), "controller: controller-1 → controller-3"),
     ],
 )
 def test_an_event_is_a_line(event: Event, expected: str) -> None:
