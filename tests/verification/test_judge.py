@@ -207,6 +207,27 @@ def test_a_lockstep_phase_is_healed_by_its_faults() -> None:
     assert other.reasons == ("prediction.json is for a lock-step phase that events.jsonl does not report",)
 
 
+@pytest.mark.parametrize(
+    ("resolved", "declared", "mode", "missing"),
+    [
+        (("broker-1", "broker-2"), ("kill", "kill"), None, None),
+        (("zookeeper-1",), ("session-expiry",) * 3, None, None),
+        (("controller-1",), ("session-expiry",) * 3, "kraft", None),
+        (("broker-1", "broker-2"), ("kill", "kill", "session-expiry"), "kraft", None),
+        (("broker-1", "broker-2"), ("kill", "kill", "session-expiry"), "zookeeper", "session-expiry"),
+        (("broker-1",), ("kill", "session-expiry"), "kraft", "session-expiry"),
+        (("broker-1", "broker-2"), ("kill",) * 3, "kraft", "kill"),
+    ],
+)
+def test_a_fault_counts_for_each_container_that_it_hit(
+    resolved: tuple[str, ...], declared: tuple[str, ...], mode: str | None, missing: str | None
+) -> None:
+    lane = replace(LANE, faults=declared, metadata_mode=mode)
+    judged = verdict_of(run(faults=(replace(KILL, resolved=resolved),)), lane=lane)
+    reason = f"lanes.json declares faults that events.jsonl does not report: {missing}"
+    assert judged.reasons == (() if missing is None else (reason,))
+
+
 @pytest.mark.parametrize(("faults", "missing"), [((), "kill, kill"), ((KILL,), "kill")])
 def test_a_declared_fault_must_be_reported(faults: tuple[FaultRecord, ...], missing: str) -> None:
     lane = replace(LANE, faults=("kill", "kill"))

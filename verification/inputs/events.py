@@ -17,10 +17,12 @@ from kafka_chaos.contract import events as contract
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import FaultLedger
+from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.storage import RunPath
 
 _COLLECTED = frozenset(("log", "replicas"))
+SESSION_EXPIRY = "session-expiry"
 LOCKSTEP = "lockstep"
 """The kind of a whole lock-step phase; only the faults within it are healed."""
 
@@ -46,12 +48,16 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 
 @dataclass(slots=True)
 class FaultRecord:
-    """The events of the fault `fault_id`. `lanes` None: it concerned every lane."""
+    """The events of the fault `fault_id`. `lanes` None: it concerned every lane.
+
+    `resolved`: the containers that it hit; empty if the events do not name them.
+    """
 
     fault_id: str
     kind: str = "?"
     lanes: tuple[str, ...] | None = None
     steps: tuple[str, ...] = ()
+    resolved: tuple[str, ...] = ()
     requested: list[int] = field(default_factory=list)
     proven: list[int] = field(default_factory=list)
     healed: list[int] = field(default_factory=list)
@@ -126,13 +132,25 @@ class Events:
         return [phase for phase, lanes in self.loads.items() if lanes is None or lane in lanes]
 
     def unreported(self, lane: Lane) -> list[str]:
-        """The kinds of faults that lanes.json declares for the lane, but that no event reports."""
+        """The kinds of faults that lanes.json declares for the lane, but that no event reports.
+
+        A fault counts once for each container that it hit. The end of a session has no event: it may follow from a
+        fault of ZooKeeper or of controllers, and in KRaft mode from faults of several brokers, which may be most of the
+        controllers.
+        """
         concerning = self.concerning(lane.lane)
         if self.faults is None or any(fault.kind not in FAULT_KINDS for fault in concerning):
             # A fault of another kind, such as a lock-step phase, counts as several of the model's kinds.
             return []
-        reported = Counter([*(fault.kind for fault in concerning), *self.outside.get(lane.lane, ())])
-        return sorted((Counter(lane.faults) - reported).elements())
+        reported = Counter(self.outside.get(lane.lane, ()))
+        for fault in concerning:
+            reported[fault.kind] += max(1, len(fault.resolved))
+        hit = [name for fault in concerning for name in fault.resolved]
+        brokers = [name for name in hit if name.startswith("broker-")]
+        missing = Counter(lane.faults) - reported
+        if len(brokers) < len(hit) or (lane.metadata_mode == KRAFT and len(brokers) > 1):
+            del missing[SESSION_EXPIRY]
+        return sorted(missing.elements())
 
 
 def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
@@ -218,6 +236,8 @@ def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mappi
             fault.lanes = _concerned(event.get("lanes"), lanes)
             parameters = event.get("parameters")
             steps = parameters.get("steps") if isinstance(parameters, dict) else None
+            resolved = event.get("resolved")
+            fault.resolved = tuple(map(str, resolved)) if isinstance(resolved, list) else ()
             fault.steps = tuple(map(str, steps)) if isinstance(steps, list) else ()
             fault.requested.append(event["ts_ns"])
         case "fault_proven":
