@@ -4,11 +4,13 @@
 
 BIN := .venv/bin
 NIGHTLY_MINUTES ?= 60
+DEMO ?= demo
 # Tests of pure Python run side by side; then those with a cluster or Spark, which need the whole machine, one by one.
 PURE := not cluster and not spark
 
+# DEMO=kraft shows the same on Kafka 4 in KRaft mode; its image is built first.
 demo: setup
-	$(BIN)/kafka-chaos run experiments/demo.yaml
+	$(BIN)/kafka-chaos run experiments/$(DEMO).yaml
 
 test: setup
 	@docker/set-up browser
