@@ -43,9 +43,9 @@ class ClusterView:
         return state.replicas if state is not None else ()
 
     def controller(self) -> int | None:
-        """The (active) controller: with ZooKeeper the one that clients are told, in KRaft mode the quorum's leader.
+        """The (active) controller: with ZooKeeper the one in the clients' metadata, in KRaft mode the quorum's leader.
 
-        In KRaft mode clients are told any broker, which passes their requests on.
+        In KRaft mode the clients' metadata names any broker, which forwards their requests.
         """
         return self._cluster.controller(self._admin)
 

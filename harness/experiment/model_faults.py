@@ -1,4 +1,4 @@
-"""What the reference model is told of a schedule's faults, where that depends on who the controllers are.
+"""The faults of a schedule as the reference model counts them, where that depends on who the controllers are.
 
 A controller that takes over gives every broker a whole new session, so the loss of one ends nobody's session. One that
 was frozen together with the majority has no successor: when it runs on, it may find that no broker has sent a heartbeat

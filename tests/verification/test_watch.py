@@ -19,6 +19,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
@@ -179,6 +180,14 @@ def test_a_run_whose_cluster_is_gone_before_all_was_read(
         "lost": 0,
         "duplicate": 0,
     }
+    # Other servers are not the run's: that they do not answer is not made good by log/.
+    with pytest.raises(EnvironmentFailure, match="the watch ended"):
+        CliRunner().invoke(
+            watch_command,
+            [str(run_dir), "--once", "--bootstrap-servers", "127.0.0.1:2"],
+            catch_exceptions=False,
+            standalone_mode=False,
+        )
 
 
 def start_watch(arguments: list[str]) -> subprocess.Popen[str]:

@@ -118,8 +118,13 @@ class Follow:
 
     @property
     def log_is_kept(self) -> bool:
-        """Whether the load has ended and the run has read its topics back: it removes its cluster after that."""
-        return self._run.is_settled and self._watch.bootstrap_servers is not None and self._watch.has_log
+        """Whether the run's own cluster is watched, and the run has read its topics back: it removes the cluster then.
+
+        Servers that the user named and that do not answer stay a problem.
+        """
+        servers = self._watch.bootstrap_servers
+        is_own = servers is not None and servers == self._run.bootstrap_servers
+        return is_own and self._run.is_settled and self._watch.has_log
 
     def once(self) -> str | None:
         """One batch."""

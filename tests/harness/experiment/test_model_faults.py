@@ -1,4 +1,4 @@
-"""What the model is told of faults in KRaft mode: docs/decisions/0039-kraft.md."""
+"""The faults that the model counts in KRaft mode: docs/decisions/0039-kraft.md."""
 
 from __future__ import annotations
 
