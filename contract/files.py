@@ -1,8 +1,9 @@
-"""Files that appear whole or not at all, whoever reads the folder in the meantime."""
+"""Files and folders that appear whole or not at all, whoever reads the folder in the meantime."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,12 +14,14 @@ UNFINISHED = ".*.part"
 
 @contextmanager
 def appearing_whole(path: Path) -> Iterator[Path]:
-    """A path of its own beside `path` to write to, which takes `path`'s place when the block ends well."""
+    """A path for a file or a new folder, beside `path`, whose place it takes when the block ends well."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
         yield part
         os.replace(part, path)
     except BaseException:
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
         with suppress(OSError):
             part.unlink()
         raise

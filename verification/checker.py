@@ -53,7 +53,7 @@ def verify(
     if write and root.is_dir():
         remove(root / VERDICT_FILE)
     run = open_run(root)
-    session = spark or spark_session()
+    session = spark or spark_session(rows=run.rows)
     from kafka_chaos.verification.tables import evidence
 
     with evidence.tuned(session, run.rows):

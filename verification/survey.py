@@ -5,18 +5,21 @@ Guarantee: the method never changes a case. `survey_of` chooses it by the tables
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification.blocks.survey import by_blocks
+from kafka_chaos.verification.inputs.parquet import first_rows
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.run_length.stride import SAMPLED_FILES, SAMPLED_ROWS, Stride, strides
+from kafka_chaos.verification.run_length.stride import Sampled, Stride, strides
 from kafka_chaos.verification.run_length.survey import by_runs
-from kafka_chaos.verification.schemas import TABLES
 from kafka_chaos.verification.tables import counts, evidence, history
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.refusals import require_unique_identities
 from kafka_chaos.verification.tables.scope import Method, Scope, Survey, keep
+
+SAMPLED_FILES, SAMPLED_ROWS = 8, 2048
 
 
 def survey_of(spark: SparkSession, run: RunDirectory, frames: Frames, *, method: Method | None = None) -> Survey:
@@ -26,34 +29,31 @@ def survey_of(spark: SparkSession, run: RunDirectory, frames: Frames, *, method:
     """
     if frames.log is None or method == Method.ROWS:
         return by_rows(spark, run, frames)
-    if method == Method.BLOCKS:
-        return by_blocks(spark, run, frames, frames.log)
-    known = _strides(spark, run, frames)
+    known = _strides(run, frames)
     if known is None and method is None:
-        return by_blocks(spark, run, frames, frames.log)
+        return by_rows(spark, run, frames)
     return by_runs(spark, run, frames, frames.log, known or {})
 
 
-def _strides(spark: SparkSession, run: RunDirectory, frames: Frames) -> dict[str, Stride] | None:
+def _strides(run: RunDirectory, frames: Frames) -> dict[str, Stride] | None:
     """The lanes' strides; for a small history they make no difference."""
     if evidence.is_small(run):
         return {}
-    rows = run.rows
-    evidence.tune(spark, 0)
-    try:
-        return strides(_samples(spark, run, "log", frames.log), _samples(spark, run, "consumed", frames.consumed))
-    finally:
-        evidence.tune(spark, rows)
+    stored = _sample(run, "log", frames.log, ("lane", "producer_id", "partition", "offset", "seq"))
+    read = _sample(run, "consumed", frames.consumed, ("lane", "consumer", "partition", "offset", "poll_ns"))
+    return strides(stored, read)
 
 
-def _samples(spark: SparkSession, run: RunDirectory, name: str, table: DataFrame | None) -> list[DataFrame]:
-    """The first rows of a few files, or of a table that does not come from files."""
+def _sample(run: RunDirectory, name: str, table: DataFrame | None, columns: tuple[str, ...]) -> Iterator[Sampled]:
+    """The first rows of a few files, or of a table that does not come from files, as lane, chain, place and value."""
     files = run.tables[name].files
     if not files:
-        return [] if table is None else [table.limit(SAMPLED_FILES * SAMPLED_ROWS)]
+        rows = table.select(*columns).limit(SAMPLED_FILES * SAMPLED_ROWS).collect() if table is not None else []
+        yield from (Sampled(*row) for row in rows)
+        return
     few = min(len(files), SAMPLED_FILES)
-    chosen = [files[index * len(files) // few] for index in range(few)]
-    return [evidence.read_files(spark, [file], TABLES[name]).limit(SAMPLED_ROWS) for file in chosen]
+    for index in range(few):
+        yield from (Sampled(*row) for row in first_rows(files[index * len(files) // few], columns, SAMPLED_ROWS))
 
 
 def by_rows(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:

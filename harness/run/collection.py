@@ -1,14 +1,16 @@
-"""Collects the containers' logs, and the events that the brokers' logs record."""
+"""Collects the containers' logs, the events that they record, and where the partitions' logs end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
+from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.broker_logs import read_broker_log
 
@@ -23,6 +25,20 @@ def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) 
             with (folder / f"{node.name}.log").open("wb") as file:
                 for piece in node.log_stream(since=since):
                     file.write(piece)
+
+
+def leader_ends(admin: ClusterAdmin, lanes: Iterable[StoredLane]) -> dict[tuple[str, int], LeaderEnd]:
+    """Each partition's leader and high watermark, by topic and partition; no fault may be in progress.
+
+    Raises `WaitTimeout` if a partition has no leader.
+    """
+    found = {}
+    for lane in lanes:
+        numbers = range(lane.partitions)
+        leaders = {number: admin.await_leader(lane.lane, number) for number in numbers}
+        for number, end in admin.end_offsets(lane.lane, numbers).items():
+            found[lane.topic, number] = LeaderEnd(leaders[number], end)
+    return found
 
 
 def emit_broker_events(

@@ -91,9 +91,9 @@ class Run:
         return RunResult(self.directory.path, verdict, self.gaps)
 
     def start_spark(self) -> None:
-        """Let Spark start on the side, from the first call on."""
+        """Let Spark start and warm up on the side, from the first call on."""
         if self._spark is None:
-            self._spark = self._starter.submit(_start_spark)
+            self._spark = self._starter.submit(_start_spark, _expected_rows(self.experiment))
 
     @property
     def spark(self) -> SparkSession:
@@ -171,7 +171,22 @@ def _predict(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
     return predict_cached(alone, lockstep=lockstep).to_json()
 
 
-def _start_spark() -> SparkSession:
-    from kafka_chaos.verification import spark_session
+def _expected_rows(experiment: Experiment) -> int:
+    """About how many rows a run leaves: each record is produced, read, in the log and in its replicas."""
+    return sum(
+        round(phase.workload.rate * phase.workload.duration) * (3 + lane.replication_factor)
+        for phase, _, lane in experiment.lanes()
+    )
 
-    return spark_session(with_kafka_source=True)
+
+def _start_spark(rows: int) -> SparkSession:
+    """A session for the verification of about `rows` rows, warmed up unless the process has used it before."""
+    from kafka_chaos.verification import spark_session
+    from kafka_chaos.verification.spark.session import is_started
+    from kafka_chaos.verification.warm_up import warm_up
+
+    was_started = is_started()
+    session = spark_session(rows=rows)
+    if not was_started:
+        warm_up(session, rows=rows)
+    return session

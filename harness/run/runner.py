@@ -19,10 +19,10 @@ from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_replicas
+from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
-from kafka_chaos.harness.run.collection import collect_logs, emit_broker_events
+from kafka_chaos.harness.run.collection import collect_logs, emit_broker_events, leader_ends
 from kafka_chaos.harness.run.fault_events import FaultEvents
 from kafka_chaos.harness.run.lockstep_phase import REPLICA_LAG_TIME_MAX
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
@@ -76,7 +76,7 @@ class Stages:
                 with self.phase(cluster, admin, phase):
                     if last:
                         self.run.start_spark()
-            self.collect(cluster)
+            self.collect(cluster, admin)
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
@@ -172,22 +172,11 @@ class Stages:
         left = start + phase.workload.duration - time.monotonic()
         self.run.cancelled.wait(max(0.0, left))
 
-    def collect(self, cluster: Cluster) -> None:
-        """Read the final log back, and every replica; from then on the run directory is complete."""
-        from kafka_chaos.verification import collect_log
-        from kafka_chaos.verification.inputs.java_client import spark_options
-
+    def collect(self, cluster: Cluster, admin: ClusterAdmin) -> None:
+        """Read the final log and every replica; from then on the run directory is complete."""
         path = self.run.directory.path
         # Rows of all phases are on disk: nothing is left that a crash could take.
         (path / RESERVATIONS).unlink()
-        self.run.say("reading the final log back with Spark")
-        collect_log(
-            self.run.spark,
-            bootstrap_servers=cluster.bootstrap_servers,
-            lanes=[lane for _, _, lane in self.run.experiment.lanes()],
-            out_dir=path / "log",
-            options=spark_options(cluster.client_configs),
-        )
-        self.run.say("reading every replica from its broker's own files")
+        self.run.say("reading the final log and every replica from the brokers' own files")
         stored = [StoredLane(lane.lane, lane.topic_name, lane.partitions) for _, lane, _ in self.run.experiment.lanes()]
-        collect_replicas(cluster.brokers.values(), stored, path)
+        collect_stored(cluster.brokers.values(), stored, leader_ends(admin, stored), path)

@@ -124,7 +124,7 @@ def test_a_file_that_is_there_twice(tmp_path: Path, spark: Any, table: str) -> N
     assert f"{table}/part-00000.parquet is a copy of {table}/copy.parquet" in reasons(verdict)
 
 
-@pytest.mark.parametrize("method", ["rows", "blocks", "runs"])
+@pytest.mark.parametrize("method", ["rows", "runs"])
 def test_rows_of_the_log_that_are_there_twice(tmp_path: Path, spark: Any, method: str) -> None:
     from kafka_chaos.verification.tables.scope import Method
 
@@ -297,7 +297,7 @@ def test_a_lane_of_any_name(tmp_path: Path, spark: Any, name: str) -> None:
         assert verdict.lane("b").verdict == Verdict.CONFORMS
 
 
-@pytest.mark.parametrize("method", ["rows", "blocks", "runs"])
+@pytest.mark.parametrize("method", ["rows", "runs"])
 @pytest.mark.parametrize("table", ["produced", "consumed", "log", "replicas"])
 def test_a_partition_outside_the_lane(tmp_path: Path, spark: Any, table: str, method: str) -> None:
     from kafka_chaos.verification.tables.scope import Method

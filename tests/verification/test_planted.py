@@ -173,12 +173,7 @@ def planted() -> tuple[dict[str, LaneHistory], dict[str, list[Case]]]:
 
 
 @pytest.mark.parametrize("method", Method)
-def test_planted_anomalies_are_found_and_nothing_else(
-    tmp_path: Path, spark: Any, method: Method, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kafka_chaos.verification.blocks import prefilter as prefilter
-
-    monkeypatch.setattr(prefilter, "OFFSET_BITS", 6)
+def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, spark: Any, method: Method) -> None:
     histories, expected = planted()
     verdict = verify(write_histories(tmp_path / "run", histories), spark=spark, method=method)
     found = read_cases(tmp_path / "run")
@@ -240,6 +235,5 @@ def test_an_anomaly_that_is_alone_in_its_run(
     run_dir = write_histories(tmp_path / "run", {"a": history})
     expected = check(history)
     assert expected
-    for method in (Method.RUNS, Method.BLOCKS):
-        verify(run_dir, spark=spark, method=method)
-        assert sorted(read_cases(run_dir).get("a", []), key=case_order) == expected, method
+    verify(run_dir, spark=spark, method=Method.RUNS)
+    assert sorted(read_cases(run_dir).get("a", []), key=case_order) == expected

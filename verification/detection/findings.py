@@ -17,6 +17,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.verification.detection import anomalies
+from kafka_chaos.verification.detection.replicas import suspects
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.replicas import limit_of
 from kafka_chaos.verification.judging.result import Observation
@@ -118,7 +119,8 @@ def _all_cases(
         finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(runs)
     if replicas is not None:
         limits = history.local_frame(spark, _LIMITS, _replica_limits(run, survey))
-        finders[Anomaly.REPLICA_DIVERGENCE] = lambda: anomalies.replica_divergence(replicas, limits)
+        if (compared := replicas if is_small(run) else suspects(replicas, limits)) is not None:
+            finders[Anomaly.REPLICA_DIVERGENCE] = lambda: anomalies.replica_divergence(compared, limits)
     if reports is not None:
         finders[Anomaly.HIGH_WATERMARK_REGRESSION] = lambda: anomalies.high_watermark_regression(reports)
     found = []

@@ -7,6 +7,7 @@ null column, a silent cast or a late failure. Every other file is refused, with 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,6 @@ class Footer:
     """
 
     rows: int
-    first_poll_ns: int | None = None
     counts_nulls: bool = True
 
 
@@ -48,17 +48,24 @@ def check_parquet(path: RunPath, table: str) -> Footer:
         if column.name in found:
             _check_type(path, column, found[column.name])
     counts_nulls = _check_nulls(path, table, metadata)
-    return Footer(int(metadata.num_rows), _lowest(metadata, "poll_ns"), counts_nulls)
+    return Footer(int(metadata.num_rows), counts_nulls)
 
 
-def _lowest(metadata: Any, name: str) -> int | None:
-    lowest: list[int] = []
-    for group in range(metadata.num_row_groups):
-        for index in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(index)
-            if chunk.path_in_schema == name and chunk.statistics is not None and chunk.statistics.has_min_max:
-                lowest.append(chunk.statistics.min)
-    return min(lowest, default=None)
+def first_rows(path: RunPath, columns: Sequence[str], count: int) -> list[tuple[Any, ...]]:
+    """Up to `count` rows from the beginning of a Parquet file, as tuples of these columns.
+
+    Raises `RunDirectoryError` if its pages can't be read.
+    """
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowException
+
+    try:
+        with open_binary(path) as binary, pq.ParquetFile(binary) as file:
+            for batch in file.iter_batches(batch_size=count, columns=list(columns)):
+                return list(zip(*(batch.column(name).to_pylist() for name in columns), strict=True))
+    except (ArrowException, OSError) as error:
+        raise RunDirectoryError(path, "can't be read, expected a whole Parquet file") from error
+    return []
 
 
 def _first_line(error: Exception) -> str:

@@ -50,12 +50,6 @@ class RunDirectory:
         """The rows of all tables, by footer."""
         return sum(table.rows for table in self.tables.values())
 
-    @property
-    def first_poll_ns(self) -> int:
-        """The lowest `poll_ns` by footer; 0 if no footer has it."""
-        polls = [footer.first_poll_ns for footer in self.tables["consumed"].footers]
-        return min((poll for poll in polls if poll is not None), default=0)
-
     def lane(self, name: str) -> Lane:
         """The lane of that name."""
         return next(lane for lane in self.lanes if lane.lane == name)

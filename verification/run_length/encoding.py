@@ -156,7 +156,7 @@ def _number(step: str) -> str:
 
 
 def members(runs: DataFrame) -> DataFrame:
-    """Every record of the runs as a row: lane, producer_id, seq, partition, offset and the other columns.
+    """Every record of the runs as a row: lane, producer_id, seq, word, partition, offset and the other columns.
 
     A record that occurs several times in one run is one row.
     """
@@ -165,7 +165,7 @@ def members(runs: DataFrame) -> DataFrame:
     named = wide.where("(shiftright(bits, cast(bit AS int)) & 1) = 1").selectExpr(
         "*", f"{_number(step)} AS seq", f"{step} + shift AS offset"
     )
-    return named.drop("bit", "bits", "word", "shift", "n", "stride", *_ENDS)
+    return named.drop("bit", "bits", "shift", "n", "stride", *_ENDS)
 
 
 def pieces(runs: DataFrame, *, small: bool = False) -> DataFrame:

@@ -1,20 +1,28 @@
-"""Estimates from a small sample at which stride a lane's records advance from offset to offset.
+"""Estimates from a small sample at which stride a lane's records advance from offset to offset. No Spark.
 
 Guarantee: a wrong stride makes a history pack less well, but changes no case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
-
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from itertools import pairwise
+from typing import NamedTuple
 
 WORTH_IT = 0.75
 """Share of neighbouring records that must advance at their lane's stride."""
-SAMPLED_FILES, SAMPLED_ROWS = 8, 2048
+
+
+class Sampled(NamedTuple):
+    """A row of the sample: `value` is to advance along the offsets of a `chain` (a producer, a consumer)."""
+
+    lane: str
+    chain: str | int
+    partition: int
+    offset: int
+    value: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,50 +33,46 @@ class Stride:
     tick: int = 1
 
 
-def strides(stored_rows: Sequence[DataFrame], read_rows: Sequence[DataFrame]) -> dict[str, Stride] | None:
-    """Each lane's stride, from samples of LOG and of CONSUMED; None if the history does not form runs.
+def strides(stored: Iterable[Sampled], read: Iterable[Sampled]) -> dict[str, Stride] | None:
+    """Each lane's stride, from samples of LOG (seqs by producer) and of CONSUMED (poll times by consumer).
 
-    The empty name has the usual stride, for lanes that are not in the sample.
+    None if the history does not form runs. The empty name has the usual stride, for lanes that are not in the sample.
     """
-    samples = [_sample(rows, "seq", "producer_id") for rows in stored_rows]
-    samples += [_sample(rows, "poll_ns", "consumer") for rows in read_rows]
-    if not samples:
+    seqs, polls = steps_of_lanes(stored), steps_of_lanes(read)
+    if not (seqs or polls) or not (_advance_in_step(seqs) and _advance_in_step(polls)):
         return None
-    rows = usual_steps(reduce(DataFrame.union, samples), "chain").collect()
-    for what in ("seq", "poll_ns"):
-        found = [row for row in rows if row.what == what]
-        if sum(row.most or 0 for row in found) < WORTH_IT * sum(row.all for row in found):
-            return None
-    strides = {row.lane: row.usual for row in rows if row.what == "seq"}
-    ticks = {row.lane: row.usual for row in rows if row.what == "poll_ns"}
-    lanes = {*strides, *ticks}
-    known = {lane: Stride(max(1, strides.get(lane) or 1), max(0, ticks.get(lane) or 0)) for lane in lanes}
-    strides_of_lanes = list(known.values())
-    return {**known, "": max(strides_of_lanes, key=strides_of_lanes.count)}
+    ticks = usual_steps(polls)
+    numbers = usual_steps(seqs)
+    known = {lane: Stride(max(1, numbers.get(lane, 1)), max(0, ticks.get(lane, 0))) for lane in {**numbers, **ticks}}
+    usual = Counter(known.values()).most_common(1)
+    return {**known, "": usual[0][0] if usual else Stride()}
 
 
-def usual_steps(rows: DataFrame, chain: str) -> DataFrame:
-    """By how much `value` usually grows from one offset to the next: (what,) lane, usual; `most` of `all` do so.
-
-    `rows`: lane, partition, offset, value, the column `chain`, and `what` if there are values of several kinds.
-    """
-    kinds = ("what", "lane") if "what" in rows.columns else ("lane",)
-    along = Window.partitionBy(*kinds, chain, "partition").orderBy("offset")
-    follows = F.col("offset") - F.lag("offset").over(along) == 1
-    steps = rows.select(*kinds, F.when(follows, F.col("value") - F.lag("value").over(along)).alias("step"))
-    counted = steps.groupBy(*kinds, "step").agg(F.count(F.lit(1)).alias("n"))
-    regular = F.when(F.col("step").isNotNull(), F.col("n"))
-    return counted.groupBy(*kinds).agg(
-        F.max_by("step", regular).alias("usual"), F.max(regular).alias("most"), F.sum("n").alias("all")
-    )
+def usual_steps(steps: Mapping[str, Counter[int | None]]) -> dict[str, int]:
+    """By lane, the step that is most frequent between neighbours; lanes without neighbours are absent."""
+    found = {}
+    for lane, counted in steps.items():
+        regular = [(count, -step) for step, count in counted.items() if step is not None]
+        if regular:
+            found[lane] = -max(regular)[1]
+    return found
 
 
-def _sample(rows: DataFrame, value: str, chain: str) -> DataFrame:
-    return rows.select(
-        F.lit(value).alias("what"),
-        "lane",
-        F.col(chain).cast("string").alias("chain"),
-        "partition",
-        "offset",
-        F.col(value).alias("value"),
-    )
+def steps_of_lanes(rows: Iterable[Sampled]) -> dict[str, Counter[int | None]]:
+    """By lane, how often `value` grows by which step from one offset to the next; None where the next is missing."""
+    chains: dict[tuple[str, str | int, int], list[tuple[int, int]]] = {}
+    for row in rows:
+        chains.setdefault(row[:3], []).append((row.offset, row.value))
+    found: dict[str, Counter[int | None]] = {}
+    for (lane, _, _), places in chains.items():
+        counted = found.setdefault(lane, Counter())
+        counted[None] += 1
+        for (offset, value), (next_offset, next_value) in pairwise(sorted(places)):
+            counted[next_value - value if next_offset - offset == 1 else None] += 1
+    return found
+
+
+def _advance_in_step(steps: Mapping[str, Counter[int | None]]) -> bool:
+    usual = usual_steps(steps)
+    regular = sum(counted[usual[lane]] for lane, counted in steps.items() if lane in usual)
+    return regular >= WORTH_IT * sum(counted.total() for counted in steps.values())

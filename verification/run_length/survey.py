@@ -31,6 +31,7 @@ from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Scope, Survey,
 
 BUCKET_BITS = 6
 PLACE = ("lane_key", "partition")
+_TOGETHER = ("lane_key", "word")
 _MARKED = (*POSITION, "producer_id", "seq", "outcome", "source")
 
 
@@ -203,7 +204,7 @@ def _scope(
     return Scope(
         proven=doubts.proven,
         seen=seen,
-        records=keep(history.records(seen), small=expand.small),
+        records=keep(history.records(seen, together=() if expand.small else _TOGETHER), small=expand.small),
         shown=shown,
         stored=None if doubts.in_order else stored,
         ascending=None if doubts.in_order else encoding.pieces(ascending),
@@ -229,8 +230,12 @@ class _Expand:
     def seen(self, ends: DataFrame) -> DataFrame:
         """OCCURRENCES of the candidate identities."""
         candidate = self.packed.join(self._hint(self.candidates), list(WORD), "left_semi")
-        rows = encoding.members(candidate).select(*_MARKED)
-        return history.marked_occurrences(rows, ends, final_log=True, small=self.small)
+        if self.small:
+            rows = encoding.members(candidate).select(*_MARKED)
+            return history.marked_occurrences(rows, ends, final_log=True, small=True)
+        # Runs are exchanged instead of their records: an identity's rows are all in runs of one word.
+        rows = encoding.members(candidate.repartition(*WORD)).select(*_TOGETHER, *_MARKED)
+        return history.marked_occurrences(rows, ends, final_log=True, together=_TOGETHER)
 
     def clean_log(self) -> DataFrame:
         """The runs of the log without candidates."""

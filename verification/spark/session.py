@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MASTER = "local[2]"
 DEFAULT_DRIVER_MEMORY = "2g"
+QUICKLY_COMPILED_ROWS = 4_000_000
+"""Below this, the JVM's second compiler takes longer than it saves."""
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit for its application; then it also decides master and memory."""
 
@@ -53,13 +55,15 @@ def spark_session(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
     with_kafka_source: bool = False,
+    rows: int | None = None,
 ) -> SparkSession:
     """The process's Spark session, started on first use.
 
     `master`: any Spark master; default, that of spark-submit if it started the process, else `local[2]`.
     `settings` are Spark's own keys and override the defaults.
     `with_kafka_source`: put the Kafka source's jars on the class path, fetching them if need be. A running session
-    can't add jars, so a local session includes them from the start if they are in the cache. Raises
+    can't add jars, so a local session includes them from the start if they are in the cache. `rows`: how many rows are
+    to be verified, if that is known; for few, a local JVM compiles quickly instead of thoroughly. Raises
     `SparkUnavailableError`.
     """
     _require_java()
@@ -70,7 +74,7 @@ def spark_session(
         return active
     if master is None and SUBMITTED not in os.environ:
         master = DEFAULT_MASTER
-    chosen = {**_SETTINGS, **_local_settings(master or "")}
+    chosen = {**_SETTINGS, **_local_settings(master or "", rows)}
     is_local = (master or "").startswith("local")
     if with_kafka_source or (is_local and cache_dir().is_dir()):
         chosen["spark.jars"] = ",".join(str(jar) for jar in ensure_jars())
@@ -81,6 +85,13 @@ def spark_session(
         if SUBMITTED not in os.environ:
             _start_context(chosen)
         return SparkSession.builder.config(map=dict(chosen)).getOrCreate()
+
+
+def is_started() -> bool:
+    """Whether this process has started Spark already."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
 
 
 def _start_context(settings: Mapping[str, str]) -> None:
@@ -100,11 +111,13 @@ def _start_context(settings: Mapping[str, str]) -> None:
         SparkContext(conf=conf, gateway=gateway)
 
 
-def _local_settings(master: str) -> dict[str, str]:
+def _local_settings(master: str, rows: int | None) -> dict[str, str]:
     if not master.startswith("local"):
         return {}
     log = Path(__file__).with_name("log4j2.properties").as_uri()
     options = f"-Dlog4j2.configurationFile={log} -XX:+UseParallelGC"
+    if rows is not None and rows < QUICKLY_COMPILED_ROWS:
+        options += " -XX:TieredStopAtLevel=1"
     return {
         "spark.driver.memory": DEFAULT_DRIVER_MEMORY,
         "spark.driver.host": "127.0.0.1",

@@ -58,60 +58,11 @@ def _facts(frames: Frames) -> DataFrame:
     return rows.groupBy("lane", "partition").agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))
 
 
-def prefiltered_facts(
-    run: RunDirectory, frames: Frames, runs: DataFrame, reads: DataFrame, lanes: DataFrame
-) -> dict[str, LaneFacts]:
-    """The same facts from the tables of the prefilter (`prefilter.log_runs`, `prefilter.read_order`).
-
-    `lanes`: lane and its `lane_key`. Produced rows are counted by lane only, under no partition: with a final log
-    the ends of partitions are those of the log.
-    """
-    names = {row.lane_key: row.lane for row in lanes.collect()}
-    rows = [row.asDict() for row in _produced_facts(frames).collect()]
-    for row in _shown_facts(runs, reads).collect():
-        found = row.asDict()
-        rows.append({"lane": names.get(found.pop("lane_key")), "bad_outcomes": 0, **found})
-    return facts_of(run, frames, rows)
-
-
-def _produced_facts(frames: Frames) -> DataFrame:
-    code = F.expr(OUTCOME_CODE)
-    ok = F.coalesce(code == OK, F.lit(False))
-    return (
-        frames.produced.select("lane", "partition", ok.alias("ok"), code.isNull().alias("bad"), "complete_ns")
-        .groupBy("lane")
-        .agg(
-            F.min("partition").alias("lowest_partition"),
-            F.max("partition").alias("highest_partition"),
-            F.count(F.lit(1)).alias("produced"),
-            F.count(F.when(F.col("ok"), F.lit(1))).alias("acknowledged"),
-            F.count(F.when(F.col("bad"), F.lit(1))).alias("bad_outcomes"),
-            F.min(F.when(F.col("ok"), F.col("complete_ns"))).alias("first_acknowledged_ns"),
-        )
-    )
-
-
-def _shown_facts(runs: DataFrame, reads: DataFrame) -> DataFrame:
-    nothing = F.lit(None).cast("bigint")
-    stored = runs.select("lane_key", "partition", "rows", F.col("last").alias("log_end"), F.lit(0).alias("read_rows"))
-    stored = stored.withColumn("read_end", nothing)
-    read = reads.select("lane_key", "partition", F.lit(0).alias("rows"), nothing.alias("log_end"), "rows", "last")
-    return (
-        stored.union(read)
-        .groupBy("lane_key", "partition")
-        .agg(
-            F.sum("rows").alias("stored"),
-            F.sum("read_rows").alias("consumed"),
-            F.max("log_end").alias("log_end"),
-            F.max("read_end").alias("read_end"),
-        )
-    )
-
-
 def packed_facts(packed: DataFrame) -> DataFrame:
     """The same facts from the runs of the three tables (`encoding.Packing`), as rows that `facts_of` reads.
 
-    Produced rows are counted by lane only, as in `prefiltered_facts`.
+    Produced rows are counted by lane only, under no partition: with a final log the ends of partitions are those of the
+    log.
     """
     columns = {
         "lowest_partition": "min(sent_to)",

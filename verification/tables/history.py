@@ -62,10 +62,13 @@ def occurrences(
     return marked_occurrences(rows, ends, final_log=log is not None, small=small)
 
 
-def marked_occurrences(rows: DataFrame, ends: DataFrame, *, final_log: bool, small: bool = False) -> DataFrame:
+def marked_occurrences(
+    rows: DataFrame, ends: DataFrame, *, final_log: bool, small: bool = False, together: Sequence[str] = ()
+) -> DataFrame:
     """The same from one table of all rows: IDENTITY, partition, offset, outcome (a code), source.
 
-    `small`: gathered in one partition instead of exchanged by identity.
+    `small`: gathered in one partition instead of exchanged by identity. `together`: other columns of `rows` by which
+    they are partitioned already, so that all rows of an identity are in one partition; the result keeps them.
     """
     sent, has_place = f"source = {SENT}", "partition IS NOT NULL AND offset IS NOT NULL"
     counts = f"({sent} AND outcome != {FAIL} AND {has_place})"
@@ -77,8 +80,9 @@ def marked_occurrences(rows: DataFrame, ends: DataFrame, *, final_log: bool, sma
         "read": f"source = {READ}",
         "in_log": in_log,
     }
+    keys = (*together, *IDENTITY)
     flagged = rows.selectExpr(
-        *IDENTITY,
+        *keys,
         f"IF({shown}, partition, NULL) AS partition",
         f"IF({shown}, offset, NULL) AS offset",
         "outcome",
@@ -86,17 +90,18 @@ def marked_occurrences(rows: DataFrame, ends: DataFrame, *, final_log: bool, sma
         f"IF(source = {STORED}, 1, 0) AS stored_copies",
         *(f"coalesce({condition}, false) AS {name}" for name, condition in flags.items()),
     )
-    together = gathered(flagged, small=True) if small else flagged.repartition(*IDENTITY)
-    placed = together.groupBy(*IDENTITY, "partition", "offset").agg(
+    if not together:
+        flagged = gathered(flagged, small=True) if small else flagged.repartition(*IDENTITY)
+    placed = flagged.groupBy(*keys, "partition", "offset").agg(
         F.expr("max(outcome) AS outcome"),
         F.expr("sum(copies) AS copies"),
         F.expr("sum(stored_copies) AS stored_copies"),
         *(F.expr(f"max({flag}) AS {flag}") for flag in flags),
     )
-    identity = f"OVER (PARTITION BY {', '.join(IDENTITY)})"
+    identity = f"OVER (PARTITION BY {', '.join(keys)})"
     is_decodable = f"NOT (producer_id = {UNDECODABLE} AND seq = {UNDECODABLE})"
     whole = placed.selectExpr(
-        *IDENTITY,
+        *keys,
         "partition",
         "offset",
         "stored_copies",
@@ -108,11 +113,14 @@ def marked_occurrences(rows: DataFrame, ends: DataFrame, *, final_log: bool, sma
     known = F.broadcast(ends.select("lane", "partition", "read_end", "end_reached"))
     joined = whole.join(known, ["lane", "partition"], "left")
     late = {"end_reached": "coalesce(end_reached, false)", "passed": "coalesce(offset <= read_end, false)"}
-    return joined.selectExpr(*(f"{late.get(name, name)} AS {name}" for name in OCCURRENCES.names))
+    return joined.selectExpr(*together, *(f"{late.get(name, name)} AS {name}" for name in OCCURRENCES.names))
 
 
-def records(seen: DataFrame) -> DataFrame:
-    """OCCURRENCES to RECORDS: one row per produced identity, without a further exchange."""
+def records(seen: DataFrame, *, together: Sequence[str] = ()) -> DataFrame:
+    """OCCURRENCES to RECORDS: one row per produced identity, without a further exchange.
+
+    `together`: as for `marked_occurrences`.
+    """
 
     def place(best: str, condition: str) -> str:
         return f"{best}(IF({condition}, struct(partition, offset), NULL))"
@@ -127,7 +135,7 @@ def records(seen: DataFrame) -> DataFrame:
         "last_in_log": place("max", "in_log"),
         "due_at": place("min", "in_log AND end_reached"),
     }
-    produced = seen.where("outcome IS NOT NULL").groupBy(*IDENTITY)
+    produced = seen.where("outcome IS NOT NULL").groupBy(*together, *IDENTITY)
     return produced.agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items())).select(*RECORDS.names)
 
 

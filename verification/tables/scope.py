@@ -1,8 +1,7 @@
 """The tables that anomalies are judged on: whole tables, or the part that a prefilter could not prove clean.
 
-Guarantee: all ways lead to the same cases. A history without a final log is looked at row by row. In any other a
-prefilter comes first, and only its candidates are looked at row by row: by runs (`run_length/`) where producers
-write in batches, by blocks (`blocks/`) where records lie about too much for that.
+Guarantee: all ways lead to the same cases. Where the history has a final log and forms runs, a prefilter comes first
+(`run_length/`), and only its candidates are examined row by row. Any other history is examined row by row as a whole.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ class Method(StrEnum):
     """How a history is examined; the cases are the same."""
 
     ROWS = "rows"
-    BLOCKS = "blocks"
     RUNS = "runs"
 
 

@@ -26,7 +26,7 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.inputs.storage import exact
 from kafka_chaos.verification.run_length.encoding import WORD, Packing, lanes_frame
-from kafka_chaos.verification.run_length.stride import Stride, usual_steps
+from kafka_chaos.verification.run_length.stride import Sampled, Stride, steps_of_lanes, usual_steps
 from kafka_chaos.verification.tables.evidence import tune, tuned
 from kafka_chaos.verification.watch import words
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 SECOND = 1_000_000_000
+SAMPLED_ROWS = 20_000
 _KAFKA_TIMEOUT_MS = "10000"
 
 
@@ -184,9 +185,9 @@ class Watch:
         """How rows are packed into words. The first batch decides it, and it stays, since words must stay the same."""
         path = self.state_dir / "strides.json"
         if not path.exists():
-            found = usual_steps(stored.limit(50_000).withColumn("value", F.col("seq")), "producer_id")
-            strides = {row.lane: max(1, row.usual or 1) for row in found.collect()}
-            write_whole(path, json.dumps({lane.lane: strides.get(lane.lane, 1) for lane in self.lanes}))
+            sample = stored.select("lane", "producer_id", "partition", "offset", "seq").limit(SAMPLED_ROWS).collect()
+            found = usual_steps(steps_of_lanes(Sampled(*row) for row in sample))
+            write_whole(path, json.dumps({lane.lane: max(1, found.get(lane.lane, 1)) for lane in self.lanes}))
         return self._kept_packing(spark)
 
     def _state(self, spark: SparkSession, number: int) -> dict[str, DataFrame]:

@@ -1,7 +1,11 @@
-"""Every broker's own segments and checkpoints of the lanes into the run directory: `replicas/`, `checkpoints.json`.
+"""Every broker's own segments and checkpoints of the lanes into the run directory.
+
+Guarantee: `replicas/` and `checkpoints.json` hold what each broker stored. `log/` holds what consumers are shown at
+this moment: of each partition its leader's records, from the log start up to the high watermark. The segments are read
+once for both. `log/` appears whole or not at all.
 
 Memory stays bounded by chunks, not by the logs' size: segments are streamed out of the containers, decoded by columns
-and written as Parquet a piece at a time, each broker's in a thread of its own. Files appear whole or not at all.
+and written as Parquet a piece at a time, each broker's in a thread of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from kafka_chaos.contract.columns import REPLICAS, arrow_schema
+from kafka_chaos.contract.columns import LOG, REPLICAS, Column, arrow_schema
 from kafka_chaos.contract.files import appearing_whole, write_whole
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
 from kafka_chaos.harness.cluster.server_properties import BROKER_DATA
@@ -23,7 +27,7 @@ from kafka_chaos.harness.cluster.storage.files import stream_files
 from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader
 from kafka_chaos.harness.cluster.storage.replica import BROKER_FILES, REPLICA_FOLDER
 from kafka_chaos.harness.cluster.storage.segments import Batch, base_offset_of, read_segment
-from kafka_chaos.harness.errors import WaitTimeout
+from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -46,6 +50,14 @@ class StoredLane:
     partitions: int
 
 
+@dataclass(frozen=True, slots=True)
+class LeaderEnd:
+    """A partition's leader and its high watermark: the end of the final log."""
+
+    leader: int
+    high_watermark: int
+
+
 @dataclass(slots=True)
 class _Stored:
     """What one broker's files hold of a partition, besides records."""
@@ -54,26 +66,45 @@ class _Stored:
     leader_epochs: tuple[tuple[int, int], ...] = ()
 
 
-def collect_replicas(nodes: Iterable[Node], lanes: Sequence[StoredLane], run_directory: Path) -> None:
-    """Write `replicas/broker-N.parquet` and `checkpoints.json`.
+def collect_stored(
+    nodes: Iterable[Node], lanes: Sequence[StoredLane], ends: Mapping[Place, LeaderEnd], run_directory: Path
+) -> None:
+    """Write `log/broker-N.parquet`, `replicas/broker-N.parquet` and `checkpoints.json`.
 
-    Waits until the high watermarks on disk have reached the logs' ends, which they do at a broker's next checkpoint
-    where everything is replicated; where they don't in time, they are written as they are: null where there is none.
+    `ends`: by topic and partition. Waits until the high watermarks on disk have reached the logs' ends, which they do
+    at a broker's next checkpoint where everything is replicated; where they don't in time, they are written as they
+    are: null where there is none. Raises `ClusterFailure` if a leader's files end below its high watermark.
     """
     (run_directory / "replicas").mkdir(exist_ok=True)
     brokers = list(nodes)
-    with ThreadPoolExecutor(max_workers=max(1, len(brokers)), thread_name_prefix="replicas") as threads:
-        entries = list(threads.map(lambda node: _collect_broker(node, lanes, run_directory), brokers))
+    with (
+        appearing_whole(run_directory / "log") as log,
+        ThreadPoolExecutor(max_workers=max(1, len(brokers)), thread_name_prefix="replicas") as threads,
+    ):
+        log.mkdir()
+        entries = list(threads.map(lambda node: _collect_broker(node, lanes, ends, log, run_directory), brokers))
     document = {"brokers": {str(node.number): entry for node, entry in zip(brokers, entries, strict=True)}}
     write_whole(run_directory / CHECKPOINTS_FILE, json.dumps(document, indent=1) + "\n")
 
 
-def _collect_broker(node: Node, lanes: Sequence[StoredLane], run_directory: Path) -> dict[str, Any]:
+def _collect_broker(
+    node: Node, lanes: Sequence[StoredLane], ends: Mapping[Place, LeaderEnd], log: Path, run_directory: Path
+) -> dict[str, Any]:
     places = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
     log_starts = _checkpoints(node)[checkpoints.LOG_STARTS]
-    path = run_directory / "replicas" / f"broker-{node.number}.parquet"
-    with appearing_whole(path) as part, _Writer(part, node.number) as writer:
-        stored = _read_segments(node, places, log_starts, writer)
+    led = {place: end.high_watermark for place, end in ends.items() if end.leader == node.number}
+    file = f"broker-{node.number}.parquet"
+    with (
+        appearing_whole(run_directory / "replicas" / file) as part,
+        _Writer(part, REPLICAS, node.number) as replicas,
+        _Writer(log / file, LOG, node.number) as final,
+    ):
+        stored = _read_segments(node, places, log_starts, led, replicas, final)
+    for place, end in led.items():
+        found = stored[place].log_end if place in stored else 0
+        if found < end:
+            name = f"{place[0]}-{place[1]}"
+            raise ClusterFailure(f"{node.name}: its files of {name} end at offset {found}, its high watermark is {end}")
     marks = _settled_checkpoints(node, stored)
     return {
         f"{places[place]}/{place[1]}": {
@@ -87,7 +118,12 @@ def _collect_broker(node: Node, lanes: Sequence[StoredLane], run_directory: Path
 
 
 def _read_segments(
-    node: Node, places: Mapping[Place, str], log_starts: Mapping[Place, int], writer: _Writer
+    node: Node,
+    places: Mapping[Place, str],
+    log_starts: Mapping[Place, int],
+    led: Mapping[Place, int],
+    replicas: _Writer,
+    final: _Writer,
 ) -> dict[Place, _Stored]:
     readers = {lane: IdentityReader(lane) for lane in places.values()}
     wanted = re.compile(rf"[^/]+/(\d{{20}}\.log|{checkpoints.LEADER_EPOCHS})")
@@ -105,8 +141,10 @@ def _read_segments(
         lane = places[place]
         found.log_end = max(found.log_end, base_offset_of(file))
         for batches in _chunks(file, content):
-            rows = readers[lane].read(batches).from_offset(log_starts.get(place, 0))
-            writer.add(lane, place[1], rows)
+            rows = readers[lane].read(batches).between(log_starts.get(place, 0))
+            replicas.add(lane, place[1], rows)
+            if place in led:
+                final.add(lane, place[1], rows.between(0, led[place]))
             found.log_end = max(found.log_end, batches[-1].last_offset + 1)
     return stored
 
@@ -152,12 +190,13 @@ def _settled_checkpoints(node: Node, stored: Mapping[Place, _Stored]) -> dict[st
 
 
 class _Writer:
-    """One broker's rows into a Parquet file, in row groups of a bounded size."""
+    """One broker's rows into a Parquet file with the columns of a table, in row groups of a bounded size."""
 
-    def __init__(self, path: Path, broker: int) -> None:
+    def __init__(self, path: Path, table: tuple[Column, ...], broker: int) -> None:
         self._path = path
         self._broker = broker
-        self._schema = arrow_schema(REPLICAS)
+        # No check uses keys, and the histories don't hold them either.
+        self._schema = arrow_schema(table, without=("key",))
         self._waiting: list[Any] = []
         self._rows = 0
 

@@ -36,9 +36,11 @@ class Identities:
     producer_ids: Numbers
     seqs: Numbers
 
-    def from_offset(self, first: int) -> Identities:
-        """Those at `first` and above."""
+    def between(self, first: int, end: int | None = None) -> Identities:
+        """Those at `first` and above, and below `end` if that is given."""
         kept = self.offsets >= first
+        if end is not None:
+            kept &= self.offsets < end
         return Identities(self.offsets[kept], self.leader_epochs[kept], self.producer_ids[kept], self.seqs[kept])
 
 

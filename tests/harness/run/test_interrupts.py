@@ -28,7 +28,7 @@ MOMENTS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "when the cluster is ready": lambda event: event["type"] == "cluster_ready",
     "under load": lambda event: event["type"] == "phase_started",
     "while a broker is frozen": lambda event: event["type"] == "fault_proven",
-    "while Spark reads the log": lambda event: event.get("text", "").startswith("reading the final log"),
+    "while the log is read": lambda event: event.get("text", "").startswith("reading the final log"),
 }
 
 

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafka_chaos.harness.cluster.storage import collect
-from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_replicas
+from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane, collect_stored
+from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.verification.inputs.parquet import check_parquet
 from tests.harness.cluster.storage.checkpoint_files import format_leader_epochs, format_offsets
@@ -51,11 +52,18 @@ def stream(node: Any, folder: str, paths: Iterable[str], *, wanted: re.Pattern[s
             yield name, io.BytesIO(content)
 
 
-def gather(brokers: list[Broker], folder: Path, monkeypatch: pytest.MonkeyPatch, *, chunk: int = 1 << 20) -> Any:
+def gather(
+    brokers: list[Broker],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    chunk: int = 1 << 20,
+    ends: dict[tuple[str, int], LeaderEnd] | None = None,
+) -> Any:
     monkeypatch.setattr(collect, "stream_files", stream)
     monkeypatch.setattr(collect, "CHUNK", chunk)
     monkeypatch.setattr(collect, "CHECKPOINT_TIMEOUT", 0.0)
-    collect_replicas(brokers, [StoredLane(LANE, TOPIC, 2)], folder)  # type: ignore[arg-type]
+    collect_stored(brokers, [StoredLane(LANE, TOPIC, 2)], ends or {}, folder)  # type: ignore[arg-type]
     assert not list(folder.rglob(".*"))
     rows = {}
     for broker in brokers:
@@ -127,6 +135,47 @@ def test_a_torn_tail_ends_the_log(tail: bytes, tmp_path: Path, monkeypatch: pyte
     rows, reported = gather([Broker(1, {segment(0): log([0, 0]) + tail})], tmp_path, monkeypatch, chunk=100)
     assert [row["offset"] for row in rows[1]] == list(range(6))
     assert reported["1"][f"{LANE}/0"]["log_end_offset"] == 6
+
+
+def final_log(folder: Path) -> list[tuple[int, int, int, int]]:
+    rows = []
+    for file in sorted((folder / "log").iterdir()):
+        check_parquet(file, "log")
+        rows += [
+            (row["partition"], row["offset"], row["producer_id"], row["seq"]) for row in pq.read_table(file).to_pylist()
+        ]
+    return rows
+
+
+def test_the_final_log_is_what_each_leader_shows_below_its_high_watermark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = format_offsets({(TOPIC, 0): 1}).encode()
+    first = Broker(1, {segment(0): log([0, 0, 0]), segment(0, 1): log([0]), "log-start-offset-checkpoint": starts})
+    second = Broker(2, {segment(0): log([0]), segment(0, 1): log([0, 3])})
+    ends = {(TOPIC, 0): LeaderEnd(1, 7), (TOPIC, 1): LeaderEnd(2, 6)}
+    gather([first, second], tmp_path, monkeypatch, chunk=150, ends=ends)
+    assert final_log(tmp_path) == [(0, offset, 5, offset) for offset in range(1, 7)] + [
+        (1, offset, 5, offset) for offset in range(6)
+    ]
+
+
+def test_a_leader_whose_files_end_below_its_high_watermark_gives_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = {(TOPIC, 0): LeaderEnd(1, 7)}
+    with pytest.raises(
+        ClusterFailure, match="broker-1: its files of topic-of-orders-0 end at offset 6, its high waterm"
+    ):
+        gather([Broker(1, {segment(0): log([0, 0])})], tmp_path, monkeypatch, ends=ends)
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_partition_that_its_leader_does_not_hold_gives_no_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ClusterFailure, match="end at offset 0, its high watermark is 2"):
+        gather([Broker(1, {})], tmp_path, monkeypatch, ends={(TOPIC, 0): LeaderEnd(1, 2)})
 
 
 def test_a_file_that_can_not_be_read_leaves_nothing_half_written(

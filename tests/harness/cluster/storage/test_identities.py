@@ -87,7 +87,7 @@ def test_columns_say_what_records_say(batches: tuple[Batch, ...]) -> None:
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
     if expected:
         middle = expected[len(expected) // 2][0]
-        assert found.from_offset(middle).offsets.tolist() == [row[0] for row in expected if row[0] >= middle]
+        assert found.between(middle).offsets.tolist() == [row[0] for row in expected if row[0] >= middle]
 
 
 @RARE
