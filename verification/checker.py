@@ -78,7 +78,7 @@ def judged(
         facts = counts.with_unjudged(run, survey.scope.records, facts)
         skipped = {lane.lane: not_applied(run, lane) for lane in run.lanes}
         with findings.find(session, run, replace(survey, facts=facts), skipped) as cases:
-            observed = cases.observations()
+            observed = cases.observed
             tables = tables_as_read(run, facts)
             missing = unread(run, tables, HISTORY)
             missing_replicas = unread(run, tables, ["replicas"])

@@ -18,10 +18,14 @@ from kafka_chaos.verification.inputs.storage import RunPath
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """How often an anomaly was found in a lane, in its own unit, and the first few cases."""
+    """How often an anomaly was found in a lane, in its own unit, and the first few cases.
+
+    `causes`: how many cases have which cause (`contract.causes`); empty for anomalies that have none.
+    """
 
     count: int = 0
     examples: tuple[Mapping[str, Any], ...] = ()
+    causes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class LaneVerdict:
                     "count": seen.count,
                     "status": self.predicted[anomaly].value,
                     "examples": [dict(example) for example in seen.examples],
+                    **({"causes": dict(sorted(seen.causes.items()))} if seen.causes else {}),
                 }
                 for anomaly, seen in shown.items()
             },
