@@ -163,13 +163,17 @@ class ControllerChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class LogTruncated(Event):
-    """A broker dropped the end of a replica's log, as its own log says."""
+    """A broker dropped the end of a replica's log, as its own log says: all records from `offset` on.
+
+    `log_end`: the offset after the last record that it dropped; None where the broker's log does not tell.
+    """
 
     broker: int
     lane: str
     partition: int
     offset: int
     reason: str
+    log_end: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

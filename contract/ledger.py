@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kafka_chaos.contract.errors import counted
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLedger:
@@ -22,6 +24,47 @@ class TableLedger:
         """The table's entry of `tables` in verdict.json."""
         files = [{"file": file, "rows": rows} for file, rows in self.files]
         return {"files": files, "rows_by_footer": self.rows_by_footer, "rows_as_read": self.rows_as_read}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """Spark and the plain checker count an anomaly differently, in a whole lane or among the records of a sample."""
+
+    lane: str
+    anomaly: str
+    spark: int
+    plain: int
+
+    def __str__(self) -> str:
+        return (
+            f"the second look disagrees on {self.anomaly}: Spark found {self.spark:,}, the plain checker "
+            f"{self.plain:,}; one of them is wrong, please report it"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondLook:
+    """What of the run the plain checker looked at, beside Spark, and where the two disagree.
+
+    `lanes`: how many it looked at, `whole_lanes` of them at every row. `problem`: why it looked at nothing.
+    """
+
+    lanes: int = 0
+    whole_lanes: int = 0
+    rows: int = 0
+    of_rows: int = 0
+    disagreements: tuple[Disagreement, ...] = ()
+    problem: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """`second_look` in verdict.json."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """What was looked at, in one line."""
+        if self.problem is not None:
+            return f"second look: none, {self.problem}"
+        return f"second look: {counted(self.lanes, 'lane')}, {self.rows:,} of {counted(self.of_rows, 'row')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.ledger import TableLedger
-from kafka_chaos.contract.run_directory import VERDICT_FILE
+from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
 from kafka_chaos.verification.inputs.predictions import prediction_of
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.inputs.storage import RunPath, remove, run_path
 from kafka_chaos.verification.judging.account import HISTORY, not_applied, unread
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import Observation, RunVerdict
+from kafka_chaos.verification.judging.second_look import with_second_look
+from kafka_chaos.verification.oracle.second_look import look
 from kafka_chaos.verification.spark.session import spark_session
 from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -63,8 +66,28 @@ def verify(
 def judged(
     session: SparkSession, run: RunDirectory, frames: Frames, *, write: bool, method: Method | None = None
 ) -> RunVerdict:
-    """The verdict on a run's tables; with `write`, it is written into the run directory."""
+    """The verdict on a run's tables; with `write`, it is written into the run directory.
+
+    The plain checker looks at what fits it while Spark works.
+    """
     started = time.perf_counter()
+    with ThreadPoolExecutor(1, thread_name_prefix="second-look") as threads:
+        looking = threads.submit(look, run)
+        by_spark = _judged_by_spark(session, run, frames, write=write, method=method)
+        findings = run.path / FINDINGS_FOLDER if write and isinstance(run.path, Path) else None
+        verdict = with_second_look(by_spark, looking.result(), findings, run.rows)
+    verdict = replace(verdict, seconds=time.perf_counter() - started)
+    if write and run.path is not None:
+        from kafka_chaos.verification import output
+
+        output.write_verdict(run.path, verdict)
+    return verdict
+
+
+def _judged_by_spark(
+    session: SparkSession, run: RunDirectory, frames: Frames, *, write: bool, method: Method | None
+) -> RunVerdict:
+    """The verdict by Spark's findings alone; with `write`, they are written into the run directory."""
     predictions = {lane.lane: prediction_of(run.path, lane, run.predictions.get(lane.lane)) for lane in run.lanes}
     from kafka_chaos.verification import output
     from kafka_chaos.verification.detection import findings
@@ -78,7 +101,7 @@ def judged(
         facts = counts.with_unjudged(run, survey.scope.records, facts)
         skipped = {lane.lane: not_applied(run, lane) for lane in run.lanes}
         with findings.find(session, run, replace(survey, facts=facts), skipped) as cases:
-            observed = cases.observations()
+            observed = cases.observed
             tables = tables_as_read(run, facts)
             missing = unread(run, tables, HISTORY)
             missing_replicas = unread(run, tables, ["replicas"])
@@ -99,10 +122,9 @@ def judged(
                 verdict=Verdict.gravest(lane.verdict for lane in lanes),
                 lanes=lanes,
                 tables=tables,
-                seconds=time.perf_counter() - started,
             )
             if write and run.path is not None:
-                output.write(run.path, cases.rows if observed else None, verdict)
+                output.write_findings(run.path, cases.rows if observed else None, verdict)
     return verdict
 
 

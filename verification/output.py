@@ -23,8 +23,8 @@ from kafka_chaos.verification.schemas import FINDINGS
 ROWS_PER_FILE = 200_000
 
 
-def write(run_dir: RunPath, cases: DataFrame | None, verdict: RunVerdict) -> None:
-    """Write CASES (None: there are none) to findings/ and the result to verdict.json."""
+def write_findings(run_dir: RunPath, cases: DataFrame | None, verdict: RunVerdict) -> None:
+    """Write CASES (None: there are none) to findings/. A verdict.json that belongs to older ones is removed first."""
     fresh = run_dir / f".findings-{uuid.uuid4().hex}"
     try:
         if cases is None:
@@ -35,6 +35,10 @@ def write(run_dir: RunPath, cases: DataFrame | None, verdict: RunVerdict) -> Non
         replace_folder(fresh, run_dir / FINDINGS_FOLDER)
     finally:
         remove(fresh)
+
+
+def write_verdict(run_dir: RunPath, verdict: RunVerdict) -> None:
+    """Write verdict.json, which belongs to the findings beside it."""
     write_text(run_dir / VERDICT_FILE, json.dumps(verdict.to_json(), indent=2) + "\n")
 
 

@@ -1,7 +1,7 @@
 """Where in the log the findings are, and which leader epoch dropped or reused their offsets.
 
-Guarantee: a cause names an election and a truncation only if the events show both; otherwise it is the one that the
-verification recorded, or none.
+Guarantee: a cause is the one that the verification recorded, or none. Only that offsets were assigned again is read
+from the elections.
 """
 
 from __future__ import annotations
@@ -70,29 +70,20 @@ def panels(series: Series, timeline_events: TimelineEvents, *, lines: int, most:
     return shown
 
 
-def cause(found: FindingRange, elections: Sequence[Election], truncations: Sequence[Truncation]) -> str:
-    """Why these offsets were dropped or used again, as far as the brokers' own logs show it."""
-    if found.by_sequence:
-        cuts = join(f"broker {cut.broker} to offset {cut.offset:,}" for cut in truncations[:4])
-        known = f" This lane's log was truncated by {cuts}." if truncations else ""
-        return (found.cause or "acks=0 reports no offsets: the place of these records in the log is unknown.") + known
-    drop = max((cut for cut in truncations if cut.offset <= found.first), key=lambda cut: cut.offset, default=None)
+def cause(found: FindingRange, elections: Sequence[Election]) -> str:
+    """Why these records were lost, stored twice, or why their offsets were used again."""
     begin = max(
         (won for won in elections if won.leader_epoch > 0 and won.start_offset <= found.first),
         key=lambda won: (won.start_offset, -won.leader_epoch),
         default=None,
     )
-    if found.anomaly in _DROPPED and drop is not None and begin is not None:
-        return (
-            f"Leader epoch {begin.leader_epoch} began at offset {begin.start_offset:,} on broker {begin.broker}; "
-            f"broker {drop.broker} then truncated its log to offset {drop.offset:,} and dropped what it alone held."
-        )
-    if found.anomaly in _REUSED and begin is not None and drop is not None:
+    first = f"irst case: {found.cause}." if found.cause else "or the first case, no cause is recorded."
+    if found.anomaly in _REUSED and begin is not None and not found.by_sequence:
         return (
             f"From offset {begin.start_offset:,} on, broker {begin.broker} assigned the offsets again in leader epoch "
-            f"{begin.leader_epoch}; first case: {found.cause or 'no cause is recorded'}."
+            f"{begin.leader_epoch}; f{first}"
         )
-    return f"First case: {found.cause}." if found.cause else "No cause is recorded."
+    return f"F{first}"
 
 
 def _panel(
@@ -111,7 +102,6 @@ def _panel(
     place = (lane, partition if partition is not None else -1)
     elections = sorted(timeline_events.elections.get(place, ()), key=lambda won: won.leader_epoch)
     truncations = timeline_events.truncations.get(place, ())
-    concerned = truncations if producer is None else _all_truncations(timeline_events, lane)
     largest = sorted(ranges, key=lambda found: -found.count)[:lines]
     order = [anomaly.value for anomaly in Anomaly]
     shown = sorted(largest, key=lambda found: (order.index(found.anomaly), found.first))
@@ -119,13 +109,9 @@ def _panel(
         lane=lane,
         title=title,
         picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get(place), number),
-        lines=[Line(label(one.anomaly), where(one), one.count, cause(one, elections, concerned)) for one in shown],
+        lines=[Line(label(one.anomaly), where(one), one.count, cause(one, elections)) for one in shown],
         total=len(ranges),
     )
-
-
-def _all_truncations(timeline_events: TimelineEvents, lane: str) -> list[Truncation]:
-    return [cut for (name, _), cuts in timeline_events.truncations.items() if name == lane for cut in cuts]
 
 
 def where(found: FindingRange) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.causes import CAUSED, Cause
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.report import ledger, matrix, offsets, words
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
@@ -171,7 +172,6 @@ def _facts(evidence: Evidence, timeline_events: TimelineEvents, table: Sequence[
 def _summary(row: matrix.Row, evidence: Evidence, series: Series, phase: str) -> Summary:
     entry = evidence.judged[row.lane]
     over_time = series.lanes.get(row.lane)
-    unexplained = sum(found.unexplained for found in series.ranges if found.lane == row.lane)
     return Summary(
         row=row,
         phase=phase,
@@ -181,7 +181,7 @@ def _summary(row: matrix.Row, evidence: Evidence, series: Series, phase: str) ->
         lost_state=row.cell(Anomaly.LOST_WRITE).state,
         duplicated=_counted(row, Anomaly.DUPLICATE),
         duplicated_state=row.cell(Anomaly.DUPLICATE).state,
-        unexplained=f"{unexplained:,}" if evidence.tables.get("findings") else "not recorded",
+        unexplained=_unexplained(as_dict(entry.get("anomalies"))),
         others=f"{over_time.total('fail'):,} / {over_time.total('info'):,}" if over_time else "not recorded",
         longest_gap=_longest_gap(over_time),
     )
@@ -190,6 +190,14 @@ def _summary(row: matrix.Row, evidence: Evidence, series: Series, phase: str) ->
 def _counted(row: matrix.Row, anomaly: Anomaly) -> str:
     count = row.cell(anomaly).count
     return "not judged" if count is None else f"{count:,}"
+
+
+def _unexplained(anomalies: Mapping[str, Any]) -> str:
+    """How many lost and duplicated records have no cause; a verdict without causes does not tell."""
+    causes = [as_dict(as_dict(anomalies[name]).get("causes")) for name in CAUSED if name in anomalies]
+    if not all(causes):
+        return "not recorded"
+    return f"{sum(int(counts.get(Cause.UNEXPLAINED) or 0) for counts in causes):,}"
 
 
 def _longest_gap(series: LaneSeries | None) -> str:

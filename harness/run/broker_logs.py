@@ -1,4 +1,5 @@
-"""Reads the nodes' own logs: elections with their epochs, epochs without a leader, and truncations with reasons.
+"""Reads the nodes' own logs: elections with their epochs, epochs without a leader, and truncations with reasons
+and what they dropped.
 
 Brokers log elections and truncations in the same words with ZooKeeper and in KRaft mode. That a partition has no leader
 is in the log of the controller with ZooKeeper, and of every controller that replays the change in KRaft mode.
@@ -23,6 +24,7 @@ _ELECTED = re.compile(
 _TRUNCATED = re.compile(
     _TIME + rf" INFO .*\[(?:Log|UnifiedLog) partition={_PARTITION}, dir=[^\]]*\] Truncating to offset (?P<offset>\d+)"
 )
+_FOLLOWS = re.compile(_TIME + rf" INFO .*Follower {_PARTITION} starts at leader epoch \d+ from offset (?P<offset>\d+) ")
 _OFFLINE = re.compile(
     _TIME + rf" INFO \[Controller .*Partition {_PARTITION} state changed to \(Leader:-1,.*LeaderEpoch:(?P<epoch>\d+),"
 )
@@ -43,12 +45,16 @@ def read_broker_log(
     time.
     """
     reasons: dict[tuple[str, int], str] = {}
+    log_ends: dict[tuple[str, int], int] = {}
     for line in lines:
         if not any(mark in line for mark in _MARKS):
             continue
         why = _REASON.search(line)
         if why is not None:
             reasons[why["topic"], int(why["partition"])] = why["reason"].split(" (")[0].strip(" :")
+        follows = _FOLLOWS.match(line)
+        if follows is not None:
+            log_ends[follows["topic"], int(follows["partition"])] = int(follows["offset"])
         match = _TRUNCATED.match(line) or _ELECTED.match(line) or _offline(line)
         if match is None or match["topic"] not in lanes:
             continue
@@ -62,12 +68,15 @@ def read_broker_log(
                 partition=place[1],
                 offset=int(match["offset"]),
                 reason=reasons.get(place, "not given"),
+                # A new follower truncates before it fetches. What a second truncation drops, it fetched since.
+                log_end=log_ends.pop(place, None),
             )
         elif match.re is not _ELECTED:
             yield PartitionOffline(
                 ts_ns=ts_ns, controller=broker, lane=place[0], partition=place[1], leader_epoch=int(match["epoch"])
             )
         else:
+            log_ends.pop(place, None)
             yield LeaderElected(
                 ts_ns=ts_ns,
                 broker=broker,

@@ -83,6 +83,7 @@ def test_several_directories_and_the_worst_exit_code(tmp_path: Path, spark: Any)
         "count": 1,
         "status": "forbidden",
         "examples": [{"partition": 0, "offset": 20, "producer_id": 0, "seq": 20}],
+        "causes": {"unexplained": 1},
     }
     findings = pq.read_table(violating / "findings").to_pylist()
     assert {row["anomaly"] for row in findings} == {"lost_write", "inconsistent_offset"}
@@ -129,7 +130,7 @@ def test_what_is_submitted_ends_with_the_exit_codes_of_the_command(
 
 
 @pytest.mark.spark
-def test_a_loss_is_traced_to_the_leader_epoch_that_took_its_offset(tmp_path: Path, spark: Any) -> None:
+def test_a_loss_that_no_event_explains_names_the_leader_epoch_that_has_its_offset(tmp_path: Path, spark: Any) -> None:
     rows = rows_of(20)
     rows.send(20, 20).send(21, 21)
     rows.send(22, 20).store(20, 22).read(20, 22)
@@ -139,8 +140,8 @@ def test_a_loss_is_traced_to_the_leader_epoch_that_took_its_offset(tmp_path: Pat
     CliRunner().invoke(verify_command, ["--quiet", str(run_dir)])
     lost = [row for row in pq.read_table(run_dir / "findings").to_pylist() if row["anomaly"] == "lost_write"]
     assert sorted(row["cause"] for row in lost) == [
-        "offset 20 is of leader epoch 3, which began at 20",
-        "offset 21 is of leader epoch 3, which began at 20",
+        "unexplained: the offset is of leader epoch 3, which began at 20",
+        "unexplained: the offset is of leader epoch 3, which began at 20",
     ]
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.verification.schemas import CASES, POSITION
+from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables.history import FAIL, OK
 
 WHO = "struct(producer_id, seq)"
@@ -238,20 +238,3 @@ def high_watermark_regression(reports: DataFrame) -> DataFrame:
     )
     cause = "format_string('leader epoch %d, before: %d', leader_epoch, previous)"
     return _cases(lower, Anomaly.HIGH_WATERMARK_REGRESSION, cause=cause, anonymous=True)
-
-
-def with_leader_epochs(cases: DataFrame, epochs: DataFrame) -> DataFrame:
-    """CASES in which the cause of a lost record names the leader epoch that finally owns its offset.
-
-    `epochs`: lane, partition, epoch, start_offset, end_offset (exclusive, null for the last).
-    """
-    explained = ", ".join(f"'{anomaly.value}'" for anomaly in (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ))
-    chain = epochs.selectExpr("lane AS of_lane", "partition AS of_partition", "epoch", "start_offset", "end_offset")
-    covered = F.expr(
-        "lane = of_lane AND partition = of_partition AND offset >= start_offset "
-        f"AND (end_offset IS NULL OR offset < end_offset) AND anomaly IN ({explained})"
-    )
-    epoch_cause = "format_string('offset %d is of leader epoch %d, which began at %d', offset, epoch, start_offset)"
-    cause = f"coalesce(cause, IF(epoch IS NOT NULL, {epoch_cause}, NULL)) AS cause"
-    joined = cases.join(F.broadcast(chain), covered, "left")
-    return joined.selectExpr(*(cause if name == "cause" else name for name in CASES.names))

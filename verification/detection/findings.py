@@ -1,14 +1,14 @@
-"""Finds and counts all anomalies of a run: takes the tables, returns CASES and observations.
+"""Finds, explains and counts all anomalies of a run: takes the tables, returns CASES and observations.
 
 Guarantee: an anomaly that is not judged in a lane has no case there. The counts are sums over exactly the rows that are
-written.
+written. Every lost or duplicated record has a cause, be it `unexplained`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -16,14 +16,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.verification.detection import anomalies
+from kafka_chaos.contract.causes import CAUSED, Cause
+from kafka_chaos.verification.detection import anomalies, causes
 from kafka_chaos.verification.detection.replicas import suspects
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.causes import causes_of
 from kafka_chaos.verification.judging.replicas import limit_of
 from kafka_chaos.verification.judging.result import Observation
 from kafka_chaos.verification.tables import history
 from kafka_chaos.verification.tables.evidence import is_small
-from kafka_chaos.verification.tables.scope import Survey
+from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Survey
 
 EXAMPLES = 5
 
@@ -34,39 +36,17 @@ _LIMITS = StructType(
         StructField("limit", LongType()),
     ]
 )
-_EPOCHS = StructType(
-    [
-        StructField("lane", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("epoch", IntegerType()),
-        StructField("start_offset", LongType()),
-        StructField("end_offset", LongType()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """The CASES of a run, persisted so that counting and writing do not compute them twice; None if there are none."""
+    """The CASES of a run, persisted so that counting and writing do not compute them twice; None if there are none.
+
+    `observed`: count, first examples and causes per lane and anomaly; anomalies without a case are absent.
+    """
 
     rows: DataFrame | None
-
-    def observations(self) -> dict[tuple[str, Anomaly], Observation]:
-        """Count and first examples per lane and anomaly; anomalies without a case are absent."""
-        if self.rows is None:
-            return {}
-        kind = Window.partitionBy("lane", "anomaly")
-        order = kind.orderBy("partition", "offset", "producer_id", "seq")
-        rank = F.row_number().over(order).alias("rank")
-        first = self.rows.select("*", rank, F.sum("units").over(kind).alias("count")).where(F.col("rank") <= EXAMPLES)
-        counts: dict[tuple[str, Anomaly], int] = {}
-        examples: dict[tuple[str, Anomaly], list[dict[str, int | None]]] = {}
-        for row in sorted(first.collect(), key=lambda row: row.rank):
-            key = (row.lane, Anomaly(row.anomaly))
-            counts[key] = row["count"]
-            example = {name: row[name] for name in ("partition", "offset", "producer_id", "seq")}
-            examples.setdefault(key, []).append(example)
-        return {key: Observation(count, tuple(examples[key])) for key, count in counts.items()}
+    observed: Mapping[tuple[str, Anomaly], Observation] = field(default_factory=dict)
 
 
 @contextmanager
@@ -83,9 +63,43 @@ def find(
         return
     cases = cases.persist()
     try:
-        yield Cases(cases)
+        observed = _observed(cases)
+        caused = {key: seen.count for key, seen in observed.items() if key[1] in CAUSED}
+        explanations = causes_of(run) if caused else []
+        if not explanations:
+            nothing = {key: {Cause.UNEXPLAINED.value: count} for key, count in caused.items()}
+            yield Cases(causes.unexplained(cases) if caused else cases, _with_causes(observed, nothing))
+            return
+        few = sum(caused.values()) <= MOST_BROADCAST
+        explained = causes.explained(spark, cases, survey.frames.produced, explanations, few=few).persist()
+        try:
+            yield Cases(explained, _with_causes(observed, causes.counts(explained)))
+        finally:
+            explained.unpersist()
     finally:
         cases.unpersist()
+
+
+def _observed(cases: DataFrame) -> dict[tuple[str, Anomaly], Observation]:
+    """Count and first examples per lane and anomaly."""
+    kind = Window.partitionBy("lane", "anomaly")
+    order = kind.orderBy("partition", "offset", "producer_id", "seq")
+    rank = F.row_number().over(order).alias("rank")
+    first = cases.select("*", rank, F.sum("units").over(kind).alias("count")).where(F.col("rank") <= EXAMPLES)
+    counts: dict[tuple[str, Anomaly], int] = {}
+    examples: dict[tuple[str, Anomaly], list[dict[str, int | None]]] = {}
+    for row in sorted(first.collect(), key=lambda row: row.rank):
+        key = (row.lane, Anomaly(row.anomaly))
+        counts[key] = row["count"]
+        example = {name: row[name] for name in ("partition", "offset", "producer_id", "seq")}
+        examples.setdefault(key, []).append(example)
+    return {key: Observation(count, tuple(examples[key])) for key, count in counts.items()}
+
+
+def _with_causes(
+    observed: Mapping[tuple[str, Anomaly], Observation], found: Mapping[tuple[str, Anomaly], Mapping[str, int]]
+) -> dict[tuple[str, Anomaly], Observation]:
+    return {key: replace(seen, causes=found.get(key, {})) for key, seen in observed.items()}
 
 
 def _all_cases(
@@ -132,10 +146,7 @@ def _all_cases(
             found.append(finder().where(~F.col("lane").isin(exempt)) if exempt else finder())
     if not found:
         return None
-    cases = history.gathered(reduce(DataFrame.unionByName, found), small=is_small(run))
-    if run.checkpoints.epochs:
-        cases = anomalies.with_leader_epochs(cases, history.local_frame(spark, _EPOCHS, _epoch_rows(run)))
-    return cases
+    return history.gathered(reduce(DataFrame.unionByName, found), small=is_small(run))
 
 
 def _replica_limits(run: RunDirectory, survey: Survey) -> list[tuple[str, int, int]]:
@@ -146,11 +157,3 @@ def _replica_limits(run: RunDirectory, survey: Survey) -> list[tuple[str, int, i
         for partition, replicas in facts.replicas.items()
     )
     return [(lane, partition, limit) for lane, partition, limit in limits if limit is not None]
-
-
-def _epoch_rows(run: RunDirectory) -> list[tuple[str, int, int, int, int | None]]:
-    rows: list[tuple[str, int, int, int, int | None]] = []
-    for (lane, partition), chain in run.checkpoints.epochs.items():
-        ends: list[int | None] = [*(start for _, start in chain[1:]), None]
-        rows += [(lane, partition, epoch, start, end) for (epoch, start), end in zip(chain, ends, strict=True)]
-    return rows

@@ -1,4 +1,4 @@
-"""Reads from events.jsonl the faults, the high watermarks, and how far the run came.
+"""Reads from events.jsonl the faults, high watermarks, elections and truncations, and how far the run came.
 
 Guarantee: refuses, with its line, anything that is not an event, and events of these types with a missing, unknown or
 ill-typed field. Contradictions are kept as a `problem`: they prove nothing, but are no reason to refuse the file.
@@ -19,6 +19,8 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import FaultLedger
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs import leadership
+from kafka_chaos.verification.inputs.leadership import Change, Place, is_whole, place_of, whole
 from kafka_chaos.verification.inputs.storage import RunPath
 
 _COLLECTED = frozenset(("log", "replicas"))
@@ -41,6 +43,7 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         (contract.PhaseStarted, ("phase",)),
         (contract.PhaseEnded, ("phase",)),
         (contract.HighWatermark, ("lane", "partition", "leader_epoch", "high_watermark")),
+        *leadership.REQUIRED.items(),
     )
 }
 """By type, the fields that an event must have, and those that it may have."""
@@ -114,7 +117,7 @@ class Events:
     """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
 
     `collects`: the tables that the run announced. `loads`: the phases whose load did not end, with their lanes (None:
-    all).
+    all). `changes`: by lane and partition, who led it and what its replicas dropped.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -122,6 +125,7 @@ class Events:
     outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     collects: tuple[str, ...] = ()
     loads: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    changes: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
 
     def concerning(self, lane: str) -> list[FaultRecord]:
         """The faults that concerned the lane."""
@@ -163,6 +167,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     outside: dict[str, tuple[str, ...]] = {}
     collects: tuple[str, ...] = ()
     loads: dict[str, tuple[str, ...] | None] = {}
+    changes: dict[Place, list[Change]] = {}
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -181,11 +186,14 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                         loads[str(event["phase"])] = _concerned(event.get("lanes"), partitions)
                     case "phase_ended":
                         loads.pop(str(event["phase"]), None)
+                    case kind if kind in leadership.TYPES:
+                        place, change = leadership.change_of(event, partitions)
+                        changes.setdefault(place, []).append(change)
                     case kind if kind in _FIELDS:
                         _note(faults, event, partitions)
             except ValueError as error:
                 raise RunDirectoryError(path, str(error), column=f"line {number}") from error
-    return Events(tuple(faults.values()), tuple(reports), outside, collects, loads)
+    return Events(tuple(faults.values()), tuple(reports), outside, collects, loads, changes)
 
 
 def _parsed(line: str) -> dict[str, Any]:
@@ -196,7 +204,7 @@ def _parsed(line: str) -> dict[str, Any]:
     if not isinstance(event, dict) or not isinstance(event.get("type"), str):
         raise ValueError("expected a type")
     stamp = event.get("ts_ns")
-    if not _is_whole(stamp):
+    if not is_whole(stamp):
         raise ValueError(f"ts_ns is {stamp!r}, expected whole nanoseconds")
     kind = event["type"]
     if kind in _FIELDS:
@@ -210,19 +218,9 @@ def _parsed(line: str) -> dict[str, Any]:
     return event
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _report(event: Mapping[str, Any], partitions: Mapping[str, int]) -> Report:
-    for name in ("partition", "leader_epoch", "high_watermark"):
-        if not _is_whole(event[name]):
-            raise ValueError(f"{name} is {event[name]!r}, expected a whole number")
-    if event["lane"] not in partitions:
-        raise ValueError(f"lane {event['lane']!r} is not in lanes.json")
-    if not 0 <= event["partition"] < partitions[event["lane"]]:
-        raise ValueError(f"lane {event['lane']!r} has no partition {event['partition']}")
-    return Report(*(event[name] for name in ("ts_ns", "lane", "partition", "leader_epoch", "high_watermark")))
+    marks = [whole(event, name) for name in ("leader_epoch", "high_watermark")]
+    return Report(event["ts_ns"], *place_of(event, partitions), *marks)
 
 
 def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mapping[str, int]) -> None:

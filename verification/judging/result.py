@@ -11,17 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.ledger import Ledger, TableLedger
+from kafka_chaos.contract.ledger import Ledger, SecondLook, TableLedger
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.verification.inputs.storage import RunPath
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """How often an anomaly was found in a lane, in its own unit, and the first few cases."""
+    """How often an anomaly was found in a lane, in its own unit, and the first few cases.
+
+    `causes`: how many cases have which cause (`contract.causes`); empty for anomalies that have none.
+    """
 
     count: int = 0
     examples: tuple[Mapping[str, Any], ...] = ()
+    causes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class LaneVerdict:
                     "count": seen.count,
                     "status": self.predicted[anomaly].value,
                     "examples": [dict(example) for example in seen.examples],
+                    **({"causes": dict(sorted(seen.causes.items()))} if seen.causes else {}),
                 }
                 for anomaly, seen in shown.items()
             },
@@ -77,13 +82,14 @@ class LaneVerdict:
 class RunVerdict:
     """The result of one run: the lanes' verdicts merged, violation > unknown > conforms.
 
-    `tables`: the rows of every table, by footer and as read.
+    `tables`: the rows of every table, by footer and as read. `second_look`: what the plain checker looked at.
     """
 
     run_dir: RunPath
     verdict: Verdict
     lanes: tuple[LaneVerdict, ...]
     tables: Mapping[str, TableLedger] = field(default_factory=dict)
+    second_look: SecondLook = field(default_factory=SecondLook, compare=False)
     seconds: float = field(default=0.0, compare=False)
 
     def lane(self, name: str) -> LaneVerdict:
@@ -99,5 +105,6 @@ class RunVerdict:
             "format_version": FORMAT_VERSION,
             "verdict": self.verdict.value,
             "tables": {name: table.to_json() for name, table in self.tables.items()},
+            "second_look": self.second_look.to_json(),
             "lanes": [lane.to_json() for lane in self.lanes],
         }

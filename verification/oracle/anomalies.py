@@ -33,6 +33,16 @@ def check(history: LaneHistory) -> list[Case]:
     return sorted((case for finder in finders for case in finder(view)), key=case_order)
 
 
+def check_sample(history: LaneHistory) -> list[Case]:
+    """The cases that are counted in identities and need no other record, where the lane's rows are those of a sample.
+
+    The sample must hold all rows of each of its records.
+    """
+    view = View(history)
+    finders = (_lost_write, _offset_mismatch, _truncated_read) if history.log is not None else ()
+    return sorted((case for finder in (_duplicate, _false_failure, *finders) for case in finder(view)), key=case_order)
+
+
 def case_order(case: Case) -> tuple[object, ...]:
     """A sort key for cases; a missing value comes first."""
     return tuple((value is not None, value) for value in case)
@@ -206,3 +216,7 @@ ALWAYS: tuple[Finder, ...] = (
     _replica_divergence,
 )
 NEED_LOG: tuple[Finder, ...] = (_offset_mismatch, _truncated_read, _offset_gap)
+LOOKED_FOR = tuple(finder.__name__[1:] for finder in (*ALWAYS, *NEED_LOG))
+"""The anomalies that `check` finds."""
+SAMPLED = ("lost_write", "duplicate", "false_failure", "offset_mismatch", "truncated_read")
+"""Those that `check_sample` finds, given a final log; without one, the second and the third."""

@@ -124,7 +124,7 @@ def chosen_table(run: RunDirectory, name: str, table: DataFrame) -> DataFrame:
 
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {
-    "produced": (*IDENTITY, "partition", "offset", "outcome", "complete_ns"),
+    "produced": (*IDENTITY, "partition", "offset", "outcome", "invoke_ns", "complete_ns"),
     "consumed": tuple(schemas.POLLS.names),
     "log": (*POSITION, "producer_id", "seq"),
     "replicas": tuple(schemas.REPLICAS.names),

@@ -39,6 +39,7 @@ class Evidence:
 
     `lanes` are the entries of lanes.json by name, in their order, `judged` those of verdict.json, `predicted` those of
     prediction.json. `tables` maps a table's name to its Parquet files, `verified_tables` to the ledger of its rows.
+    `second_look`: what the plain checker looked at, beside Spark.
     """
 
     path: Path
@@ -51,6 +52,7 @@ class Evidence:
     events: tuple[Mapping[str, Any], ...] = ()
     tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     verified_tables: Mapping[str, Any] = field(default_factory=dict)
+    second_look: Mapping[str, Any] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
     @property
@@ -86,6 +88,7 @@ def read_evidence(run_dir: Path) -> Evidence:
         events=tuple(_read_events(_optional_text(run_dir / EVENTS_FILE, missing).splitlines(), missing)),
         tables=tables,
         verified_tables=as_dict(document.get("tables")),
+        second_look=as_dict(document.get("second_look")),
         missing=tuple(missing),
     )
 

@@ -24,7 +24,7 @@ class FindingRange:
     """`count` findings of one anomaly between two offsets, or, where records have none, two sequence numbers.
 
     `partition` None: unknown. `producer_id` is set where `first` and `last` are sequence numbers. `cause` is that of
-    the first finding, as the verification recorded it; `unexplained` counts the findings without one.
+    the first finding, as the verification recorded it.
     """
 
     lane: str
@@ -35,7 +35,6 @@ class FindingRange:
     last: int
     count: int
     cause: str | None = None
-    unexplained: int = 0
 
     @property
     def by_sequence(self) -> bool:
@@ -83,7 +82,6 @@ def _pieces(placed: DataFrame) -> list[tuple[FindingRange, int]]:
             F.min("at").alias("first"),
             F.max("at").alias("last"),
             F.count("*").alias("count"),
-            F.count_if(F.col("cause").isNull()).alias("unexplained"),
             # Of several findings at the first place, one that has a cause.
             F.min_by("cause", F.when(F.col("cause").isNotNull(), F.col("at"))).alias("cause"),
             F.min(F.when(F.col("cause").isNotNull(), F.col("at"))).alias("caused"),
@@ -101,7 +99,6 @@ def _pieces(placed: DataFrame) -> list[tuple[FindingRange, int]]:
                 last=row.last,
                 count=row["count"],
                 cause=row.cause if row.caused == row.first else None,
-                unexplained=row.unexplained,
             ),
             row.reach,
         )
@@ -120,8 +117,7 @@ def _joined(pieces: Sequence[tuple[FindingRange, int]]) -> list[FindingRange]:
     for piece, reach in pieces:
         if ranges and _key(ranges[-1]) == _key(piece) and piece.first - ranges[-1].last <= reach:
             last = ranges[-1]
-            unexplained = last.unexplained + piece.unexplained
-            ranges[-1] = replace(last, last=piece.last, count=last.count + piece.count, unexplained=unexplained)
+            ranges[-1] = replace(last, last=piece.last, count=last.count + piece.count)
         else:
             ranges.append(piece)
     return ranges

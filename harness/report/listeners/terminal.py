@@ -109,7 +109,7 @@ def advice_on_kept(event: event_types.ClusterKept) -> list[str]:
 
 
 def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
-    """A table of the lanes: counts, prediction, findings, and missing evidence."""
+    """A table of the lanes: counts, prediction, findings, missing evidence and the second look."""
     table = Table(title=f"{verdict.run_dir.name}: {verdict.verdict}", title_justify="left", title_style="bold")
     table.add_column("lane", no_wrap=True)
     for heading in ("produced", "acknowledged", "lost", "duplicated", "longest gap"):
@@ -131,7 +131,9 @@ def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
             Text(lane.verdict, style=STYLES[lane.verdict]),
         )
     lanes = [(lane.lane, lane.to_json()) for lane in verdict.lanes]
-    return Group(table, *(Text(line, style="yellow") for name, entry in lanes if (line := incomplete(name, entry))))
+    doubts = [line for name, entry in lanes if (line := incomplete(name, entry))]
+    doubts += [f"{one.lane}: {one}" for one in verdict.second_look.disagreements]
+    return Group(table, str(verdict.second_look), *(Text(line, style="yellow") for line in doubts))
 
 
 def describe_prediction(lane: LaneVerdict) -> str:

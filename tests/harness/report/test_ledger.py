@@ -12,6 +12,7 @@ import pytest
 import report_runs as runs
 from test_page import page_of
 
+from kafka_chaos.contract.ledger import Disagreement, SecondLook
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.ledger import COLUMNS, Ledger, incomplete, ledger_of
 
@@ -147,3 +148,27 @@ def test_the_terminal_has_a_line_for_each_lane_that_is_not_complete() -> None:
     assert incomplete("a", {"ledger": short}) == "a: incomplete evidence: half of it was not read"
     assert incomplete("a", {"ledger": ledger()}) == ""
     assert incomplete("a", {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("look", "text"),
+    [
+        (SecondLook(lanes=2, rows=90, of_rows=1000), "2 lanes, 90 of 1,000 rows. It agrees with Spark."),
+        (
+            SecondLook(lanes=1, disagreements=(Disagreement(lane="a", anomaly="duplicate", spark=1, plain=2),)),
+            "It disagrees. a: duplicate is 1 by Spark, 2 by this checker.",
+        ),
+        (SecondLook(problem="it failed"), "The plain checker looked at nothing: it failed."),
+    ],
+)
+def test_the_second_look_is_in_words(tmp_path: Path, look: SecondLook, text: str) -> None:
+    run = run_with(tmp_path, {"a": ledger()})
+    verdict = json.loads((run / "verdict.json").read_text())
+    (run / "verdict.json").write_text(json.dumps({**verdict, "second_look": look.to_json()}))
+    found = ledger_of(read_evidence(run))
+    assert found is not None
+    assert found.second_look.endswith(text)
+
+
+def test_a_verdict_without_a_second_look_claims_none(tmp_path: Path) -> None:
+    assert read(tmp_path, {"a": ledger()}).second_look == ""

@@ -74,8 +74,8 @@ def series_of(name: str, *, buckets: int = 50) -> Series:
         longest_gap_ns=2 * S,
         errors=(ErrorCount("info", "Local: Message timed out", 5),),
     )
-    lost = FindingRange(name, "lost_write", 0, None, 40, 59, 20, unexplained=20)
-    doubled = FindingRange(name, "duplicate", 0, None, 70, 70, 1, "first at partition 0, offset 65")
+    lost = FindingRange(name, "lost_write", 0, None, 40, 59, 20, "truncation: broker 1 dropped offsets 40 to 59")
+    doubled = FindingRange(name, "duplicate", 0, None, 70, 70, 1, "unexplained: first at partition 0, offset 65")
     unplaced = FindingRange(name, "lost_write", None, 3, 7, 9, 3)
     return Series(lanes={name: lane}, ranges=[lost, doubled, unplaced], ends={(name, 0): 99})
 
@@ -138,15 +138,18 @@ def test_lanes_are_summed_up(tmp_path: Path) -> None:
     assert page.row("safe")[0].startswith("safe")
 
 
-def test_findings_without_a_cause_are_counted(tmp_path: Path) -> None:
+def test_records_without_a_cause_are_counted(tmp_path: Path) -> None:
     run = full_run(tmp_path)
-    (run / "findings").mkdir()
-    (run / "findings" / "part.parquet").touch()
+    document = json.loads((run / "verdict.json").read_text())
+    found = document["lanes"][0]["anomalies"]
+    found["lost_write"]["causes"] = {"truncation": 13, "unexplained": 7}
+    found["duplicate"]["causes"] = {"retry": 1}
+    (run / "verdict.json").write_text(json.dumps(document))
     page = page_of(run, series_of("orders"))
     headings = next(row for row in page.rows if "Unexplained" in row)
     summaries = {row[0]: row for row in reversed(page.rows) if len(row) == len(headings)}
     place = headings.index("Unexplained")
-    assert (summaries["orders"][place], summaries["safe"][place]) == ("20", "0")
+    assert (summaries["orders"][place], summaries["safe"][place]) == ("7", "0")
 
 
 def test_a_lane_is_explained_before_the_first_one_is_named(tmp_path: Path) -> None:
@@ -165,13 +168,11 @@ def test_losses_are_traced_to_the_epoch_that_dropped_them(tmp_path: Path) -> Non
     page = page_of(full_run(tmp_path), series_of("orders"))
     lost = page.row("lost write")
     assert lost[1:3] == ["offset 40 to 59", "20"]
-    assert lost[3] == (
-        "Leader epoch 1 began at offset 40 on broker 2; "
-        "broker 1 then truncated its log to offset 40 and dropped what it alone held."
-    )
-    assert page.row("duplicate")[1:] == ["offset 70", "1", "First case: first at partition 0, offset 65."]
+    assert lost[3] == "First case: truncation: broker 1 dropped offsets 40 to 59."
+    doubled = "First case: unexplained: first at partition 0, offset 65."
+    assert page.row("duplicate")[1:] == ["offset 70", "1", doubled]
     assert "seq 7 to 9" in page.text
-    assert "acks=0 reports no offsets" in page.text
+    assert "For the first case, no cause is recorded." in page.text
 
 
 def test_a_violation_comes_first_with_its_reasons(tmp_path: Path) -> None:

@@ -186,10 +186,10 @@ def test_findings_are_joined_into_ranges(tmp_path: Path, spark: SparkSession) ->
     rows += [finding(None, partition=None, producer_id=3, seq=seq) for seq in (11, 12, 13)]
     assert ranges(spark, tmp_path, rows) == [
         FindingRange("a", "duplicate", 0, None, 300, 300, 1, "first at 7"),
-        FindingRange("a", "duplicate", 1, None, 300, 300, 1, None, 1),
-        FindingRange("a", "lost_write", None, 3, 11, 13, 3, None, 3),
-        FindingRange("a", "lost_write", 0, None, 100, 199, 100, None, 100),
-        FindingRange("a", "lost_write", 0, None, 5000, 5009, 10, None, 10),
+        FindingRange("a", "duplicate", 1, None, 300, 300, 1),
+        FindingRange("a", "lost_write", None, 3, 11, 13, 3),
+        FindingRange("a", "lost_write", 0, None, 100, 199, 100),
+        FindingRange("a", "lost_write", 0, None, 5000, 5009, 10),
     ]
 
 

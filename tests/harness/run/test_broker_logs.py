@@ -32,6 +32,35 @@ def test_elections_and_truncations_of_the_lanes_become_events() -> None:
     assert elected.ts_ns == 1795243076_203_000_000 - 1_000
 
 
+FOLLOWER_LOG = """\
+[2026-11-22 03:33:49,285] INFO [Broker id=1] Follower orders-0 starts at leader epoch 1 from offset 24828 with \
+partition epoch 1 and high watermark 6974. Current leader is 2. Previous leader Some(2) and previous leader epoch was \
+1. (logger)
+[2026-11-22 03:33:49,367] INFO [Log partition=orders-0, dir=/var/lib/kafka] Truncating to offset 6985 (Log)
+[2026-11-22 03:33:50,367] INFO [Log partition=orders-0, dir=/var/lib/kafka] Truncating to offset 6980 (Log)
+"""
+LEADS = """\
+[2026-11-22 03:33:49,300] INFO [Broker id=1] Leader orders-0 with topic id None starts at leader epoch 2 from offset \
+24828 with partition epoch 3, high watermark 55, ISR [1,2], adding replicas [] and removing replicas [] . (logger)
+"""
+
+
+def test_a_truncation_drops_what_the_new_follower_held() -> None:
+    first, second = read_broker_log(FOLLOWER_LOG.splitlines(), broker=1, lanes={"orders"}, monotonic_at_epoch_ns=0)
+    assert isinstance(first, LogTruncated)
+    assert isinstance(second, LogTruncated)
+    assert (first.offset, first.log_end) == (6985, 24828)
+    assert (second.offset, second.log_end) == (6980, None)
+
+
+def test_what_a_broker_held_before_it_led_does_not_bound_a_later_truncation() -> None:
+    follows, *rest = FOLLOWER_LOG.splitlines()
+    lines = [follows, *LEADS.splitlines(), *rest]
+    cut = list(read_broker_log(lines, broker=1, lanes={"orders"}, monotonic_at_epoch_ns=0))[1]
+    assert isinstance(cut, LogTruncated)
+    assert cut.log_end is None
+
+
 CONTROLLER_LOG = """\
 [2026-11-21 22:13:11,516] INFO [Controller id=3 epoch=1] Partition orders-0 state changed to (Leader:-1,ISR:2,\
 LeaderRecoveryState:RECOVERED,LeaderEpoch:1,ZkVersion:1,ControllerEpoch:1) after removing replica 2 from the ISR as \

@@ -1,0 +1,101 @@
+"""Who led a partition, in which ISR, and what replicas dropped, as events.jsonl reports it.
+
+Guarantee: an event of these types with an ill-typed value, an unknown lane or partition raises `ValueError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_chaos.contract import events as contract
+
+Place = tuple[str, int]
+"""Lane and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """A broker became leader. `isr`: the ISR that it began with, itself included."""
+
+    ts_ns: int
+    broker: int
+    leader_epoch: int
+    start_offset: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrSeen:
+    """Clients saw this ISR from then on."""
+
+    ts_ns: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """A broker dropped the offsets from `offset` to before `log_end`; None: up to an unknown end."""
+
+    ts_ns: int
+    broker: int
+    offset: int
+    log_end: int | None
+
+
+Change = Election | IsrSeen | Truncation
+
+REQUIRED: Mapping[type[contract.Event], tuple[str, ...]] = {
+    contract.LeaderElected: ("broker", "lane", "partition", "leader_epoch", "start_offset", "isr"),
+    contract.IsrChanged: ("lane", "partition", "isr"),
+    contract.LogTruncated: ("broker", "lane", "partition", "offset"),
+}
+"""The events of this module, with the fields that they must have."""
+
+TYPES = frozenset(map(contract.type_name, REQUIRED))
+
+
+def change_of(event: Mapping[str, Any], partitions: Mapping[str, int]) -> tuple[Place, Change]:
+    """The change that an event of one of the `TYPES` reports. `partitions`: their number, by lane."""
+    place = place_of(event, partitions)
+    ts_ns = event["ts_ns"]
+    match event["type"]:
+        case "leader_elected":
+            broker, epoch, start = (whole(event, name) for name in ("broker", "leader_epoch", "start_offset"))
+            return place, Election(ts_ns, broker, epoch, start, _brokers(event))
+        case "isr_changed":
+            return place, IsrSeen(ts_ns, _brokers(event))
+        case _:
+            log_end = None if event.get("log_end") is None else whole(event, "log_end")
+            return place, Truncation(ts_ns, whole(event, "broker"), whole(event, "offset"), log_end)
+
+
+def place_of(event: Mapping[str, Any], partitions: Mapping[str, int]) -> Place:
+    """The event's lane and partition, which lanes.json must have."""
+    lane, partition = event["lane"], whole(event, "partition")
+    if lane not in partitions:
+        raise ValueError(f"lane {lane!r} is not in lanes.json")
+    if not 0 <= partition < partitions[lane]:
+        raise ValueError(f"lane {lane!r} has no partition {partition}")
+    return lane, partition
+
+
+def whole(event: Mapping[str, Any], name: str) -> int:
+    """The event's whole number of that name."""
+    value = event[name]
+    if not is_whole(value):
+        raise ValueError(f"{name} is {value!r}, expected a whole number")
+    return int(value)
+
+
+def is_whole(value: object) -> bool:
+    """Whether JSON gave a whole number; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _brokers(event: Mapping[str, Any]) -> tuple[int, ...]:
+    isr = event["isr"]
+    if not isinstance(isr, list) or not all(map(is_whole, isr)):
+        raise ValueError(f"isr is {isr!r}, expected a list of brokers")
+    return tuple(isr)

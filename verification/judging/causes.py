@@ -1,0 +1,165 @@
+"""What can explain a lost or duplicated record: truncations, elections and faults, by partition. No Spark.
+
+Guarantee: a cause is named only with the events that show it; docs/ledger.md states the evidence for each.
+`verification.detection.causes` gives each finding the first cause that covers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kafka_chaos.contract.causes import Cause
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.verification.inputs.events import LOCKSTEP, FaultRecord
+from kafka_chaos.verification.inputs.leadership import Change, Election, IsrSeen, Truncation
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+
+LOG_TIME_NS = 1_000_000
+"""Brokers log whole milliseconds: what a line reports happened before the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Explains the loss of offsets `first` to before `end` (None: of all later ones) known before `at_ns`."""
+
+    first: int
+    end: int | None
+    at_ns: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Explains what was under way at any time from `since_ns` to `until_ns` (None: to the end of the run)."""
+
+    since_ns: int
+    until_ns: int | None
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCauses:
+    """The explanations for a partition, the best ones first. `partition` None: for records whose partition is unknown.
+
+    `drops`: for lost records with an offset. `sends`: for those without, by the time of sending. `retries`: for
+    duplicates, by the time from the sending to the outcome. `owners`: the leader epochs of the final log; they
+    explain nothing, but tell where to look.
+    """
+
+    lane: str
+    partition: int | None
+    drops: Sequence[Drop] = ()
+    sends: Sequence[Span] = ()
+    retries: Sequence[Span] = ()
+    owners: Sequence[Drop] = ()
+
+
+def causes_of(run: RunDirectory) -> list[PartitionCauses]:
+    """The explanations that a run's events and checkpoints hold, for each partition that has some."""
+    found = []
+    for lane in run.lanes:
+        faults = [fault for fault in run.events.concerning(lane.lane) if _took_effect(fault)]
+        for partition in (*range(lane.partitions), None):
+            changes = () if partition is None else run.events.changes.get((lane.lane, partition), ())
+            chain = () if partition is None else run.checkpoints.epochs.get((lane.lane, partition), ())
+            causes = _causes(lane, partition, sorted(changes, key=_order), faults, _owners(chain))
+            if causes.drops or causes.sends or causes.retries or causes.owners:
+                found.append(causes)
+    return found
+
+
+def _causes(
+    lane: Lane, partition: int | None, changes: Sequence[Change], faults: Sequence[FaultRecord], owners: Sequence[Drop]
+) -> PartitionCauses:
+    elections = [change for change in changes if isinstance(change, Election)]
+    unclean = {won for won in elections if _is_unclean(won, changes)}
+    dropped: list[tuple[int, int, Drop]] = []
+    sends: list[Span] = []
+    for cut in changes:
+        if not isinstance(cut, Truncation):
+            continue
+        won = _cause_of(cut, elections)
+        cause = f"{Cause.TRUNCATION}: {_dropped(cut)}" + ("" if won is None else f"; {_led(won, won in unclean)}")
+        begun = cut.ts_ns if won is None else won.ts_ns
+        dropped.append((begun, 0, Drop(cut.offset, cut.log_end, cut.ts_ns + LOG_TIME_NS, cause)))
+        if won is not None:
+            sends.append(Span(_begin(won, faults), cut.ts_ns + LOG_TIME_NS, cause))
+    for won in elections:
+        kind = Cause.UNCLEAN_ELECTION if won in unclean else Cause.ELECTION
+        cause = f"{kind}: {_led(won, won in unclean)}"
+        dropped.append((won.ts_ns, 1, Drop(won.start_offset, None, won.ts_ns + LOG_TIME_NS, cause)))
+    retries = [
+        Span(won.ts_ns, won.ts_ns + LOG_TIME_NS, f"{Cause.RETRY}: {_led(won, won in unclean)}")
+        for won in elections
+        if won.leader_epoch > 0
+    ]
+    spans = [(fault.requested[0], fault.healed[-1] if fault.healed else None, _named(fault)) for fault in faults]
+    return PartitionCauses(
+        lane=lane.lane,
+        partition=partition,
+        drops=[drop for _, _, drop in sorted(dropped, key=lambda entry: entry[:2])],
+        sends=[*sends, *(Span(since, until, f"{Cause.FAULT}: sent during {name}") for since, until, name in spans)],
+        # Brokers recognise what an idempotent producer sends again.
+        retries=()
+        if lane.idempotence
+        else [*retries, *(Span(since, until, f"{Cause.RETRY}: sent during {name}") for since, until, name in spans)],
+        owners=owners,
+    )
+
+
+def _order(change: Change) -> int:
+    return change.ts_ns
+
+
+def _took_effect(fault: FaultRecord) -> bool:
+    return fault.kind != LOCKSTEP and bool(fault.requested and fault.proven) and fault.denied is None
+
+
+def _is_unclean(won: Election, changes: Iterable[Change]) -> bool:
+    """Whether the new leader was not in the ISR seen last before it was elected.
+
+    An unclean election leaves the new leader alone in the ISR.
+    """
+    before = [change.isr for change in changes if isinstance(change, Election | IsrSeen) and change.ts_ns < won.ts_ns]
+    return bool(before) and won.isr == (won.broker,) and won.broker not in before[-1]
+
+
+def _cause_of(cut: Truncation, elections: Iterable[Election]) -> Election | None:
+    """The last election of another broker before the truncation, if its log ended at or before what was dropped."""
+    others = [won for won in elections if won.broker != cut.broker and won.ts_ns < cut.ts_ns + LOG_TIME_NS]
+    return others[-1] if others and cut.offset <= others[-1].start_offset else None
+
+
+def _begin(won: Election, faults: Iterable[FaultRecord]) -> int:
+    """When the former leader may have begun to take records that the new one does not have."""
+    causes = [
+        fault.requested[0]
+        for fault in faults
+        if fault.requested[0] <= won.ts_ns and (not fault.healed or won.ts_ns <= fault.healed[-1])
+    ]
+    return min([won.ts_ns, *causes])
+
+
+def _dropped(cut: Truncation) -> str:
+    if cut.log_end is None:
+        return f"broker {cut.broker} dropped everything from offset {cut.offset} on"
+    return f"broker {cut.broker} dropped offsets {cut.offset} to {cut.log_end - 1}"
+
+
+def _led(won: Election, unclean: bool) -> str:
+    outside = ", though it was not in the ISR" if unclean else ""
+    return f"broker {won.broker} became leader in epoch {won.leader_epoch} at offset {won.start_offset}{outside}"
+
+
+def _named(fault: FaultRecord) -> str:
+    hit = f" of {', '.join(fault.resolved)}" if fault.resolved else ""
+    return f"fault {fault.fault_id} ({fault.kind}{hit})"
+
+
+def _owners(chain: Sequence[tuple[int, int]]) -> list[Drop]:
+    ends: list[int | None] = [*(start for _, start in chain[1:]), None]
+    return [
+        Drop(start, end, 0, f"the offset is of leader epoch {epoch}, which began at {start}")
+        for (epoch, start), end in zip(chain, ends, strict=False)
+    ]

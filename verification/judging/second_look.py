@@ -1,0 +1,85 @@
+"""Compares what Spark found with what the plain checker found in the same rows.
+
+Guarantee: a disagreement makes its lane and the run `unknown`, and names both counts. Pure Python, no Spark.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.columns import FINDINGS, arrow_schema
+from kafka_chaos.contract.ledger import Disagreement, SecondLook
+from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
+from kafka_chaos.verification.oracle.anomalies import LOOKED_FOR, SAMPLED, Case
+from kafka_chaos.verification.oracle.second_look import LaneLook, Look
+
+Found = Mapping[str, Counter[Case]]
+"""By lane the rows of findings/ that concern a sample."""
+
+
+def with_second_look(verdict: RunVerdict, look: Look, findings: Path | None, rows: int) -> RunVerdict:
+    """The verdict after the second look. `findings`: the folder, None if it was not written; then samples are not
+    compared. `rows`: those of the run.
+    """
+    samples = {lane: one for lane, one in look.lanes.items() if one.identities is not None}
+    compared = {lane: one for lane, one in look.lanes.items() if lane not in samples or findings is not None}
+    found = _found(findings, samples) if findings is not None and samples else {}
+    disagreements: list[Disagreement] = []
+    lanes = []
+    for lane in verdict.lanes:
+        problems = _disagreements(lane, compared[lane.lane], found) if lane.lane in compared else []
+        disagreements += problems
+        lanes.append(_doubted(lane, problems) if problems else lane)
+    second_look = SecondLook(
+        lanes=len(compared),
+        whole_lanes=len(compared.keys() - samples.keys()),
+        rows=sum(one.rows for one in compared.values()),
+        of_rows=rows,
+        disagreements=tuple(disagreements),
+        problem=look.problem,
+    )
+    gravest = Verdict.UNKNOWN if disagreements else verdict.verdict
+    return replace(verdict, lanes=tuple(lanes), verdict=gravest, second_look=second_look)
+
+
+def _doubted(lane: LaneVerdict, problems: list[Disagreement]) -> LaneVerdict:
+    return replace(lane, verdict=Verdict.UNKNOWN, reasons=(*map(str, problems), *lane.reasons))
+
+
+def _disagreements(lane: LaneVerdict, look: LaneLook, found: Found) -> list[Disagreement]:
+    plain = Counter(case.anomaly for case in look.cases)
+    if look.identities is None:
+        spark = Counter({name: lane.count(Anomaly(name)) or 0 for name in LOOKED_FOR})
+        differing = [name for name in LOOKED_FOR if spark[name] != plain[name]]
+    else:
+        cases = found.get(lane.lane, Counter())
+        spark = Counter(case.anomaly for case in cases.elements())
+        one_sided = {case.anomaly for case in cases.keys() ^ set(look.cases)}
+        differing = [name for name in SAMPLED if name in one_sided]
+    return [
+        Disagreement(lane=lane.lane, anomaly=name, spark=spark[name], plain=plain[name])
+        for name in differing
+        if Anomaly(name) not in lane.not_judged
+    ]
+
+
+def _found(findings: Path, samples: Mapping[str, LaneLook]) -> dict[str, Counter[Case]]:
+    """The cases of the sampled records, as findings/ holds them."""
+    found: dict[str, Counter[Case]] = {lane: Counter() for lane in samples}
+    wanted = pc.field("lane").isin(list(samples)) & pc.field("anomaly").isin(list(SAMPLED))
+    files = sorted(str(file) for file in findings.glob("*.parquet"))
+    dataset = ds.dataset(files, schema=arrow_schema(FINDINGS), format="parquet")
+    for batch in dataset.to_batches(columns=["lane", *Case._fields], filter=wanted):
+        for lane, *values in zip(*batch.to_pydict().values(), strict=True):
+            case = Case(*values)
+            identities = samples[lane].identities
+            if identities is not None and (case.producer_id, case.seq) in identities:
+                found[lane][case] += 1
+    return found
