@@ -28,9 +28,8 @@ from kafka_chaos.reference_model.lockstep import (
     producers,
 )
 from kafka_chaos.reference_model.lockstep.search import CLUSTER_INVARIANTS
-from kafka_chaos.reference_model.predict import exchanges, faults, idempotence, replication
+from kafka_chaos.reference_model.predict import exchanges, faults, idempotence, logs, replication
 from kafka_chaos.reference_model.predict.anomalies import CHECKS
-from kafka_chaos.reference_model.predict.bounds import abstraction, abstraction_steps, heuristic, logs
 from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.protocol import PROTOCOLS
@@ -73,7 +72,7 @@ STORIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 MODULES: tuple[ModuleType, ...] = (
     *(core, brokers, clients, producers, controller, environment, processes, cleaning),
-    *(idempotence, exchanges, replication, faults, abstraction, abstraction_steps, heuristic, logs),
+    *(idempotence, exchanges, replication, faults, logs),
 )
 
 

@@ -1,5 +1,5 @@
-"""Two searches: breadth-first, which reaches every state within a scope, and nearest-first (A*), which expands as few
-states as a heuristic allows. Both find shortest paths.
+"""Two searches, both exhaustive: breadth-first, and fewest-faults-first, which leaves out what another state makes
+superfluous. Both find shortest paths.
 
 A search that its budget ends says so; it never passes for an exhausted one.
 """
@@ -160,60 +160,47 @@ def breadth_first(
     return result(True)
 
 
-def nearest_first(
+def fewest_faults_first(
     initial: State,
     successors: Callable[[State], Iterable[State]],
-    visit: Callable[[State, int], bool],
-    remaining: Callable[[State], int | None],
+    visit: Callable[[State], bool],
+    faults: Callable[[State], int],
+    parted: Callable[[State], tuple[Hashable, int]],
     budget: Budget,
 ) -> Search[State]:
-    """Reach what is wanted by a shortest path, and expand as few other states as that takes (A* search: Hart, Nilsson
-    and Raphael, 1968).
+    """Reach every state that no other one makes superfluous: those with fewer faults first, among them the nearest.
 
-    `remaining` is the heuristic: how many steps a state is at least away from what is wanted, or None if it does not
-    lead there. Its answers may grow as `visit` finds part of what is wanted. `visit` sees each state that may be on
-    such a path and that answer, shortest paths first (a state again that turns out to be nearer to the initial one),
-    and ends the search by returning True.
-    `complete` is False if `visit` or the budget ended it. Otherwise every state was visited that `remaining` has a
-    number for and that others of that kind lead to.
+    `faults` counts those that have struck before a state; no step makes it smaller. `parted` splits a state into what
+    it is and its means, a bit set: of two states that are the same, the one with all the means of the other, and
+    perhaps more, shows all that the other shows and can take all of its steps. So a state is left out if one with its
+    means came before, and what `visit` sees first it sees by as few faults, and with those by as few steps, as any
+    path takes. `visit` ends the search by returning True. `complete` is False if `visit` or the budget ended it.
     """
     clock = _Clock()
-    parents: dict[State, State | None] = {initial: None}
-    depths = {initial: 0}
-    waiting: dict[int, list[tuple[State, int]]] = {}
+    parents: dict[State, State | None] = {}
+    reached: dict[Hashable, list[int]] = {}
+    waiting: dict[tuple[int, int], dict[State, State | None]] = {(faults(initial), 0): {initial: None}}
     transitions = deepest = 0
 
     def result(complete: bool) -> Search[State]:
         budget.close()
         return Search(parents, complete, transitions, deepest, *clock.read())
 
-    def wait(state: State, depth: int) -> None:
-        steps = remaining(state)
-        if steps is not None:
-            waiting.setdefault(depth + steps, []).append((state, depth))
-
     with no_garbage_collection():
-        wait(initial, 0)
         while waiting:
-            length = min(waiting)
-            state, depth = waiting[length].pop()
-            if not waiting[length]:
-                del waiting[length]
-            steps = remaining(state)
-            if steps is None or depth > depths[state]:
-                continue
-            if depth + steps > length:  # Its distance has grown since it was queued.
-                waiting.setdefault(depth + steps, []).append((state, depth))
-                continue
+            struck, depth = min(waiting)
             deepest = max(deepest, depth)
-            if visit(state, steps) or budget.is_empty(len(parents)):
-                return result(False)
-            nearer = []
-            for successor in successors(state):
-                transitions += 1
-                if depth + 1 < depths.get(successor, depth + 2):
-                    depths[successor], parents[successor] = depth + 1, state
-                    nearer.append(successor)
-            for successor in reversed(nearer):  # The first of equals is expanded first: stories tell early steps early.
-                wait(successor, depth + 1)
+            for state, parent in waiting.pop((struck, depth)).items():
+                rest, means = parted(state)
+                others = reached.setdefault(rest, [])
+                if any(means & other == means for other in others):
+                    continue
+                others.append(means)
+                parents[state] = parent
+                if visit(state) or budget.is_empty(len(parents)):
+                    return result(False)
+                for successor in successors(state):
+                    transitions += 1
+                    if successor not in parents:
+                        waiting.setdefault((faults(successor), depth + 1), {}).setdefault(successor, state)
     return result(True)

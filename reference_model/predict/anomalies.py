@@ -7,10 +7,11 @@ those of docs/anomalies.md, which the verification applies to real histories.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import NamedTuple
 
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.state import (
     FOLLOWER,
     INFO,
@@ -18,6 +19,7 @@ from kafka_chaos.reference_model.predict.state import (
     OK,
     RECORDS,
     LaneState,
+    Record,
     entry_record,
     leader_index,
 )
@@ -122,8 +124,39 @@ CHECKS: Mapping[Anomaly, Check] = {
 }
 """Anomalies that depend on what brokers and producer do."""
 
-OBSERVED = frozenset(CHECKS) - {Anomaly.DUPLICATE, Anomaly.REORDERED, Anomaly.REPLICA_DIVERGENCE}
-"""Those of them that depend on what was acknowledged or read, and not on logs alone."""
+
+class Form(NamedTuple):
+    """What the open questions depend on, beside logs: what consumers have read, which records were acknowledged, and
+    the offsets of acknowledgements.
+
+    What happens next depends on none of it, but for an idempotent producer's acknowledgements. So states that are alike
+    in a form go the same ways.
+    """
+
+    reads: bool
+    acknowledgements: bool
+    offsets: bool
+
+    @classmethod
+    def of(cls, questions: Set[Anomaly], lane: Lane) -> Form:
+        """The form for these questions."""
+        of_offsets = questions & {Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH}
+        return cls(
+            reads=bool(questions & {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}),
+            acknowledgements=lane.idempotence or bool(of_offsets) or Anomaly.LOST_WRITE in questions,
+            offsets=bool(of_offsets),
+        )
+
+    def of_state(self, state: LaneState) -> LaneState:
+        """The state without what the questions do not depend on: an acknowledged record is as good as given up."""
+        if not self.reads and state.reads:
+            state = state._replace(reads=0)
+        if not self.offsets and OK in [record.status for record in state.records]:
+            status = OK if self.acknowledgements else INFO
+            without = Record(status, 0, NOWHERE)
+            records = tuple([without if record.status == OK else record for record in state.records])
+            state = state._replace(records=records)
+        return state
 
 
 def shown(end: Ending | None, wanted: Iterable[Anomaly] = tuple(CHECKS)) -> frozenset[Anomaly]:

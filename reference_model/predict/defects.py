@@ -76,7 +76,14 @@ def _traces(defect: KnownDefect, lane: Lane) -> Mapping[Anomaly, DefectTrace]:
         visit,
         Budget(MAX_STATES),
     )
-    return {anomaly: DefectTrace(defect, tell(search.path(state), lane, possible)) for anomaly, state in first.items()}
+
+    def alike(state: LaneState, other: LaneState) -> bool:
+        return canonical(state, lane) == other
+
+    return {
+        anomaly: DefectTrace(defect, tell(search.path(state), lane, possible, alike))
+        for anomaly, state in first.items()
+    }
 
 
 def renew_after_timeout(state: LaneState) -> Iterator[Step]:

@@ -11,30 +11,25 @@ consumers that read everything they are shown. `predict/exchanges.py` names what
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from itertools import combinations
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lanes import Lane, LaneError
-from kafka_chaos.reference_model.predict.anomalies import CHECKS, ending, is_resolved, shown
-from kafka_chaos.reference_model.predict.bounds.abstraction import FreeBound, kept
-from kafka_chaos.reference_model.predict.bounds.environments import Environments
-from kafka_chaos.reference_model.predict.bounds.heuristic import Guide
-from kafka_chaos.reference_model.predict.bounds.logs import may_diverge
+from kafka_chaos.reference_model.predict.anomalies import CHECKS, Form, ending, is_resolved, shown
 from kafka_chaos.reference_model.predict.defects import DefectTrace, known_defects
 from kafka_chaos.reference_model.predict.effects import Step
 from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, LockstepStep
-from kafka_chaos.reference_model.predict.state import RECORDS, LaneState, attempts, canonical, initial_state
+from kafka_chaos.reference_model.predict.logs import may_diverge
+from kafka_chaos.reference_model.predict.state import RECORDS, LaneState, attempts, canonical, initial_state, parted
 from kafka_chaos.reference_model.predict.steps import steps
 from kafka_chaos.reference_model.predict.story import tell
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.search import (
     Budget,
     ScopeNotExhausted,
-    Search,
     breadth_first,
-    nearest_first,
+    fewest_faults_first,
     no_garbage_collection,
 )
 
@@ -167,7 +162,6 @@ class _Work:
         self.lockstep = lockstep
         self.budget = budget
         self.stories: dict[Anomaly, Story] = {}
-        self._environments = Environments(lane)
 
     def bounds(self) -> dict[str, Any]:
         """The scope, as `predict --json` names it."""
@@ -180,24 +174,49 @@ class _Work:
         }
 
     def free(self) -> Prediction:
-        """Witnesses with few of the faults first, then, for what is still open, with more.
+        """Everything that the lane may do, searched until no anomaly is open or nothing is left.
 
-        A witness with fewer faults is one with more, so what is open after the last search is forbidden. Whether
-        replicas diverge is a question of logs alone, and is not searched for where those answer it with no.
+        Whether replicas diverge is a question of logs alone. Where nothing else is open, those may answer it with no.
         """
-        self._search_selections(CHECKS.keys() - {Anomaly.REPLICA_DIVERGENCE})
-        self.budget.label = "logs alone"
-        diverges = may_diverge(self.lane, self.budget)
-        _require(diverges is not None)
-        if diverges:
-            self._search_selections({Anomaly.REPLICA_DIVERGENCE})
+        if not self._search(CHECKS.keys() - {Anomaly.REPLICA_DIVERGENCE}):
+            self.budget.label = "logs alone"
+            diverges = may_diverge(self.lane, self.budget)
+            _require(diverges is not None)
+            if diverges:
+                self._search({Anomaly.REPLICA_DIVERGENCE})
         return self._prediction({})
 
-    def _search_selections(self, questions: Set[Anomaly]) -> None:
-        selections = _selections(self.lane)
-        for number, faults in enumerate(selections, 1):
-            self.budget.label = f"{' + '.join(faults) or 'no fault'} (set {number} of {len(selections)})"
-            self._add_stories(replace(self.lane, faults=faults), questions - self.stories.keys())
+    def _search(self, questions: Set[Anomaly]) -> bool:
+        """Find stories until all questions have one, and whether nothing was left that could show another anomaly."""
+        lane, missing = self.lane, set(questions)
+        first: dict[Anomaly, LaneState] = {}
+        forms = [Form.of(missing, lane)]
+
+        def visit(state: LaneState) -> bool:
+            self.budget.label = f"{len(lane.faults) - len(state.faults)} of {len(lane.faults)} faults"
+            found = shown(ending(state), CHECKS.keys() - first.keys())
+            first.update(dict.fromkeys(found, state))
+            if found & missing:
+                missing.difference_update(found)
+                forms.append(Form.of(missing, lane))
+            return not missing
+
+        search = fewest_faults_first(
+            canonical(initial_state(lane), lane),
+            lambda state: [forms[-1].of_state(canonical(after, lane)) for _, after in steps(state, lane, None)],
+            visit,
+            lambda state: len(lane.faults) - len(state.faults),
+            lambda state: parted(state, lane),
+            self.budget,
+        )
+
+        def alike(state: LaneState, other: LaneState) -> bool:
+            return any(form.of_state(canonical(state, lane)) == other for form in forms)
+
+        for anomaly, state in first.items():
+            self.stories[anomaly] = tell(search.path(state), lane, lambda before: steps(before, lane, None), alike)
+        _require(search.complete or not missing)
+        return search.complete
 
     def in_lockstep(self, lockstep: Lockstep) -> Prediction:
         """What every run, and what some run, through a lock-step phase ends with."""
@@ -224,8 +243,12 @@ class _Work:
             visit,
             self.budget,
         )
+
+        def alike(state: LaneState, other: LaneState) -> bool:
+            return canonical(state, lane) == other
+
         for anomaly, state in first.items():
-            self.stories[anomaly] = tell(search.path(state), lane, possible)
+            self.stories[anomaly] = tell(search.path(state), lane, possible, alike)
         _require(search.complete)
         if unavoidable is None:
             raise ScopeNotExhausted(f"no run gets through the lock-step phase {', '.join(lockstep)}")
@@ -246,49 +269,7 @@ class _Work:
                 anomalies[anomaly] = AnomalyPrediction(Status.FORBIDDEN, why, defects.get(anomaly, ()))
         return Prediction(anomalies, states, True, self.bounds())
 
-    def _add_stories(self, lane: Lane, wanted: Set[Anomaly]) -> None:
-        """Search the lane for what has no story yet, guided by the abstraction."""
-        if not wanted:
-            return
-        guide = Guide(lane, wanted, FreeBound(self._environments, kept(lane, wanted)), self.budget)
-        _require(guide.complete)
-        if guide.open_questions:
-            first, search = _witnesses(lane, guide, self.budget)
-            for anomaly, state in first.items():
-                self.stories[anomaly] = tell(search.path(state), lane, lambda before: steps(before, lane, None))
-            _require(search.complete or first.keys() == guide.open_questions)
-
 
 def _require(answered: bool) -> None:
     if not answered:
         raise _BudgetIsEmpty
-
-
-def _witnesses(lane: Lane, guide: Guide, budget: Budget) -> tuple[dict[Anomaly, LaneState], Search[LaneState]]:
-    """For each open question of the guide, the nearest state that shows it, as far as there are any."""
-    first: dict[Anomaly, LaneState] = {}
-    missing = set(guide.open_questions)
-
-    def visit(state: LaneState, steps_left: int) -> bool:
-        if steps_left == 0:
-            for anomaly in shown(ending(state), missing):
-                first[anomaly] = state
-                missing.remove(anomaly)
-        return not missing
-
-    def successors(state: LaneState) -> Iterator[LaneState]:
-        return (canonical(after, lane) for _, after in steps(state, lane, None))
-
-    initial = canonical(initial_state(lane), lane)
-    search = nearest_first(initial, successors, visit, lambda state: guide.steps_to(state, missing), budget)
-    return first, search
-
-
-def _selections(lane: Lane) -> list[tuple[str, ...]]:
-    """Selections of the faults, those with fewer first, all of them last: the last alone would answer everything.
-
-    Most of what a lane can show it shows under one fault; an idempotent producer's duplicates take two.
-    """
-    ordered = sorted(lane.faults)
-    sizes = [size for size in range(len(ordered) + 1) if size <= 1 or size == len(ordered) or lane.idempotence]
-    return list(dict.fromkeys(c for size in sizes for c in combinations(ordered, size)))

@@ -7,9 +7,11 @@ states are hashed by the hundred thousand.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Hashable
+from functools import cache, lru_cache
 from typing import NamedTuple
 
+from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.rules import EPOCH_SHIFT, Truncation
@@ -25,6 +27,7 @@ SHORT, ENOUGH, SOLE = range(3)
 NEW, WAITING, RETRY, INFO, OK = range(5)
 
 OUTDATED = 1 << 2
+MOST_ATTEMPTS = 8
 RECORDS = 2
 """Records the producer sends; `seq` 0 and 1 of one producer, after others that every replica holds."""
 NOWHERE = -1
@@ -92,6 +95,11 @@ def entry_leader_epoch(value: int) -> int:
     return value >> EPOCH_SHIFT
 
 
+def in_leader_epoch(value: int, leader_epoch: int) -> int:
+    """A log entry as if it had been appended in this leader epoch."""
+    return leader_epoch << EPOCH_SHIFT | value & (1 << EPOCH_SHIFT) - 1
+
+
 def read_bit(record: int, offset: int) -> int:
     """The bit of `LaneState.reads` for this record read at this offset."""
     return 1 << (offset * RECORDS + record)
@@ -123,43 +131,93 @@ def initial_state(lane: Lane) -> LaneState:
 def canonical(state: LaneState, lane: Lane) -> LaneState:
     """The representative of all states that behave alike.
 
-    They may differ in the brokers' names, in when a zombie that nothing can reach any more learns of its
-    successor, and in a known epoch that rules out no broker.
+    They may differ in the brokers' names, in how far leader epochs have risen, in when a zombie that nothing can reach
+    any more learns of its successor, and in a known epoch that rules out no broker.
     """
-    settled, known = settled_replicas(state, lane), state.known_epoch
-    if known:
-        lowest = min((r.leader_epoch for r in settled if r[0] == ZOMBIE), default=known)
-        known = known if known > lowest else 0
-    replicas = tuple(sorted(settled))
-    if replicas == state.replicas and known == state.known_epoch:
-        return state
-    return state._replace(replicas=replicas, known_epoch=known)
+    replicas, leader_epoch, records, reads, faults, producer_epoch, known_epoch, position = settled(state, lane)
+    replicas, leader_epoch, known_epoch = _canonical(replicas, leader_epoch, known_epoch)
+    return LaneState(replicas, leader_epoch, records, reads, faults, producer_epoch, known_epoch, position)
 
 
-def settled_replicas(state: LaneState, lane: Lane) -> tuple[LaneReplica, ...]:
-    """The replicas as `canonical` has them, in the order of the state given."""
-    replicas = state.replicas
-    if lane.unclean_leader_election or ZOMBIE not in [replica[0] for replica in replicas]:
-        return replicas
-    return _settle_inert_zombies(replicas, state.known_epoch)
-
-
-def _settle_inert_zombies(replicas: tuple[LaneReplica, ...], known_epoch: int) -> tuple[LaneReplica, ...]:
-    """Make followers of zombies that the producer no longer addresses and that owe nobody an answer.
+def settled(state: LaneState, lane: Lane) -> LaneState:
+    """The state with followers instead of zombies that the producer no longer addresses and that owe nobody an answer.
 
     Sound with clean elections only: elsewhere such a log may come to lead.
     """
-    settled = tuple(
-        LaneReplica(FOLLOWER, False, replica.log, NO_PENDING, 0, 0, 0, SHORT)
-        if replica.role == ZOMBIE
-        and not replica.in_isr
-        and replica.leader_epoch < known_epoch
-        and replica.pending == NO_PENDING
-        and not (replica.socket | replica.abandoned)
-        else replica
-        for replica in replicas
+    if lane.unclean_leader_election or ZOMBIE not in [replica[0] for replica in state.replicas]:
+        return state
+    replicas = _settled(state.replicas, state.known_epoch)
+    return state if replicas == state.replicas else with_replicas(state, replicas)
+
+
+@lru_cache(maxsize=1 << 16)
+def _settled(replicas: tuple[LaneReplica, ...], known_epoch: int) -> tuple[LaneReplica, ...]:
+    return follow_leader(
+        tuple(
+            LaneReplica(FOLLOWER, False, replica.log, NO_PENDING, 0, 0, 0, SHORT)
+            if replica.role == ZOMBIE
+            and not replica.in_isr
+            and replica.leader_epoch < known_epoch
+            and replica.pending == NO_PENDING
+            and not (replica.socket | replica.abandoned)
+            else replica
+            for replica in replicas
+        )
     )
-    return replicas if settled == replicas else follow_leader(settled)
+
+
+@lru_cache(maxsize=1 << 18)
+def _canonical(
+    replicas: tuple[LaneReplica, ...], leader_epoch: int, known_epoch: int
+) -> tuple[tuple[LaneReplica, ...], int, int]:
+    """The replicas in order, the leader epoch and the known epoch, with the epochs in use counted from 0 on.
+
+    Epochs are compared with each other and raised by one, nothing else: an order-preserving renumbering changes no
+    step. The first epoch keeps its 0, because until it ends nobody's metadata is out of date. The known epoch is the
+    first above those of the zombies that the producer addresses no more.
+    """
+    used = {0, leader_epoch, *(replica.leader_epoch for replica in replicas)}
+    used.update(entry_leader_epoch(value) for replica in replicas for value in replica.log)
+    if leader_epoch >= len(used):
+        numbers = {epoch: number for number, epoch in enumerate(sorted(used))}
+        replicas = tuple(
+            with_log(
+                replica,
+                tuple([in_leader_epoch(value, numbers[entry_leader_epoch(value)]) for value in replica.log]),
+            )._replace(leader_epoch=numbers[replica.leader_epoch])
+            for replica in replicas
+        )
+        known_epoch = sum(epoch < known_epoch for epoch in used)
+        leader_epoch = len(used) - 1
+    fenced = [r.leader_epoch for r in replicas if r.role == ZOMBIE and r.leader_epoch < known_epoch]
+    return tuple(sorted(replicas)), leader_epoch, max(fenced, default=-1) + 1
+
+
+def parted(state: LaneState, lane: Lane) -> tuple[Hashable, int]:
+    """A state without its means, and the means as a bit set: the faults left, what consumers have read, and the
+    attempts left of each record.
+
+    What was read stays read and changes nothing that happens, and a fault need not strike. A record that may be sent
+    again need not be; only where one request is in flight does the next record wait for this one to be given up.
+    """
+    replicas, leader_epoch, records, reads, faults, *rest = state
+    means = reads << len(FAULT_KINDS) * len(lane.faults) | _fault_bits(faults)
+    if lane.acks == "0" or lane.max_in_flight == 1:
+        return (replicas, leader_epoch, records, *rest), means
+    known = []
+    for status, attempts, offset in records:
+        means = means << MOST_ATTEMPTS | (1 << attempts) - 1
+        known.append((RETRY if status == INFO else status, offset))
+    return (replicas, leader_epoch, tuple(known), *rest), means
+
+
+@cache
+def _fault_bits(faults: tuple[str, ...]) -> int:
+    """Faults as bits: the first, the second, … of each kind."""
+    bits = 0
+    for place, kind in enumerate(faults):
+        bits |= 1 << FAULT_KINDS.index(kind) + len(FAULT_KINDS) * faults[:place].count(kind)
+    return bits
 
 
 def leader_index(replicas: tuple[LaneReplica, ...]) -> int:

@@ -6,7 +6,6 @@ Brokers are numbered 1 to n, 1 leads at first, and a broker keeps its number thr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.anomalies import final_log, pairs
@@ -16,10 +15,10 @@ from kafka_chaos.reference_model.predict.state import (
     NOWHERE,
     OK,
     LaneState,
-    canonical,
     entry_record,
+    initial_state,
     leader_index,
-    settled_replicas,
+    settled,
 )
 
 SENTENCES: dict[str, str] = {
@@ -71,20 +70,27 @@ Possible = Callable[[LaneState], Iterator[Step]]
 """The steps that are possible in a state."""
 
 
-def tell(path: Sequence[LaneState], lane: Lane, possible: Possible) -> tuple[str, ...]:
-    """The sentences for a path of canonical states from the initial one to one in which the run ends."""
-    names = _initial_names(path[0])
+def tell(
+    path: Sequence[LaneState], lane: Lane, possible: Possible, alike: Callable[[LaneState, LaneState], bool]
+) -> tuple[str, ...]:
+    """The sentences for a path from the initial state to one in which the run ends.
+
+    `alike` says whether a state is, but for what the search makes equal, one of the path.
+    """
+    state = initial_state(lane)._replace(records=path[0].records)
+    names = _initial_names(state)
     sentences = []
-    for before, after in pairwise(path):
-        action, raw = _step_between(before, after, lane, possible)
-        sentence = _sentence(action, before, raw, names)
+    for after in path[1:]:
+        action, reached = _step_to(after, state, possible, alike)
+        sentence = _sentence(action, state, reached, names)
         if sentence:
             sentences.append(sentence)
         sentences.extend(
-            f"Consumers read record {record} at offset {offset}." for record, offset in pairs(raw.reads & ~before.reads)
+            f"Consumers read record {record} at offset {offset}."
+            for record, offset in pairs(reached.reads & ~state.reads)
         )
-        names = _renamed(names, raw, lane)
-    return (*sentences, _ending(path[-1], names))
+        state = settled(reached, lane)
+    return (*sentences, _ending(state, names))
 
 
 def _initial_names(state: LaneState) -> list[int]:
@@ -93,17 +99,13 @@ def _initial_names(state: LaneState) -> list[int]:
     return [1 if index == leader else next(others) for index in range(len(state.replicas))]
 
 
-def _step_between(before: LaneState, after: LaneState, lane: Lane, possible: Possible) -> tuple[Action, LaneState]:
-    for action, raw in possible(before):
-        if canonical(raw, lane) == after:
-            return action, raw
+def _step_to(
+    after: LaneState, state: LaneState, possible: Possible, alike: Callable[[LaneState, LaneState], bool]
+) -> Step:
+    for action, reached in possible(state):
+        if alike(reached, after):
+            return action, reached
     raise AssertionError("no action leads from a state to its successor on the path")
-
-
-def _renamed(names: list[int], raw: LaneState, lane: Lane) -> list[int]:
-    """The names in the order in which `canonical` puts the replicas."""
-    settled = settled_replicas(raw, lane)
-    return [names[index] for index in sorted(range(len(settled)), key=settled.__getitem__)]
 
 
 def _sentence(action: Action, before: LaneState, raw: LaneState, names: list[int]) -> str:

@@ -1,8 +1,8 @@
 """Since Kafka 3.7 (KAFKA-15583) a high watermark waits while the ISR is below min.insync.replicas.
 
 The lane knows this only of what consumers read: they read nothing new meanwhile. Here the lane also keeps the
-watermark itself, which a follower must reach to join the ISR, and is searched in full without the abstraction. Both
-forms show the same anomalies.
+watermark itself, which a follower must reach to join the ISR, and is searched in full. Both forms show the same
+anomalies.
 
 The watermark of the last leader is kept where a lock-step phase would count its steps (`position`), which nothing
 else uses without one. A new leader may begin with it: consumers have read up to there already.

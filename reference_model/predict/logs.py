@@ -43,7 +43,7 @@ def initial_logs(lane: Lane) -> LogState:
 
 
 def log_steps(state: LogState) -> Iterator[LogState]:
-    """Every next state, its leader epochs counted anew (`environments.renumbered`: that changes nothing)."""
+    """Every next state, its leader epochs counted anew (as `state.canonical` does: that changes nothing)."""
     replicas, epoch, appends, faults = state
     leader_log = next((log for role, _, log in replicas if role == LEADER), None)
     for index, (role, leads_in, log) in enumerate(replicas):

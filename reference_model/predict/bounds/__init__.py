@@ -1,1 +1,0 @@
-"""Bounds of a lane's state space that answer without exploring all of it."""

@@ -1,0 +1,177 @@
+"""What the search of a lane leaves out changes no answer: every lane of two brokers is also searched in full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.predict import state as lane_state
+from kafka_chaos.reference_model.predict.anomalies import CHECKS, Form, ending, shown
+from kafka_chaos.reference_model.predict.logs import initial_logs, log_steps, logs_diverge
+from kafka_chaos.reference_model.predict.prediction import predict
+from kafka_chaos.reference_model.predict.state import (
+    DOWN,
+    INFO,
+    LEADER,
+    NOWHERE,
+    OK,
+    SHORT,
+    ZOMBIE,
+    LaneReplica,
+    LaneState,
+    Record,
+    canonical,
+    entry,
+    initial_state,
+    parted,
+)
+from kafka_chaos.reference_model.predict.steps import steps
+from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.search import Budget, Search, breadth_first
+
+MIXES = [
+    ("kill", "kill"),
+    ("stop", "power-loss"),
+    ("pause",),
+    pytest.param(("pause", "kill"), marks=pytest.mark.slow),
+    pytest.param(("session-expiry", "partition"), marks=pytest.mark.slow),
+]
+LANES = [
+    Lane(lane="acks0", acks="0", replication_factor=2, unclean_leader_election=True),
+    Lane(lane="acks1", acks="1", replication_factor=2),
+    Lane(lane="one in flight", acks="1", replication_factor=2, max_in_flight=1),
+    Lane(lane="all", replication_factor=2, min_insync_replicas=2),
+    Lane(lane="idempotent", replication_factor=2, idempotence=True, unclean_leader_election=True),
+]
+
+
+def search_in_full(lane: Lane, same: Callable[[LaneState], LaneState]) -> Search[LaneState]:
+    """Every state of the lane's own machine, but for what `same` makes one."""
+    search = breadth_first(
+        same(initial_state(lane)),
+        lambda state: [same(after) for _, after in steps(state, lane, None)],
+        lambda _: False,
+        Budget(2_000_000),
+    )
+    assert search.complete
+    return search
+
+
+def permitted(lane: Lane) -> dict[Anomaly, tuple[str, ...]]:
+    return {a: answer.why for a, answer in predict(lane).anomalies.items() if answer.status != "forbidden"}
+
+
+@pytest.mark.parametrize("faults", MIXES, ids=str)
+@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.lane)
+def test_the_search_finds_what_a_full_one_finds_by_as_few_faults_and_steps(lane: Lane, faults: tuple[str, ...]) -> None:
+    lane = replace(lane, faults=faults)
+    search = search_in_full(lane, lambda state: canonical(state, lane))
+    nearest: dict[Anomaly, tuple[int, int]] = {}
+    for state in search.parents:
+        for anomaly in shown(ending(state)):
+            cost = len(faults) - len(state.faults), len(search.path(state))
+            nearest[anomaly] = min(nearest.get(anomaly, cost), cost)
+    found = {
+        anomaly: len([sentence for sentence in why if not sentence.startswith("Consumers read")])
+        for anomaly, why in permitted(lane).items()
+    }
+    # A path has one state more than steps, and a story one sentence more: how the run ends.
+    assert found == {anomaly: length for anomaly, (_, length) in nearest.items()}
+
+
+@pytest.mark.parametrize("faults", [("kill",), ("session-expiry",), ("power-loss",)], ids=str)
+@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.lane)
+def test_states_that_count_as_one_show_what_they_show_alone(lane: Lane, faults: tuple[str, ...]) -> None:
+    """Nothing is canonical here: broker names, leader epochs and idle zombies are told apart."""
+    lane = replace(lane, faults=faults)
+    search = search_in_full(lane, lambda state: state)
+    assert {anomaly for state in search.parents for anomaly in shown(ending(state))} == set(permitted(lane))
+
+
+def test_states_that_differ_in_the_brokers_names_alone_are_one() -> None:
+    lane = Lane(lane="renamed", faults=("kill", "pause"))
+    first = canonical(initial_state(lane), lane)
+    reached = {after for _, after in steps(first, lane, None)}
+    for state in reached:
+        assert len({canonical(state._replace(replicas=r), lane) for r in permutations(state.replicas)}) == 1
+    assert len({canonical(state, lane) for state in reached}) < len(reached)
+
+
+def zombie(leader_epoch: int) -> LaneReplica:
+    return LaneReplica(ZOMBIE, False, (), (-1, -1), 0, 0, leader_epoch, SHORT)
+
+
+def renumbered(*replicas: LaneReplica, leader_epoch: int, known_epoch: int) -> LaneState:
+    lane = Lane(lane="renumbered", unclean_leader_election=True)
+    state = initial_state(lane)._replace(replicas=replicas, leader_epoch=leader_epoch, known_epoch=known_epoch)
+    return canonical(state, lane)
+
+
+def test_leader_epochs_keep_their_order_and_the_first_its_number() -> None:
+    def log(*epochs: int) -> tuple[int, ...]:
+        return tuple(entry(number, epoch, 0) for number, epoch in enumerate(epochs))
+
+    leader = LaneReplica(LEADER, True, log(1, 4), (-1, -1), 0, 0, 6, SHORT)
+    old = LaneReplica(DOWN, False, log(1, 2), (-1, -1), 0, 0, 0, SHORT)
+    state = renumbered(leader, old, leader_epoch=6, known_epoch=6)
+    assert (state.leader_epoch, state.known_epoch) == (4, 0)
+    assert {replica.log for replica in state.replicas} == {log(1, 3), log(1, 2)}
+    assert canonical(state, Lane(lane="again", unclean_leader_election=True)) == state
+
+
+def test_the_known_epoch_counts_by_the_zombies_it_rules_out() -> None:
+    replicas = zombie(2), zombie(4), zombie(7)._replace(role=LEADER)
+    known = {epoch: renumbered(*replicas, leader_epoch=7, known_epoch=epoch).known_epoch for epoch in range(8)}
+    assert known == {0: 0, 1: 0, 2: 0, 3: 2, 4: 2, 5: 3, 6: 3, 7: 3}
+
+
+def test_what_no_open_question_depends_on_is_forgotten() -> None:
+    lane = Lane(lane="forgets")
+    state = initial_state(lane)
+
+    def acknowledged(status: int, offset: int, reads: int) -> LaneState:
+        return state._replace(reads=reads, records=(Record(status, 0, offset), *state.records[1:]))
+
+    def forgetful(lane: Lane, *questions: Anomaly) -> LaneState:
+        return Form.of(set(questions), lane).of_state(acknowledged(OK, 1, 3))
+
+    assert forgetful(lane, *CHECKS) == acknowledged(OK, 1, 3)
+    assert forgetful(lane, Anomaly.OFFSET_MISMATCH) == acknowledged(OK, 1, 0)
+    assert forgetful(lane, Anomaly.LOST_WRITE) == acknowledged(OK, NOWHERE, 0)
+    assert forgetful(lane, Anomaly.TRUNCATED_READ) == acknowledged(INFO, NOWHERE, 3)
+    assert forgetful(lane, Anomaly.DUPLICATE) == acknowledged(INFO, NOWHERE, 0)
+    # Whether the batch before was acknowledged decides what a refused sequence number means (KIP-360).
+    idempotent = replace(lane, idempotence=True)
+    assert forgetful(idempotent, Anomaly.DUPLICATE) == acknowledged(OK, NOWHERE, 0)
+
+
+def test_means_are_the_faults_the_reads_and_the_attempts() -> None:
+    lane = Lane(lane="means", faults=("kill", "kill", "pause"))
+    state = initial_state(lane)
+    rest, means = parted(state, lane)
+    first, second = state.records
+    for fewer in (
+        state._replace(faults=("kill", "pause")),
+        state._replace(faults=("kill", "kill")),
+        state._replace(records=(first._replace(attempts=1), second)),
+    ):
+        same, others = parted(fewer, lane)
+        assert same == rest
+        assert others != means
+        assert others & means == others
+    assert parted(state._replace(reads=1), lane)[1] & means == means
+    one_in_flight = replace(lane, max_in_flight=1)
+    assert parted(fewer, one_in_flight)[0] != parted(state, one_in_flight)[0]
+
+
+def test_the_bound_of_logs_sees_a_follower_that_does_not_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
+    careless = replace(PROTOCOLS["kip320"], truncation=lambda log, watermark, leader_log: len(log))
+    monkeypatch.setattr(lane_state, "PROTOCOL", careless)
+    lane = Lane(lane="careless", acks="1", replication_factor=2, faults=("kill",))
+    search = breadth_first(initial_logs(lane), log_steps, lambda _: False, Budget(500_000))
+    assert any(map(logs_diverge, search.parents))
