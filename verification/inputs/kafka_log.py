@@ -55,6 +55,8 @@ def topic_log(
     source = {
         "kafka.bootstrap.servers": bootstrap_servers,
         "kafka.isolation.level": "read_uncommitted",
+        # Asking for a topic that does not exist must not create it.
+        "kafka.allow.auto.create.topics": "false",
         "subscribe": ",".join(topics),
         "startingOffsets": "earliest",
         "endingOffsets": "latest",
