@@ -26,16 +26,22 @@ _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNK
               help="Spark master to run on.")  # fmt: skip
 @click.option("--topics", metavar="SERVERS",
               help="Read the final log from the lanes' topics on these servers, instead of log/.")  # fmt: skip
+@click.option("--no-write", is_flag=True, help="Write neither findings/ nor verdict.json.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run, as in verdict.json.")
 @click.option("--quiet", is_flag=True, help="Print nothing. The result is in the exit code and in verdict.json.")
 def verify_command(
-    run_dirs: tuple[str, ...], spark_master: str | None, topics: str | None, as_json: bool, quiet: bool
+    run_dirs: tuple[str, ...],
+    spark_master: str | None,
+    topics: str | None,
+    no_write: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Verify run directories: compare each with its prediction.
 
     A directory is a local path, or one on a file system that Hadoop supports (file:, hdfs:, s3a: …).
 
-    Writes findings/ and verdict.json into each.
+    Writes findings/ and verdict.json into each, unless --no-write says otherwise.
 
     Exit code: 1 for a violation in any run, else 2 for an unknown one, else 0. 3 if Spark can't start, 64 for a run
     directory that breaks the contract (the other directories are then not verified).
@@ -52,9 +58,9 @@ def verify_command(
     verdicts = []
     for run_dir in run_dirs:
         if topics:
-            verdict = verify_topics(run_dir, bootstrap_servers=topics, spark=session)
+            verdict = verify_topics(run_dir, bootstrap_servers=topics, spark=session, write=not no_write)
         else:
-            verdict = verify(run_dir, spark=session)
+            verdict = verify(run_dir, spark=session, write=not no_write)
         verdicts.append(verdict.verdict)
         if as_json:
             click.echo(json.dumps({"run_dir": str(run_dir), **verdict.to_json()}))

@@ -11,10 +11,12 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE, EVENTS_FILE, PREDICTION_FILE, RunDirectoryError
 from kafka_chaos.verification import schemas
@@ -27,12 +29,14 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.inputs.storage import RunPath, run_path
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.result import RunVerdict
+from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
 from kafka_chaos.verification.tables import evidence
 
 if TYPE_CHECKING:
     from kafka_chaos.verification.tables.scope import Method
 
 
+@pyspark_sockets_ignored()
 def verify_frames(
     produced: DataFrame,
     consumed: DataFrame,
@@ -68,24 +72,36 @@ def verify_frames(
         return judged(spark, run, evidence.chosen(spark, run, frames), write=False, method=method)
 
 
+@pyspark_sockets_ignored()
 def verify_topics(
     run_dir: str | RunPath,
     *,
     bootstrap_servers: str,
     spark: SparkSession,
     options: Mapping[str, str] | None = None,
+    write: bool = True,
 ) -> RunVerdict:
     """Judge the histories of a run directory against its lanes' topics as they are now, instead of log/.
 
-    `spark` and `options`: see `collect_log`. Writes findings/ and verdict.json into the run directory.
+    `spark` and `options`: see `collect_log`. Unless `write` is false, writes findings/ and verdict.json into the run
+    directory. Raises `EnvironmentFailure` if a topic can't be read to its end.
     """
     run = open_run(run_path(run_dir, spark))
-    # Read once: if a topic grows meanwhile, each pass over it would see a different log.
-    log = topic_log(spark, bootstrap_servers=bootstrap_servers, lanes=run.lanes, options=options).localCheckpoint()
+    try:
+        # Read once: if a topic grows meanwhile, each pass over it would see a different log.
+        log = topic_log(spark, bootstrap_servers=bootstrap_servers, lanes=run.lanes, options=options).localCheckpoint()
+    except PySparkException as error:
+        raise EnvironmentFailure(f"the topics on {bootstrap_servers} can't be read: {_cause(error)}") from error
     run = replace(run, tables={**run.tables, "log": Table(given=True, counted=log.count())})
     with evidence.tuned(spark, run.rows):
         frames = replace(evidence.read(spark, run), log=evidence.chosen_table(run, "log", log))
-        return judged(spark, run, frames, write=True)
+        return judged(spark, run, frames, write=write)
+
+
+def _cause(error: Exception) -> str:
+    """The innermost reason that a message of Spark's gives, in one line."""
+    lines = [line.partition("Caused by:")[2].strip() for line in str(error).splitlines() if "Caused by:" in line]
+    return (lines or str(error).splitlines() or [type(error).__name__])[-1][:300]
 
 
 def _checked(name: str, frame: DataFrame) -> DataFrame:

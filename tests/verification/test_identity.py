@@ -69,10 +69,13 @@ def test_spark_decodes_what_was_encoded(spark: Any) -> None:
 def test_keys_are_text_or_null(spark: Any) -> None:
     from kafka_chaos.verification.inputs.kafka_log import decoded_log
 
-    rows = [("a", 0, offset, key, b"", None) for offset, key in enumerate([None, b"k1", b"\xff\xfe"])]
+    texts = ["k1", "", "ключ", "𝄞", "a\0b"]
+    not_utf8 = [b"\xff\xfe", b"a\x80", b"\xc0\xaf", b"\xed\xa0\x80", b"\xe2\x82"]
+    given = [*(text.encode() for text in texts), None, *not_utf8]
+    rows = [("a", 0, offset, key, b"", None) for offset, key in enumerate(given)]
     schema = (
         "lane string, partition int, offset bigint, key binary, value binary, "
         "headers array<struct<key string, value binary>>"
     )
-    keys = {row.offset: row.key for row in decoded_log(spark.createDataFrame(rows, schema)).collect()}
-    assert keys == {0: None, 1: "k1", 2: None}
+    keys = [row.key for row in decoded_log(spark.createDataFrame(rows, schema)).orderBy("offset").collect()]
+    assert keys == [*texts, *[None] * (1 + len(not_utf8))]

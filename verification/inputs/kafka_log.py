@@ -16,7 +16,7 @@ from kafka_chaos.verification.inputs.storage import remove, replace_folder, writ
 from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 @pyspark_sockets_ignored()
@@ -55,6 +55,8 @@ def topic_log(
     source = {
         "kafka.bootstrap.servers": bootstrap_servers,
         "kafka.isolation.level": "read_uncommitted",
+        # Asking for a topic that does not exist must not create it.
+        "kafka.allow.auto.create.topics": "false",
         "subscribe": ",".join(topics),
         "startingOffsets": "earliest",
         "endingOffsets": "latest",
@@ -78,10 +80,20 @@ def decoded_log(records: DataFrame) -> DataFrame:
     from kafka_chaos.verification.schemas import LOG
 
     named = records.withColumn("who", decoded(F.col("lane"), F.col("value"), F.col("headers")))
-    key = F.try_validate_utf8(F.col("key").cast("string"))
+    # Spark 3.5 has no try_validate_utf8, and Spark 4 fails to decode what is not UTF-8.
+    utf8 = F.try_validate_utf8 if hasattr(F, "try_validate_utf8") else _utf8_by_decoding
+    key = utf8(F.col("key").cast("string"))
     return named.select("lane", "partition", "offset", "who.producer_id", "who.seq", key.alias("key")).select(
         *LOG.names
     )
+
+
+def _utf8_by_decoding(text: Column) -> Column:
+    """The text, or null if it is not valid UTF-8: decoding it replaces what is not valid."""
+    from pyspark.sql import functions as F
+
+    content = text.cast("binary")
+    return F.when(F.encode(F.decode(content, "UTF-8"), "UTF-8") == content, text)
 
 
 def _rows(folder: Path) -> int:

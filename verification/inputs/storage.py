@@ -1,8 +1,8 @@
 """Where run directories live: a local path, or any file system that Hadoop knows (file:, hdfs:, s3a:, viewfs: …).
 
-Guarantee: a `HadoopPath` behaves like a `pathlib.Path` in the few methods that verification needs. It uses the
-FileSystem objects of the Spark session. So everything that Spark can read with its configuration and credentials can be
-listed, read and written here, too, and nothing has to be configured twice.
+Guarantee: a `HadoopPath` behaves like a `pathlib.Path` in the few methods that verification needs. It goes through the
+Spark session. So everything that Spark can read with its configuration and credentials can be listed and read here,
+too, and nothing has to be configured twice. It can be written unless the session hides Java's objects (`Files`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,11 +21,39 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
+class Files(Protocol):
+    """What a session's file systems can do, by URI."""
+
+    def size(self, uri: str) -> int | None:
+        """The length of a file in bytes; None if there is no such file."""
+
+    def is_dir(self, uri: str) -> bool:
+        """Whether there is such a directory."""
+
+    def names(self, uri: str) -> Iterator[str]:
+        """The names in a directory; none if it does not exist."""
+
+    def open(self, uri: str) -> io.RawIOBase:
+        """Open a file for reading at any position; `OSError` if that is not possible."""
+
+    def mkdir(self, uri: str) -> None:
+        """Make a directory, and those above it."""
+
+    def write(self, uri: str, content: bytes) -> None:
+        """Write a file, replacing an old one; its directory must exist."""
+
+    def rename(self, uri: str, target: str) -> None:
+        """Rename a file or directory; `OSError` if the file system refuses."""
+
+    def remove(self, uri: str) -> None:
+        """Remove a file, or a directory with its content, if it exists."""
+
+
 class HadoopPath:
     """A path with a scheme. Its few methods do the same as those of `pathlib.Path`."""
 
-    def __init__(self, spark: SparkSession, uri: str) -> None:
-        self._spark = spark
+    def __init__(self, files: Files, uri: str) -> None:
+        self._files = files
         self._uri = uri.rstrip("/")
 
     def __str__(self) -> str:
@@ -44,7 +72,7 @@ class HadoopPath:
         return self._uri < other._uri
 
     def __truediv__(self, name: str) -> HadoopPath:
-        return HadoopPath(self._spark, f"{self._uri}/{name}")
+        return HadoopPath(self._files, f"{self._uri}/{name}")
 
     @property
     def name(self) -> str:
@@ -53,7 +81,7 @@ class HadoopPath:
 
     def with_name(self, name: str) -> HadoopPath:
         """A path in the same directory."""
-        return HadoopPath(self._spark, f"{self._uri.rsplit('/', 1)[0]}/{name}")
+        return HadoopPath(self._files, f"{self._uri.rsplit('/', 1)[0]}/{name}")
 
     def absolute(self) -> HadoopPath:
         """Itself."""
@@ -61,33 +89,30 @@ class HadoopPath:
 
     def exists(self) -> bool:
         """Whether there is such a file or directory."""
-        return bool(self._files.exists(self._path))
+        return self._files.size(self._uri) is not None or self.is_dir()
 
     def is_dir(self) -> bool:
         """Whether there is such a directory."""
-        return self.exists() and bool(self._files.getFileStatus(self._path).isDirectory())
+        return self._files.is_dir(self._uri)
+
+    def is_file(self) -> bool:
+        """Whether there is such a file."""
+        return self._files.size(self._uri) is not None
 
     def size(self) -> int:
         """The file's length in bytes."""
-        return int(self._files.getFileStatus(self._path).getLen())
+        size = self._files.size(self._uri)
+        if size is None:
+            raise FileNotFoundError(f"{self}: no such file")
+        return size
 
     def glob(self, pattern: str) -> Iterator[HadoopPath]:
         """The entries of the directory whose names match `pattern`; none if it does not exist."""
-        if not self.exists():
-            return
-        for status in self._files.listStatus(self._path):
-            name = str(status.getPath().getName())
-            if fnmatchcase(name, pattern):
-                yield self / name
+        return (self / name for name in self._files.names(self._uri) if fnmatchcase(name, pattern))
 
     def open_binary(self) -> BinaryIO:
         """Open the file for reading at any position."""
-        try:
-            stream = self._files.open(self._path)
-        except Exception as error:
-            raise FileNotFoundError(f"{self}: can't be opened ({_cause(error)})") from error
-        size = int(self._files.getFileStatus(self._path).getLen())
-        return cast(BinaryIO, io.BufferedReader(_Stream(self._spark, stream, size), 1 << 16))
+        return cast(BinaryIO, io.BufferedReader(self._files.open(self._uri), 1 << 16))
 
     def read_text(self, encoding: str) -> str:
         """The content of the file."""
@@ -98,24 +123,13 @@ class HadoopPath:
         """The content of the file as text."""
         return io.StringIO(self.read_text(encoding))
 
-    def mkdir(self) -> None:
-        """Make the directory."""
-        self._files.mkdirs(self._path)
+    def mkdir(self, *, parents: bool = True, exist_ok: bool = True) -> None:
+        """Make the directory, and those above it, unless it exists."""
+        self._files.mkdir(self._uri)
 
     def write_bytes(self, content: bytes) -> None:
         """Write the file, replacing an old one; its directory must exist."""
-        # Hadoop's local file system writes a checksum beside every file, and viewfs can't switch that off.
-        folder = self._files.resolvePath(self._path.getParent())
-        path, files = self._java_path(f"{folder}/{self.name}"), self._files_of(folder)
-        files.setWriteChecksum(False)
-        try:
-            stream = files.create(path, True)
-            try:
-                stream.write(bytearray(content))
-            finally:
-                stream.close()
-        finally:
-            files.setWriteChecksum(True)
+        self._files.write(self._uri, content)
 
     def replace(self, target: HadoopPath) -> None:
         """Rename, replacing a file at `target`. It is atomic only if the file system's rename is."""
@@ -124,66 +138,11 @@ class HadoopPath:
 
     def rename(self, target: HadoopPath) -> None:
         """Rename; OSError if the file system refuses."""
-        if not self._files.rename(self._path, target._path):
-            raise OSError(f"{self} can't be renamed to {target}")
+        self._files.rename(self._uri, target._uri)
 
     def remove(self) -> None:
         """Remove the file, or the directory with its content, if it exists."""
-        self._files.delete(self._path, True)
-
-    @property
-    def _path(self) -> Any:
-        return self._java_path(self._uri)
-
-    @property
-    def _files(self) -> Any:
-        return self._files_of(self._path)
-
-    def _java_path(self, uri: str) -> Any:
-        return cast(Any, self._spark._jvm).org.apache.hadoop.fs.Path(uri)
-
-    def _files_of(self, path: Any) -> Any:
-        session = cast(Any, self._spark)._jsparkSession
-        return path.getFileSystem(session.sessionState().newHadoopConf())
-
-
-class _Stream(io.RawIOBase):
-    """A Hadoop input stream as a Python file."""
-
-    def __init__(self, spark: SparkSession, stream: Any, size: int) -> None:
-        self._whole = cast(Any, spark._jvm).org.apache.commons.io.IOUtils
-        self._stream = stream
-        self._size = size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = start + offset
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        wanted = min(len(buffer), self._size - self._at)
-        if wanted <= 0:
-            return 0
-        self._stream.seek(self._at)
-        content = bytes(self._whole.toByteArray(self._stream, wanted))
-        buffer[: len(content)] = content
-        self._at += len(content)
-        return len(content)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._stream.close()
-        super().close()
+        self._files.remove(self._uri)
 
 
 RunPath = Path | HadoopPath
@@ -199,7 +158,15 @@ def run_path(path: str | Path | HadoopPath, spark: SparkSession | None = None) -
         from kafka_chaos.verification.spark.session import spark_session
 
         spark = spark_session()
-    return HadoopPath(spark, path)
+    return HadoopPath(files_of(spark), path)
+
+
+def files_of(spark: SparkSession) -> Files:
+    """Hadoop's own file systems; where a session hides Java's objects, what Spark's readers tell."""
+    from kafka_chaos.verification.inputs.java_files import JavaFiles
+    from kafka_chaos.verification.inputs.spark_files import SparkFiles
+
+    return JavaFiles(spark) if JavaFiles.are_shown_by(spark) else SparkFiles(spark)
 
 
 def is_remote(path: str | Path | HadoopPath) -> bool:
@@ -253,8 +220,3 @@ def replace_folder(fresh: RunPath, final: RunPath) -> None:
         final.rename(old)  # type: ignore[arg-type]
     fresh.rename(final)  # type: ignore[arg-type]
     remove(old)
-
-
-def _cause(error: Exception) -> str:
-    exception = getattr(error, "java_exception", None)
-    return str(exception.toString() if exception is not None else error).splitlines()[0]

@@ -1,13 +1,16 @@
-"""The jars of Spark's Kafka source: copied once by Maven from a pinned POM, then found in a cache.
+"""The jars of Spark's Kafka source: copied once by Maven from a POM, then found in a cache.
 
-Guarantee: `ensure_jars` returns a complete set or raises; the cache is keyed by the POM's content and filled
-under a temporary name, so an interrupted copy never looks complete.
+Guarantee: `ensure_jars` returns a complete set or raises. The jars are those of the Spark in use: of its line and its
+Scala. The cache is keyed by both and the POM's content, and filled under a temporary name, so an interrupted copy never
+looks complete.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -16,16 +19,40 @@ from pathlib import Path
 from kafka_chaos.verification.spark.errors import SparkUnavailableError
 
 POM = Path(__file__).parent / "spark-jars" / "pom.xml"
+_CORE = re.compile(r"spark-core_(?P<scala>\d+\.\d+)-(?P<line>\d+\.\d+)\..*\.jar")
+_RELEASES = {"3.5": "3.5.1"}
+"""By line of Spark, the tested release of its Kafka source; of any other line, the first release."""
+
+
+def kafka_source() -> tuple[str, str]:
+    """The release of the Kafka source that fits the Spark in use, and its Scala version.
+
+    Raises `SparkUnavailableError` if that Spark shows no version, as a client without Spark's jars.
+    """
+    home = os.environ.get("SPARK_HOME")
+    if home is None:
+        package = importlib.util.find_spec("pyspark")
+        if package is None or package.origin is None:
+            raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+        home = str(Path(package.origin).parent)
+    for jar in sorted(Path(home, "jars").glob("spark-core_*.jar")):
+        if found := _CORE.fullmatch(jar.name):
+            return _RELEASES.get(found["line"], f"{found['line']}.0"), found["scala"]
+    raise SparkUnavailableError(f"{home}/jars has no spark-core: give Spark its Kafka source yourself, as a package")
 
 
 def cache_dir() -> Path:
-    """The folder of this POM's jars: below KAFKA_CHAOS_CACHE, XDG_CACHE_HOME or ~/.cache."""
+    """The folder of the jars: below KAFKA_CHAOS_CACHE, XDG_CACHE_HOME or ~/.cache.
+
+    Raises `SparkUnavailableError`, see `kafka_source`.
+    """
     home = os.environ.get("KAFKA_CHAOS_CACHE")
     if home is None:
         base = os.environ.get("XDG_CACHE_HOME")
         home = str((Path(base) if base else Path.home() / ".cache") / "kafka-chaos")
-    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
-    return Path(home) / "spark-jars" / digest
+    release, scala = kafka_source()
+    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:8]
+    return Path(home) / "spark-jars" / f"{release}_{scala}-{digest}"
 
 
 def ensure_jars() -> tuple[Path, ...]:
@@ -47,7 +74,9 @@ def _copy_to(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".copying-") as scratch:
         fresh = Path(scratch) / "jars"
         command = [maven, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+        release, scala = kafka_source()
         command += [f"-DoutputDirectory={fresh}", "-DincludeScope=runtime"]
+        command += [f"-Dkafka-source.release={release}", f"-Dscala.version={scala}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0 or not any(fresh.glob("spark-sql-kafka-*.jar")):
             tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-8:])

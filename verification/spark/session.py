@@ -25,6 +25,9 @@ QUICKLY_COMPILED_ROWS = 4_000_000
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit for its application; then it also decides master and memory."""
 
+REMOTE = "SPARK_REMOTE"
+"""PySpark's own name of the variable with a server of Spark Connect."""
+
 _SETTINGS = {
     "spark.app.name": "kafka-chaos verify",
     "spark.ui.enabled": "false",
@@ -59,19 +62,23 @@ def spark_session(
 ) -> SparkSession:
     """The process's Spark session, started on first use.
 
-    `master`: any Spark master; default, that of spark-submit if it started the process, else `local[2]`.
-    `settings` are Spark's own keys and override the defaults.
+    `master`: any Spark master, or a server of Spark Connect (`sc://host`); default, that of spark-submit if it started
+    the process, else that of SPARK_REMOTE, else `local[2]`. `settings` are Spark's own keys and override the defaults.
+    A server has settings of its own.
     `with_kafka_source`: put the Kafka source's jars on the class path, fetching them if need be. A running session
     can't add jars, so a local session includes them from the start if they are in the cache. `rows`: how many rows are
     to be verified, if that is known; for few, a local JVM compiles quickly instead of thoroughly. Raises
     `SparkUnavailableError`.
     """
-    _require_java()
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
+    remote = os.environ.get(REMOTE) if master is None else master
+    if remote is not None and remote.startswith("sc://"):
+        return _connected(remote)
+    _require_java()
     if master is None and SUBMITTED not in os.environ:
         master = DEFAULT_MASTER
     chosen = {**_SETTINGS, **_local_settings(master or "", rows)}
@@ -92,6 +99,18 @@ def is_started() -> bool:
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None
+
+
+def _connected(url: str) -> SparkSession:
+    """A session on a server of Spark Connect."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.builder.remote(url).getOrCreate()
+    except (ImportError, PySparkException) as error:
+        problem = str(error).strip().splitlines()[0]
+        raise SparkUnavailableError(f"Spark Connect at {url} can't be used: {problem}") from error
 
 
 def _start_context(settings: Mapping[str, str]) -> None:

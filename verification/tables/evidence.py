@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from kafka_chaos.verification import schemas
@@ -23,6 +24,8 @@ from kafka_chaos.verification.tables.history import gathered, local_frame
 ROWS_PER_SHUFFLE_PARTITION = 5_000_000
 SMALL = 60_000
 """Below this many rows, the number of jobs matters: one shuffle partition, no generated code, no sampling."""
+MOST_PARALLEL = 100_000
+"""No Spark runs more tasks than this at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,10 @@ def is_small(run: RunDirectory) -> bool:
 @contextmanager
 def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
     """Set the session up for a history of `rows` rows while the block runs."""
-    before = {key: spark.conf.get(key, None) for key in (*_FIXED, *_BY_SIZE)}
-    for key, value in _FIXED.items():
+    # What is so already is left alone: Spark Connect warns of a deprecated setting even then.
+    changed = {key: value for key, value in _FIXED.items() if spark.conf.get(key) != value}
+    before = {key: spark.conf.get(key, None) for key in (*changed, *_BY_SIZE)}
+    for key, value in changed.items():
         spark.conf.set(key, value)
     tune(spark, rows)
     try:
@@ -78,10 +83,14 @@ def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
 
 def tune(spark: SparkSession, rows: int) -> None:
     """Adapt the settings to the number of rows in the jobs that follow."""
-    parallel = spark.sparkContext.defaultParallelism
-    wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
     small = rows < SMALL
-    partitions = 1 if small else parallel * max(1, -(-wanted // parallel))
+    partitions = 1
+    if not small:
+        # A session on Spark Connect has no sparkContext to ask.
+        tasks = spark.range(MOST_PARALLEL).select(F.spark_partition_id().alias("task"))
+        parallel = tasks.agg(F.max("task")).collect()[0][0] + 1
+        wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
+        partitions = parallel * max(1, -(-wanted // parallel))
     # For little data, compiling code takes longer than interpreting.
     values = (str(partitions), "false" if small else "true", "NO_CODEGEN" if small else "FALLBACK")
     for key, value in zip(_BY_SIZE, values, strict=True):

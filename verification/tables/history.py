@@ -6,13 +6,14 @@ produced. Both hold for any subset of identities, if it has all rows of each ide
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructType
 
 from kafka_chaos.verification.schemas import IDENTITY, OCCURRENCES, OUTCOME_CODES, POSITION, RECORDS
 
@@ -39,7 +40,11 @@ def local_frame(spark: SparkSession, schema: StructType, rows: Iterable[Sequence
         for field, column in zip(schema.fields, columns, strict=True)
     ]
     table = pa.Table.from_arrays(arrays, names=[field.name for field in schema.fields])
-    return spark.createDataFrame(table, schema=schema)
+    if int(spark.version.partition(".")[0]) >= 4:
+        return spark.createDataFrame(table, schema=schema)
+    # Spark 3.5 takes no Arrow table.
+    content = F.lit(json.dumps(table.to_pylist()))
+    return spark.range(1).select(F.inline(F.from_json(content, ArrayType(schema))))
 
 
 def gathered(table: DataFrame, *, small: bool) -> DataFrame:
