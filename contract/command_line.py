@@ -125,8 +125,13 @@ def console(*, highlight: bool = True) -> Console:
     """The terminal; what takes its place, such as a log, is as wide as tables need."""
     from rich.console import Console
 
-    terminal = Console(highlight=highlight)
-    return terminal if terminal.is_terminal else Console(width=_WIDTH_OF_A_LOG, highlight=highlight)
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would end the process with 1, which means a violation.
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    terminal = Terminal(highlight=highlight)
+    return terminal if terminal.is_terminal else Terminal(width=_WIDTH_OF_A_LOG, highlight=highlight)
 
 
 def _debugging() -> bool:

@@ -95,7 +95,18 @@ def test_debug_prints_the_traceback(
 
 @pytest.mark.parametrize("arguments", [["--help"], ["runs", "list"], ["explore", "--brokers", "1", "--records", "1"]])
 def test_an_output_that_is_full_or_closed_is_no_violation(arguments: list[str]) -> None:
-    command = [sys.executable, "-m", "kafka_chaos.harness.cli.main", *arguments]
+    assert_no_violation([sys.executable, "-m", "kafka_chaos.harness.cli.main", *arguments])
+
+
+def test_a_table_for_a_reader_that_has_ended_is_no_violation() -> None:
+    code = (
+        "from kafka_chaos.contract.command_line import console, run_and_exit\n"
+        "run_and_exit(lambda: console().print('a table') or 0)"
+    )
+    assert_no_violation([sys.executable, "-c", code])
+
+
+def assert_no_violation(command: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
