@@ -1,10 +1,11 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all walk scenarios nightly keep-summaries docs links bench bench-verify bench-verify-sizes \
+.PHONY: demo test test-unit test-all mutation walk scenarios nightly keep-summaries docs links bench bench-verify bench-verify-sizes \
 	lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
 NIGHTLY_MINUTES ?= 60
 DEMO ?= demo
+MUTATION_LOWEST ?= 70
 # Tests of pure Python run side by side; then those with a cluster or Spark, which need the whole machine, one by one.
 PURE := not cluster and not spark
 
@@ -24,6 +25,11 @@ test-all: setup
 	@docker/set-up browser
 	$(BIN)/python -m pytest -n 2 -m "$(PURE)"
 	$(BIN)/python -m pytest -m "not ($(PURE))"
+
+# How many small changes of the verdict's and the model's rules the fast tests notice.
+mutation: .venv/.installed
+	$(BIN)/python -m pip install --quiet --group mutation
+	$(BIN)/python benchmarks/mutation.py --lowest $(MUTATION_LOWEST)
 
 # What the guides tell a new user to do: the tutorial, the plugin in a project of its own, watch, attach, bad inputs.
 WALK := tests/test_docs.py tests/plugin tests/harness/run/test_attach.py tests/verification/test_watch.py \

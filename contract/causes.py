@@ -18,6 +18,7 @@ class Cause(StrEnum):
     UNCLEAN_ELECTION = "unclean_election"
     FAULT = "fault"
     RETRY = "retry"
+    PRODUCER_EPOCH = "producer_epoch"
     UNEXPLAINED = "unexplained"
 
 

@@ -37,7 +37,8 @@ CONSUMED = _columns(
 )
 LOG = _columns("lane string, partition int32, offset int64, producer_id int32, seq int64, key string?")
 REPLICAS = _columns(
-    "lane string, partition int32, broker int32, offset int64, leader_epoch int32, producer_id int32, seq int64"
+    "lane string, partition int32, broker int32, offset int64, leader_epoch int32, producer_id int32, seq int64, "
+    "producer_epoch int32?"
 )
 FINDINGS = _columns(
     "lane string, anomaly string, partition int32?, offset int64?, producer_id int32?, seq int64?, cause string?"

@@ -55,6 +55,7 @@ COLUMNS = {
         "broker": "Broker whose segments hold the record.",
         "offset": "Offset in the replica.",
         "leader_epoch": "Leader epoch of the record.",
+        "producer_epoch": "The producer epoch that it was sent with, by which brokers recognise retries.",
     },
     "findings": {
         **_LANE,

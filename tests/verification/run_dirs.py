@@ -98,12 +98,21 @@ class Rows:
         return self if self.log is None else self.store(offset, seq, **where)
 
     def replica(
-        self, broker: int, offset: int, seq: int, *, epoch: int = 0, lane: str = "a", partition: int = 0
+        self,
+        broker: int,
+        offset: int,
+        seq: int,
+        *,
+        epoch: int = 0,
+        lane: str = "a",
+        partition: int = 0,
+        producer_epoch: int | None = None,
     ) -> Rows:
         if self.replicas is None:
             self.replicas = []
         row = {"lane": lane, "partition": partition, "broker": broker, "offset": offset}
         self.replicas.append({**row, "leader_epoch": epoch, "producer_id": 0, "seq": seq})
+        self.replicas[-1]["producer_epoch"] = producer_epoch
         return self
 
     def event(self, type: str, /, **fields: Any) -> Rows:

@@ -245,3 +245,15 @@ def test_a_duplicate_is_traced_to_the_fault_that_its_sending_spans(
         f"{expected}first at partition 0, offset 0",
         "unexplained: first at partition 0, offset 2",
     ]
+
+
+@pytest.mark.spark
+def test_a_duplicate_of_an_idempotent_producer_is_traced_to_its_producer_epochs(tmp_path: Path, spark: Any) -> None:
+    rows = Rows(lanes=[{"lane": "a", "acks": "all", "idempotence": True}])
+    for offset, seq, epoch in ((0, 0, 0), (1, 0, 1), (2, 2, 0), (3, 2, 0)):
+        rows.store(offset, seq).read(offset, seq).replica(1, offset, seq, producer_epoch=epoch)
+    rows.send(0, 0).send(2, 2)
+    assert causes(rows.write(tmp_path / "run"), spark, "duplicate") == [
+        "producer_epoch: sent in producer epochs 0 and 1; first at partition 0, offset 0",
+        "unexplained: first at partition 0, offset 2",
+    ]

@@ -92,13 +92,15 @@ def test_a_path_with_a_scheme_answers_as_a_local_one(tmp_path: Path, viewfs: str
 def test_a_run_directory_on_another_file_system(tmp_path: Path, viewfs: str, spark: Any, scheme: str) -> None:
     folder = lossy(tmp_path / "run")
     here = verify(folder, spark=spark)
-    expected, findings = (folder / "verdict.json").read_text(), read_cases(folder)
+    expected, findings = json.loads((folder / "verdict.json").read_text()), read_cases(folder)
     (folder / "verdict.json").unlink()
     uri = folder.as_uri() if scheme == "file" else f"{viewfs}/run"
     result = CliRunner().invoke(verify_command, ["--json", uri])
     assert result.exit_code == 1, result.output
     assert json.loads(result.stdout)["run_dir"] == uri
-    assert (folder / "verdict.json").read_text() == expected
+    found = json.loads((folder / "verdict.json").read_text())
+    assert found["second_look"]["problem"] == "only local run directories are looked at twice"
+    assert found == {**expected, "second_look": found["second_look"]}
     assert read_cases(folder) == findings
     assert here.lane("a").count("lost_write") == 1  # type: ignore[arg-type]
     assert [path.name for path in folder.iterdir() if path.name.startswith((".findings", ".verdict"))] == []
@@ -226,6 +228,7 @@ def test_a_cluster_of_processes_finds_the_same(tmp_path: Path, spark: Any, recor
     (run_dir / "verdict.json").unlink()
     with standalone(tmp_path) as url:
         answer = submit(tmp_path, url, run_dir)
-    assert answer == {"run_dir": run_dir.as_uri(), **expected}
+    # By a URI, the directory is not local: it is not looked at twice.
+    assert answer == {"run_dir": run_dir.as_uri(), **expected, "second_look": answer["second_look"]}
     assert read_cases(run_dir) == findings
     assert sum(pq.read_metadata(file).num_rows for file in (run_dir / "findings").glob("*.parquet")) > 100

@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.ledger import SecondLook
 from kafka_chaos.verification.checker import verify
 from kafka_chaos.verification.inputs.run_directory import open_run
@@ -142,6 +145,39 @@ def test_what_is_not_judged_is_not_compared() -> None:
 def test_a_sample_without_findings_is_not_compared() -> None:
     sampled = Look({"a": LaneLook(10, (LOST,), frozenset({(0, 7)}))})
     assert str(with_second_look(judged(), sampled, None, 30).second_look) == "second look: 0 lanes, 0 of 30 rows"
+
+
+def findings(folder: Path, *cases: tuple[str, Case]) -> Path:
+    rows = [{"lane": lane, "cause": None, **case._asdict()} for lane, case in cases]
+    folder.mkdir()
+    for number, row in enumerate(rows):
+        pq.write_table(pa.Table.from_pylist([row], schema=arrow_schema(FINDINGS)), folder / f"{number}.parquet")
+    return folder
+
+
+OTHER, UNSEEN = Case("lost_write", 0, 8, 0, 8), Case("unseen", 0, 7, 0, 7)
+SAMPLE = Look({"a": LaneLook(10, (LOST,), frozenset({(0, 6), (0, 7)}))})
+
+
+@pytest.mark.parametrize(
+    ("found", "differing"),
+    [
+        ([("a", LOST)], None),
+        ([("a", LOST), ("a", OTHER), ("a", UNSEEN), ("b", LOST)], None),
+        ([("a", OTHER)], ("lost_write", 0, 1)),
+        ([("a", LOST._replace(offset=9))], ("lost_write", 1, 1)),
+        ([("a", LOST), ("a", LOST._replace(seq=6))], ("lost_write", 2, 1)),
+        ([("a", LOST), ("a", LOST._replace(anomaly="duplicate"))], ("duplicate", 1, 0)),
+    ],
+)
+def test_a_sample_is_compared_record_by_record(
+    tmp_path: Path, found: list[tuple[str, Case]], differing: tuple[str, int, int] | None
+) -> None:
+    verdict = with_second_look(judged(lost_write=1), SAMPLE, findings(tmp_path / "findings", *found), 30)
+    look = verdict.second_look
+    assert (look.lanes, look.whole_lanes, look.rows) == (1, 0, 10)
+    assert [(one.anomaly, one.spark, one.plain) for one in look.disagreements] == ([differing] if differing else [])
+    assert verdict.verdict == (Verdict.UNKNOWN if differing else Verdict.CONFORMS)
 
 
 @pytest.mark.spark

@@ -52,11 +52,18 @@ def unexplained(cases: DataFrame) -> DataFrame:
 
 
 def explained(
-    spark: SparkSession, cases: DataFrame, produced: DataFrame, causes: Sequence[PartitionCauses], *, few: bool
+    spark: SparkSession,
+    cases: DataFrame,
+    produced: DataFrame,
+    causes: Sequence[PartitionCauses],
+    *,
+    few: bool,
+    replicas: DataFrame | None = None,
 ) -> DataFrame:
     """CASES in which every lost or duplicated record has its cause.
 
-    `few`: the records concerned can be broadcast; then `produced` is not exchanged.
+    `few`: the records concerned can be broadcast; then `produced` is not exchanged. `replicas`: those of idempotent
+    producers that show duplicates.
     """
     concerned = cases.where(f"anomaly IN ({_OF_CAUSED})").select(*IDENTITY)
     sent = produced.join(F.broadcast(concerned) if few else concerned, list(IDENTITY), "left_semi").selectExpr(
@@ -70,9 +77,24 @@ def explained(
     placed = cases.join(F.broadcast(sent) if few else sent, list(IDENTITY), "left")
     at = f"lane = of_lane AND coalesce(partition, sent_to, {_UNKNOWN_PARTITION}) = of_partition"
     joined = placed.join(F.broadcast(_frame(spark, causes)), F.expr(at), "left")
-    found = joined.selectExpr(*CASES.names, *(f"{text} AS {name}" for name, text in _CAUSES.items()))
-    shown = f"IF(anomaly IN ({_OF_LOST}), IF(offset IS NULL, sent, dropped), again)"
+    epochs = "NULL AS renewed"
+    if replicas is not None:
+        renewed = _renewed(replicas, concerned, few=few)
+        joined = joined.join(F.broadcast(renewed) if few else renewed, list(IDENTITY), "left")
+        epochs = "renewed"
+    found = joined.selectExpr(*CASES.names, *(f"{text} AS {name}" for name, text in _CAUSES.items()), epochs)
+    shown = f"IF(anomaly IN ({_OF_LOST}), IF(offset IS NULL, sent, dropped), coalesce(renewed, again))"
     return _with_cause(found, f"coalesce({shown}, '{Cause.UNEXPLAINED}')", "IF(dropped IS NULL, owner, NULL)")
+
+
+def _renewed(replicas: DataFrame, concerned: DataFrame, *, few: bool) -> DataFrame:
+    """The records whose copies carry different producer epochs: IDENTITY, renewed (the cause)."""
+    copies = replicas.where("producer_epoch >= 0").join(
+        F.broadcast(concerned) if few else concerned, list(IDENTITY), "left_semi"
+    )
+    epochs = copies.groupBy(*IDENTITY).agg(F.min("producer_epoch").alias("low"), F.max("producer_epoch").alias("high"))
+    cause = f"format_string('{Cause.PRODUCER_EPOCH}: sent in producer epochs %d and %d', low, high) AS renewed"
+    return epochs.where("low < high").selectExpr(*IDENTITY, cause)
 
 
 def counts(caused: DataFrame) -> dict[tuple[str, Anomaly], dict[str, int]]:

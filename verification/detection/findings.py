@@ -66,12 +66,18 @@ def find(
         observed = _observed(cases)
         caused = {key: seen.count for key, seen in observed.items() if key[1] in CAUSED}
         explanations = causes_of(run) if caused else []
-        if not explanations:
+        idempotent = {lane.lane for lane in run.lanes if lane.idempotence}
+        doubled = [lane for lane, anomaly in caused if anomaly == Anomaly.DUPLICATE and lane in idempotent]
+        replicas = survey.frames.replicas
+        replicas = None if replicas is None or not doubled else replicas.where(F.col("lane").isin(doubled))
+        if not explanations and replicas is None:
             nothing = {key: {Cause.UNEXPLAINED.value: count} for key, count in caused.items()}
             yield Cases(causes.unexplained(cases) if caused else cases, _with_causes(observed, nothing))
             return
         few = sum(caused.values()) <= MOST_BROADCAST
-        explained = causes.explained(spark, cases, survey.frames.produced, explanations, few=few).persist()
+        explained = causes.explained(
+            spark, cases, survey.frames.produced, explanations, few=few, replicas=replicas
+        ).persist()
         try:
             yield Cases(explained, _with_causes(observed, causes.counts(explained)))
         finally:

@@ -226,6 +226,7 @@ class _Writer:
             "leader_epoch": rows.leader_epochs.astype("int32"),
             "producer_id": rows.producer_ids.astype("int32"),
             "seq": rows.seqs,
+            "producer_epoch": rows.producer_epochs.astype("int32"),
         }
         arrays = [pa.array(columns[field.name]).cast(field.type) for field in self._schema]
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))

@@ -29,19 +29,24 @@ _MAX_VARINT_BYTES = 10
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """Columns of equal length, in the order of the log: what (offset, leader epoch) holds which identity."""
+    """Columns of equal length, in the order of the log: what (offset, leader epoch) holds which identity.
+
+    `producer_epochs`: by which brokers recognise retries; −1 where the producer is not idempotent.
+    """
 
     offsets: Numbers
     leader_epochs: Numbers
     producer_ids: Numbers
     seqs: Numbers
+    producer_epochs: Numbers
 
     def between(self, first: int, end: int | None = None) -> Identities:
         """Those at `first` and above, and below `end` if that is given."""
         kept = self.offsets >= first
         if end is not None:
             kept &= self.offsets < end
-        return Identities(self.offsets[kept], self.leader_epochs[kept], self.producer_ids[kept], self.seqs[kept])
+        columns = (self.offsets, self.leader_epochs, self.producer_ids, self.seqs, self.producer_epochs)
+        return Identities(*(column[kept] for column in columns))
 
 
 class IdentityReader:
@@ -68,6 +73,7 @@ class IdentityReader:
             np.full(len(records), batch.leader_epoch, dtype=np.int64),
             np.array([producer_id for producer_id, _ in identities], dtype=np.int64),
             np.array([seq for _, seq in identities], dtype=np.int64),
+            np.full(len(records), batch.producer_epoch, dtype=np.int64),
         )
 
     def _identity(self, record: Record) -> tuple[int, int]:
@@ -110,6 +116,7 @@ class IdentityReader:
                     np.full(batch.count, batch.leader_epoch, dtype=np.int64),
                     producer_ids[here],
                     seqs[here],
+                    np.full(batch.count, batch.producer_epoch, dtype=np.int64),
                 ),
             )
 
@@ -223,4 +230,4 @@ def _joined(parts: Sequence[Identities]) -> Identities:
     def column(name: str) -> Any:
         return np.concatenate([getattr(part, name) for part in parts] or [np.zeros(0, dtype=np.int64)])
 
-    return Identities(column("offsets"), column("leader_epochs"), column("producer_ids"), column("seqs"))
+    return Identities(*map(column, ("offsets", "leader_epochs", "producer_ids", "seqs", "producer_epochs")))

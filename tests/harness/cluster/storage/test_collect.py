@@ -90,6 +90,7 @@ def test_chunks_of_any_size_give_the_same_rows(
         (offset, epoch, 5, offset) for offset, epoch in enumerate([0] * 6 + [2] * 6 + [5] * 3)
     ]
     assert {(row["lane"], row["partition"], row["broker"]) for row in rows[1]} == {(LANE, 0, 1)}
+    assert {row["producer_epoch"] for row in rows[1]} == {-1}
 
 
 def test_checkpoints_are_told_by_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

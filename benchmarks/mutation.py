@@ -1,0 +1,108 @@
+"""Mutation testing: how many small changes of the rules do the fast tests notice?
+
+    python benchmarks/mutation.py [--lowest PERCENT] [--processes N]
+
+mutmut changes one operator, value or argument at a time, in the rules that need no Spark: what the evidence is worth
+and the verdict (verification/judging), what is read from a run's small files (verification/inputs), the plain checker
+(verification/oracle) and the protocol of the model (reference_model/protocol). For each change it runs the tests that
+reach it. Prints the score per package, and every change that survived or that no test reached. Exits with 1 if less
+than PERCENT of the changes were noticed.
+
+The tests are those of `make test-unit` for these packages. The rules in Spark's words (verification/detection) are not
+changed: each change would need a Spark session of its own. There the plain checker is the control.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+STAGE = ROOT / "runs" / "mutation"
+INPUTS = ("checkpoints", "documents", "events", "leadership", "predictions", "run_directory", "tables")
+CHANGED = (
+    "verification/judging/*",
+    "verification/oracle/*",
+    *(f"verification/inputs/{name}.py" for name in INPUTS),
+    "reference_model/protocol/*",
+)
+TESTS = ("tests/verification", "tests/reference_model")
+READ_BY_TESTS = ("benchmarks", "contract", "docs", "experiments")
+NOTICED = {"killed", "timeout", "segfault", "suspicious"}
+RESULT = re.compile(r"^\s*kafka_chaos\.(?P<module>[\w.]+)\.x\S*__mutmut_\d+: (?P<status>[a-z ]+)$")
+
+
+def main() -> int:
+    """Run mutmut and print its score."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--lowest", type=float, default=0.0, metavar="PERCENT")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
+    options = parser.parse_args()
+    _stage()
+    environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    mutmut = [sys.executable, "-m", "mutmut"]
+    with (STAGE / "mutmut.log").open("w") as log:
+        run = [*mutmut, "run", "--max-children", str(options.processes)]
+        if subprocess.run(run, cwd=STAGE, env=environment, stdout=log, stderr=log, check=False).returncode:
+            print(f"mutmut failed: see {log.name}", file=sys.stderr)
+            return 70
+    listed = [*mutmut, "results", "--all", "true"]
+    results = subprocess.run(listed, cwd=STAGE, env=environment, capture_output=True, text=True, check=True).stdout
+    return _report(results, options.lowest)
+
+
+def _stage() -> None:
+    """A copy of the project in which the links of kafka_chaos/ are folders, so that mutmut finds modules by path."""
+    shutil.rmtree(STAGE, ignore_errors=True)
+    STAGE.mkdir(parents=True)
+    leave_out = shutil.ignore_patterns("__pycache__", ".*", "_site")
+    for name in ("kafka_chaos", "tests", *READ_BY_TESTS):
+        shutil.copytree(ROOT / name, STAGE / name, ignore=leave_out)
+    changed = ", ".join(f'"kafka_chaos/{pattern}"' for pattern in CHANGED)
+    settings = f"""
+
+[tool.mutmut]
+source_paths = ["kafka_chaos"]
+only_mutate = [{changed}]
+also_copy = {list(READ_BY_TESTS)!r}
+pytest_add_cli_args_test_selection = {list(TESTS)!r}
+pytest_add_cli_args = ["-m", "not slow and not cluster and not spark and not browser", "-p", "no:cacheprovider"]
+"""
+    (STAGE / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + settings)
+
+
+def _report(results: str, lowest: float) -> int:
+    packages: dict[str, Counter[str]] = defaultdict(Counter)
+    missed = []
+    for line in results.splitlines():
+        found = RESULT.match(line)
+        if found is None:
+            continue
+        package = ".".join(found["module"].split(".")[:2])
+        packages[package][found["status"]] += 1
+        if found["status"] not in NOTICED:
+            missed.append(line.strip())
+    total = sum(packages.values(), Counter[str]())
+    print(*missed, sep="\n")
+    print("| package | changes | noticed | survived | reached by no test | score |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, counts in [*sorted(packages.items()), ("all", total)]:
+        noticed = sum(counts[status] for status in NOTICED)
+        columns = (counts.total(), noticed, counts["survived"], counts["no tests"], f"{_percent(counts):.0f} %")
+        print(f"| {name} | {' | '.join(map(str, columns))} |")
+    print(f"What a change was: cd {STAGE} && python -m mutmut show NAME")
+    return int(not total or _percent(total) < lowest)
+
+
+def _percent(counts: Counter[str]) -> float:
+    return 100 * sum(counts[status] for status in NOTICED) / max(1, counts.total())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""The rules of truncation and of the ISR, each on the smallest logs that tell it from the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.protocol.known_defects import LIBRDKAFKA_4953
+from kafka_chaos.reference_model.protocol.rules import (
+    EPOCH_SHIFT,
+    Log,
+    Truncation,
+    end_offset_for,
+    may_join_isr,
+    to_end_of_last_epoch,
+    to_high_watermark,
+    to_last_common_epoch,
+)
+
+
+def log(epochs: str) -> Log:
+    """A log by the leader epochs of its records; each record has another number."""
+    return tuple(int(epoch) << EPOCH_SHIFT | number for number, epoch in enumerate(epochs))
+
+
+@pytest.mark.parametrize(
+    ("epochs", "asked", "end"),
+    [("", 0, 0), ("0013", 0, 2), ("0013", 1, 3), ("0013", 2, 3), ("0013", 3, 4), ("0013", 4, 4), ("1", 0, 0)],
+)
+def test_an_epoch_ends_where_the_first_larger_one_starts(epochs: str, asked: int, end: int) -> None:
+    assert end_offset_for(log(epochs), asked) == end
+
+
+@pytest.mark.parametrize(
+    ("log_end", "high_watermark", "epoch_start", "joins"),
+    [(2, 2, 0, True), (1, 2, 0, False), (2, 0, 2, True), (1, 0, 2, False), (3, 2, 1, True)],
+)
+def test_a_follower_joins_the_isr_once_it_has_caught_up(
+    log_end: int, high_watermark: int, epoch_start: int, joins: bool
+) -> None:
+    assert may_join_isr(log_end, high_watermark, epoch_start) is joins
+
+
+@pytest.mark.parametrize(
+    ("rule", "follower", "watermark", "leader", "end"),
+    [
+        (to_high_watermark, "00", 1, "00", 1),
+        (to_high_watermark, "00", 5, "00", 2),
+        (to_high_watermark, "", 0, "00", 0),
+        # KIP-101: the watermark no longer counts, the leader's answer does.
+        (to_end_of_last_epoch, "00", 0, "00", 2),
+        (to_end_of_last_epoch, "000", 0, "011", 1),
+        (to_end_of_last_epoch, "0", 0, "000", 1),
+        (to_end_of_last_epoch, "", 0, "011", 0),
+        # KIP-279: the follower's last epoch is one that the leader never had, so it asks on.
+        (to_end_of_last_epoch, "01", 0, "02", 1),
+        (to_end_of_last_epoch, "0011", 0, "0222", 1),
+        (to_end_of_last_epoch, "012", 0, "003", 2),
+        (to_last_common_epoch, "012", 0, "003", 1),
+        (to_last_common_epoch, "0011", 0, "0222", 1),
+        (to_last_common_epoch, "01", 0, "02", 1),
+        (to_last_common_epoch, "00", 0, "00", 2),
+        (to_last_common_epoch, "000", 0, "011", 1),
+        (to_last_common_epoch, "0", 0, "000", 1),
+        (to_last_common_epoch, "1", 0, "02", 0),
+        (to_last_common_epoch, "12", 0, "03", 0),
+        (to_last_common_epoch, "2", 0, "", 0),
+        (to_last_common_epoch, "", 0, "02", 0),
+    ],
+)
+def test_where_a_new_follower_truncates(rule: Truncation, follower: str, watermark: int, leader: str, end: int) -> None:
+    assert rule(log(follower), watermark, log(leader)) == end
+
+
+def test_the_variants_choose_these_rules() -> None:
+    assert {name: (one.truncation, one.asks_leader, one.fenced) for name, one in PROTOCOLS.items()} == {
+        "truncate-to-high-watermark": (to_high_watermark, False, False),
+        "kip101": (to_end_of_last_epoch, True, False),
+        "kip101-fenced": (to_end_of_last_epoch, True, True),
+        "kip279": (to_last_common_epoch, True, False),
+        "kip320": (to_last_common_epoch, True, True),
+    }
+
+
+def test_a_known_defect_is_written_down_whole() -> None:
+    assert LIBRDKAFKA_4953.to_json() == {
+        name: getattr(LIBRDKAFKA_4953, name)
+        for name in ("id", "ticket", "component", "versions", "rule", "precondition")
+    }
