@@ -30,7 +30,9 @@ from kafka_chaos.reference_model.predict.prediction import (
     Unfinished,
     predict,
 )
+from kafka_chaos.reference_model.predict.sensitivity import sensitivity as enlarge
 from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.search import Budget
 
 
@@ -72,6 +74,7 @@ def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[s
 @click.option(
     "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End the search after this time."
 )
+@click.option("--sensitivity", is_flag=True, help="Also enlarge each bound of the scope by one: what changes?")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--no-cache", is_flag=True, help="Search again, and do not cache the answer.")
 def predict_command(
@@ -79,6 +82,7 @@ def predict_command(
     lockstep: str | None,
     max_states: int,
     timeout: float | None,
+    sensitivity: bool,
     as_json: bool,
     no_cache: bool,
     **settings: Any,
@@ -106,7 +110,12 @@ def predict_command(
         raise click.BadParameter(message, param_hint=f"'--{error.key.replace('_', '-')}'") from error
     except PredictionNotExhausted as error:
         found = error.found
-    click.echo(json.dumps(found.to_json(), indent=2) if as_json else render(found.to_json()))
+    answer = found.to_json()
+    enlarged = []
+    if sensitivity and isinstance(found, Prediction):
+        enlarged = list(enlarge(found, lane, steps, max_states, timeout))
+        answer["sensitivity"] = {larger.bound: larger.to_json() for larger in enlarged}
+    click.echo(json.dumps(answer, indent=2) if as_json else "\n".join([render(answer), *map(str, enlarged)]))
     if isinstance(found, Unfinished):
         click.echo(
             f"kafka-chaos: not exhausted: {found.reason}. Anomalies found are permitted, the others not known.",
@@ -125,6 +134,13 @@ def render(answer: dict[str, Any]) -> str:
             lines.append(f"    Known defect {defect['id']} ({defect['component']}, {defect['versions']}) allows it:")
             lines.extend(f"        {sentence}" for sentence in defect["why"])
     scope = answer["scope"]
+    allowing = {defect["id"] for entry in answer["anomalies"].values() for defect in entry["known_defects"]}
+    for name in scope["known_defects"]:
+        if name not in allowing:
+            defect = KNOWN_DEFECTS[name]
+            lines.append(
+                f"Known defect {name} ({defect.component}, {defect.versions}) allows nothing more. {defect.effect}"
+            )
     lines.append(f"{scope['states']} states, scope {'exhausted' if scope['complete'] else 'NOT exhausted'}")
     return "\n".join(lines)
 

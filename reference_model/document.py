@@ -32,7 +32,7 @@ from kafka_chaos.reference_model.predict import exchanges, faults, idempotence, 
 from kafka_chaos.reference_model.predict.anomalies import CHECKS
 from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.prediction import predict
-from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.protocol import PROTOCOLS, isr, leaders, sequences, truncation
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 
@@ -71,7 +71,20 @@ STORIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 
 MODULES: tuple[ModuleType, ...] = (
-    *(core, brokers, clients, producers, controller, environment, processes, cleaning),
+    *(
+        truncation,
+        leaders,
+        isr,
+        sequences,
+        core,
+        brokers,
+        clients,
+        producers,
+        controller,
+        environment,
+        processes,
+        cleaning,
+    ),
     *(idempotence, exchanges, replication, faults, logs),
 )
 
@@ -97,9 +110,18 @@ def introduction() -> Iterator[str]:
     yield "- **The cluster** (`lockstep/`) has every field that brokers hold, in memory and on disk."
     yield "  [Scenarios](scenarios.md) step it beside real brokers."
     yield ""
-    yield "All three truncate logs by the rules in `protocol/`. Why there are three levels, and which tests compare"
-    yield "them, is in [a decision](decisions/0010-levels-of-the-model.md); how fast they are is in"
+    yield "All three ask the same rules, in `protocol/`. Why there are three levels, and which tests compare them,"
+    yield "is in [a decision](decisions/0010-levels-of-the-model.md); how fast they are is in"
     yield "[what was measured](performance.md)."
+    yield ""
+    yield "## The rules"
+    yield ""
+    yield "| rule of `protocol/` | meaning |"
+    yield "| --- | --- |"
+    for module in (truncation, leaders, isr, sequences):
+        for name, rule in vars(module).items():
+            if callable(rule) and getattr(rule, "__module__", "") == module.__name__ and name.islower():
+                yield f"| `{module.__name__.rpartition('.')[2]}.{name}` | {_summary(rule.__doc__)} |"
     yield ""
     yield "## Invariants"
     yield ""
@@ -208,6 +230,7 @@ def defects() -> Iterator[str]:
         yield f"- Component: {defect.component}, {defect.versions} ([ticket]({defect.ticket}))."
         yield f"- Rule that it changes: {defect.rule}."
         yield f"- Precondition: {defect.precondition}."
+        yield f"- Effect: {defect.effect}"
     answer = predict(LANES["acks=all, min ISR 2, idempotent"]).anomalies[Anomaly.DUPLICATE]
     for trace in answer.known_defects:
         yield ""

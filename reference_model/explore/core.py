@@ -28,6 +28,8 @@ from kafka_chaos.reference_model.explore.state import (
     make_entry,
 )
 from kafka_chaos.reference_model.protocol import Protocol
+from kafka_chaos.reference_model.protocol.isr import may_leave_isr
+from kafka_chaos.reference_model.protocol.leaders import electable, serves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,23 +99,18 @@ class Core:
             yield from self.restart(state)
 
     def controller_elect_leader(self, state: CoreState) -> Iterator[CoreStep]:
-        """The controller makes another member of the ISR the leader; unclean, any broker if that is allowed."""
+        """The controller makes another broker the leader that may be elected if it alone is there."""
         controller = self.tables.controllers[state[-2]]
         if len(controller.requests) == self.scope.leader_epochs:
             return
         for broker in self.brokers:
             if controller.leader == broker:
                 continue
-            if controller.isr >> broker & 1:
-                yield (
-                    CoreAction("elect", broker, detail=len(controller.requests)),
-                    self._decided(state, controller, broker, controller.isr),
-                )
-            elif self.scope.unclean_leader_election:
-                yield (
-                    CoreAction("elect_unclean", broker, detail=len(controller.requests)),
-                    self._decided(state, controller, broker, 1 << broker),
-                )
+            isr = (broker,) if controller.isr >> broker & 1 else ()
+            elected, clean = electable((broker,), isr, unclean=self.scope.unclean_leader_election)
+            if elected:
+                action = CoreAction("elect" if clean else "elect_unclean", broker, detail=len(controller.requests))
+                yield action, self._decided(state, controller, broker, controller.isr if clean else 1 << broker)
 
     def controller_shrink_isr(self, state: CoreState) -> Iterator[CoreStep]:
         """The controller takes a broker it holds for dead out of the ISR; the last member stays, leaderless."""
@@ -122,13 +119,11 @@ class Core:
             return
         for broker in self.brokers:
             bit = 1 << broker
-            leader = NO_LEADER if controller.leader == broker else controller.leader
-            if controller.leader == broker and controller.isr == bit:
-                isr = bit
-            elif controller.isr & bit and (controller.leader == broker or controller.isr != bit):
-                isr = controller.isr & ~bit
-            else:
+            leaves = may_leave_isr(controller.isr.bit_count())
+            if not controller.isr & bit or not (leaves or controller.leader == broker):
                 continue
+            leader = NO_LEADER if controller.leader == broker else controller.leader
+            isr = controller.isr & ~bit if leaves else controller.isr
             action = CoreAction("controller_shrink_isr", broker, detail=len(controller.requests))
             yield action, self._decided(state, controller, leader, isr)
 
@@ -170,7 +165,7 @@ class Core:
         if not self.protocol.asks_leader:
             return True
         presumes = leader_local.leader == leader
-        return presumes and (not self.protocol.fenced or leader_local.leader_epoch == epoch)
+        return presumes and serves(leader_local.leader_epoch, epoch, fenced=self.protocol.fenced)
 
     def leader_write(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
         """Whoever takes itself for the leader appends a record in its own epoch."""

@@ -1,7 +1,7 @@
 """What one replica can do with another, worked out once per pair of local states.
 
-All knowledge of the fencing rule is here: whether a leader counts a follower as following it. Sources: KIP-320
-and the rules stated in the public TLA+ specification's fenced variant.
+Who follows whom is decided here. Sources: KIP-320 and the rules stated in the public TLA+ specification's fenced
+variant.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from kafka_chaos.reference_model.explore.state import Local, entry_epoch
 from kafka_chaos.reference_model.protocol import Protocol
+from kafka_chaos.reference_model.protocol.isr import lags
+from kafka_chaos.reference_model.protocol.leaders import serves
 
 
 class Pair(NamedTuple):
@@ -36,14 +38,13 @@ def examine(protocol: Protocol, broker: int, leader: Local, follower: Local) -> 
     """What `broker`, in the local state `leader`, can do with a replica in the local state `follower`."""
     presumes = leader.leader == broker
     follows = presumes and follower.leader == broker
-    if protocol.fenced:
-        follows = follows and follower.leader_epoch == leader.leader_epoch
+    follows = follows and serves(leader.leader_epoch, follower.leader_epoch, fenced=protocol.fenced)
     watermark = leader.high_watermark
     end = len(follower.log)
     return Pair(
         follows=follows,
         fetched=fetch(leader, follower) if follows and end < len(leader.log) else None,
-        lags=not follows or end < len(leader.log),
+        lags=not follows or lags(end, len(leader.log)),
         may_join_isr=follows and end >= watermark and (not protocol.fenced or reached_own_epoch(leader)),
         holds_next=follows and end > watermark,
         agrees=follower.log[:watermark] == leader.log[:watermark],

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafka_chaos.reference_model.interning import Numbers
-from kafka_chaos.reference_model.protocol.rules import EPOCH_SHIFT
+from kafka_chaos.reference_model.protocol.truncation import EPOCH_SHIFT
 
 NO_LEADER = -1
 NO_EPOCH = -1

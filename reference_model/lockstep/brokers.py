@@ -28,7 +28,9 @@ from kafka_chaos.reference_model.lockstep.state import (
     LeaderAndIsr,
     Replica,
 )
-from kafka_chaos.reference_model.protocol.rules import EPOCH_SHIFT
+from kafka_chaos.reference_model.protocol.isr import high_watermark, watermark_waits
+from kafka_chaos.reference_model.protocol.leaders import serves
+from kafka_chaos.reference_model.protocol.truncation import EPOCH_SHIFT
 
 Outcome = tuple[str, ClusterState]
 """A sentence for what happened, and the state after it."""
@@ -42,9 +44,7 @@ def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Repli
     cut = any(state.is_cut(channel, follower.broker, leader.broker) for channel in (REPLICATION, HELD))
     if cut or not leader.runs or leader.role != LEADER:
         return None
-    if config.protocol.fenced and leader.leader_epoch != follower.leader_epoch:
-        return None
-    return leader
+    return leader if serves(leader.leader_epoch, follower.leader_epoch, fenced=config.protocol.fenced) else None
 
 
 def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
@@ -160,11 +160,11 @@ def advanced(leader: Replica, config: ClusterConfig) -> Replica:
 
     Since Kafka 3.7 (KAFKA-15583) it stays where it is while the ISR is smaller than min.insync.replicas.
     """
-    if config.watermark_waits_for_min_isr and len(leader.isr) < config.effective_min_isr:
+    if config.watermark_waits_for_min_isr and watermark_waits(len(leader.isr), config.effective_min_isr):
         return leader
     known = dict(leader.fetched)
     ends = [known.get(broker, -1) for broker in leader.isr if broker != leader.broker]
-    return leader._replace(high_watermark=max(leader.high_watermark, min([leader.log_end, *ends])))
+    return leader._replace(high_watermark=high_watermark(leader.high_watermark, [leader.log_end, *ends]))
 
 
 def end_parked_fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:

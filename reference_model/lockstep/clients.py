@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_chaos.reference_model.lockstep.brokers import Outcome, advanced, append
-from kafka_chaos.reference_model.lockstep.producers import cached_offset, last_sequence
+from kafka_chaos.reference_model.lockstep.producers import remembered
 from kafka_chaos.reference_model.lockstep.state import (
     CLIENT,
     CLIENTS,
@@ -24,6 +24,8 @@ from kafka_chaos.reference_model.lockstep.state import (
     Produce,
     Replica,
 )
+from kafka_chaos.reference_model.protocol.isr import is_committed, refuses_append
+from kafka_chaos.reference_model.protocol.sequences import Refusal, check_batch
 
 
 def send(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
@@ -45,12 +47,12 @@ def send(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
 
 
 def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce: Produce) -> Iterator[Outcome]:
-    if produce.acks == "all" and len(leader.isr) < config.effective_min_isr:
+    if produce.acks == "all" and refuses_append(len(leader.isr), config.effective_min_isr):
         yield from _answered_with(state, leader, produce, "NOT_ENOUGH_REPLICAS")
         return
-    offset = _held_at(leader, produce) if produce.idempotent else None
-    if offset is None and produce.idempotent and not _in_sequence(leader, produce):
-        yield from _answered_with(state, leader, produce, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    offset = _held_at(leader, produce)
+    if isinstance(offset, Refusal):
+        yield from _answered_with(state, leader, produce, offset.value)
         return
     sentence = f"Broker {leader.broker} already holds {produce.record}, by its sequence number."
     if offset is None:
@@ -69,13 +71,10 @@ def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce
         yield f"{sentence} It is acknowledged.", _acknowledged(after, produce.record, known)
 
 
-def _held_at(leader: Replica, produce: Produce) -> int | None:
-    return cached_offset(leader.producers, produce.producer, produce.sequence)
-
-
-def _in_sequence(leader: Replica, produce: Produce) -> bool:
-    last = last_sequence(leader.producers, produce.producer)
-    return last is None or produce.sequence == last + 1
+def _held_at(leader: Replica, produce: Produce) -> Refusal | int | None:
+    if produce.sequence is None:
+        return None
+    return check_batch(remembered(leader.producers, produce.producer), 0, produce.sequence)
 
 
 def _answered_with(state: ClusterState, leader: Replica, produce: Produce, error: str) -> Iterator[Outcome]:
@@ -103,8 +102,8 @@ def answer(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         if not replica.up or (replica.runs and replica.role != LEADER):
             error = "NOT_LEADER_OR_FOLLOWER" if replica.up else "NETWORK_EXCEPTION"
             yield _retried(rest, pending, error)
-        elif replica.runs and replica.high_watermark > pending.offset:
-            if len(replica.isr) < config.effective_min_isr:
+        elif replica.runs and is_committed(pending.offset, replica.high_watermark):
+            if refuses_append(len(replica.isr), config.effective_min_isr):
                 yield _retried(rest, pending, "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
             else:
                 sentence = f"Broker {replica.broker} acknowledges {record} at offset {pending.offset}."

@@ -20,7 +20,8 @@ from kafka_chaos.reference_model.lockstep.state import (
     Partition,
     Replica,
 )
-from kafka_chaos.reference_model.protocol.rules import may_join_isr
+from kafka_chaos.reference_model.protocol.isr import lags, may_join_isr, may_leave_isr
+from kafka_chaos.reference_model.protocol.leaders import electable, isr_of_elected
 
 
 def decide(state: ClusterState, leader: int, isr: tuple[int, ...]) -> ClusterState:
@@ -76,25 +77,29 @@ def replica_failed(state: ClusterState, config: ClusterConfig, broker: int) -> C
     partition = state.partition
     if partition.leader == broker:
         return elect(state, config, excluded=broker)
-    if broker in partition.isr and len(partition.isr) > 1:
-        return decide(state, partition.leader, tuple(b for b in partition.isr if b != broker))
+    if broker in partition.isr and may_leave_isr(len(partition.isr)):
+        return decide(state, partition.leader, isr_without(partition, broker))
     return state
 
 
+def isr_without(partition: Partition, broker: int) -> tuple[int, ...]:
+    """The ISR once a broker is no longer counted, which stays if it is the last member."""
+    leaves = may_leave_isr(len(partition.isr))
+    return tuple(member for member in partition.isr if member != broker) if leaves else partition.isr
+
+
 def elect(state: ClusterState, config: ClusterConfig, *, excluded: int = NOBODY) -> ClusterState:
-    """Choose a leader in assignment order: from the live ISR, else, where allowed, any live replica, else none."""
+    """Choose the first in assignment order that may lead, or nobody."""
     partition = state.partition
     registered = {replica.broker for replica in state.replicas if replica.registered}
     live = [broker for broker in partition.replicas if broker in registered and broker != excluded]
-    clean = [broker for broker in live if broker in partition.isr]
-    if clean:
-        return decide(state, clean[0], tuple(clean))
-    if live and config.unclean_leader_election:
-        return decide(state, live[0], (live[0],))
+    candidates, clean = electable(live, partition.isr, unclean=config.unclean_leader_election)
+    if candidates:
+        isr = isr_of_elected(candidates[0], live, partition.isr, clean=clean)
+        return decide(state, candidates[0], tuple(isr))
     if partition.leader == NOBODY:
         return state
-    rest = tuple(broker for broker in partition.isr if broker != excluded) or partition.isr
-    return decide(state, NOBODY, rest)
+    return decide(state, NOBODY, isr_without(partition, excluded))
 
 
 def session_ends(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
@@ -136,7 +141,7 @@ def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
     for replica in state.replicas:
         partition = state.partition
         if not replica.registered and replica.broker in partition.isr:
-            rest = tuple(broker for broker in partition.isr if broker != replica.broker) or partition.isr
+            rest = isr_without(partition, replica.broker)
             leader = NOBODY if partition.leader == replica.broker else partition.leader
             if leader != partition.leader or rest != partition.isr:
                 state = decide(state, leader, rest)
@@ -207,7 +212,7 @@ def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome
         if broker == leader.broker:
             continue
         stuck = reachable_leader(state, config, state.replica(broker)) is None
-        if stuck and known.get(broker, -1) < leader.log_end:
+        if stuck and lags(known.get(broker, -1), leader.log_end):
             rest = tuple(member for member in leader.isr if member != broker)
             yield f"Broker {broker} leaves the ISR.", _with_isr(state, config, leader, rest)
 

@@ -31,7 +31,7 @@ from kafka_chaos.reference_model.lockstep.processes import (
     stop,
     thaw,
 )
-from kafka_chaos.reference_model.lockstep.producers import last_sequence
+from kafka_chaos.reference_model.lockstep.producers import remembered
 from kafka_chaos.reference_model.lockstep.state import (
     CLIENTS,
     CONTROL,
@@ -71,7 +71,7 @@ def _next_sequence(state: ClusterState, producer: str) -> int:
     """One after the highest this producer has used, in flight or in any log."""
     used = [sent.sequence for sent in state.outgoing if sent.producer == producer]
     used += [pending.produce.sequence for pending in state.pending if pending.produce.producer == producer]
-    used += [last_sequence(replica.producers, producer) for replica in state.replicas]
+    used += [batch.sequence for replica in state.replicas for batch in remembered(replica.producers, producer)]
     return max((number for number in used if number is not None), default=-1) + 1
 
 

@@ -1,8 +1,7 @@
 """What a broker remembers of idempotent producers (KIP-98): the last five batches of each, as ProducerStateEntry does.
 
 A batch here is one record. The memory is kept beside the log, goes with what is truncated, and outlives what
-retention or compaction deletes: on disk, snapshots hold it. A producer that a broker knows nothing of may begin
-with any sequence number (KIP-360).
+retention or compaction deletes: on disk, snapshots hold it.
 
 Left out: `producer.id.expiration.ms`, producer epochs.
 """
@@ -12,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-CACHED_BATCHES = 5
+from kafka_chaos.reference_model.protocol.sequences import REMEMBERED_BATCHES, Batch
 
 
 class ProducerState(NamedTuple):
@@ -44,7 +43,7 @@ def after_append(states: tuple[ProducerState, ...], entries: Iterable[Sequenced]
     for entry in entries:
         if entry.producer is not None and entry.sequence is not None:
             batches = (*known.get(entry.producer, ()), (entry.sequence, entry.offset))
-            known[entry.producer] = batches[-CACHED_BATCHES:]
+            known[entry.producer] = batches[-REMEMBERED_BATCHES:]
     return tuple(ProducerState(producer, batches) for producer, batches in sorted(known.items()))
 
 
@@ -59,17 +58,12 @@ def after_truncation(
         if entry.producer is not None and entry.sequence is not None and entry.offset < end:
             kept.setdefault(entry.producer, set()).add((entry.sequence, entry.offset))
     return tuple(
-        ProducerState(producer, tuple(sorted(batches, key=lambda batch: batch[1])[-CACHED_BATCHES:]))
+        ProducerState(producer, tuple(sorted(batches, key=lambda batch: batch[1])[-REMEMBERED_BATCHES:]))
         for producer, batches in sorted(kept.items())
         if batches
     )
 
 
-def cached_offset(states: tuple[ProducerState, ...], producer: str, sequence: int | None) -> int | None:
-    """The offset of a batch that is still remembered, or None."""
-    return next((o for state in states if state.producer == producer for s, o in state.batches if s == sequence), None)
-
-
-def last_sequence(states: tuple[ProducerState, ...], producer: str) -> int | None:
-    """The sequence number of a producer's last batch, or None for an unknown producer."""
-    return next((state.batches[-1][0] for state in states if state.producer == producer), None)
+def remembered(states: tuple[ProducerState, ...], producer: str) -> list[Batch]:
+    """A producer's batches as the rules take them; none of an unknown producer."""
+    return [Batch(0, *batch) for state in states if state.producer == producer for batch in state.batches]

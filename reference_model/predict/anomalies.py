@@ -17,11 +17,11 @@ from kafka_chaos.reference_model.predict.state import (
     INFO,
     NOWHERE,
     OK,
-    RECORDS,
     LaneState,
     Record,
-    entry_record,
     leader_index,
+    pairs,
+    record_of,
 )
 
 
@@ -52,17 +52,12 @@ def ending(state: LaneState) -> Ending | None:
     if log is None:
         return None
     acknowledged = [(i, record.offset) for i, record in enumerate(state.records) if record.status == OK]
-    return Ending([entry_record(v) for v in log], acknowledged, pairs(state.reads), diverged(state, log))
+    return Ending([record_of(v) for v in log], acknowledged, pairs(state.reads), diverged(state, log))
 
 
 def is_resolved(state: LaneState) -> bool:
     """Whether every record has its outcome, so that nothing of the load is left to happen."""
     return final_log(state) is not None and all(record.status in (OK, INFO) for record in state.records)
-
-
-def pairs(bits: int) -> list[tuple[int, int]]:
-    """The (record, offset) pairs of a set of `read_bit`."""
-    return [(position % RECORDS, position // RECORDS) for position in range(bits.bit_length()) if bits & 1 << position]
 
 
 def diverged(state: LaneState, leader_log: tuple[int, ...]) -> bool:

@@ -16,10 +16,10 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.anomalies import CHECKS, ending, shown
 from kafka_chaos.reference_model.predict.effects import Action, Step
 from kafka_chaos.reference_model.predict.idempotence import renew_producer_epoch
-from kafka_chaos.reference_model.predict.state import LaneState, canonical, initial_state
+from kafka_chaos.reference_model.predict.state import OK, LaneState, canonical, initial_state
 from kafka_chaos.reference_model.predict.steps import steps
 from kafka_chaos.reference_model.predict.story import tell
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, LIBRDKAFKA_4953, KnownDefect
+from kafka_chaos.reference_model.protocol.known_defects import KAFKA_15591, KNOWN_DEFECTS, LIBRDKAFKA_4953, KnownDefect
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
 MAX_STATES = 20_000
@@ -66,20 +66,19 @@ def _traces(defect: KnownDefect, lane: Lane) -> Mapping[Anomaly, DefectTrace]:
 
     def possible(state: LaneState) -> Iterator[Step]:
         yield from steps(state, lane, None)
-        yield from variant(state)
-
-    initial = initial_state(lane)
-    retried = tuple(record._replace(attempts=2) for record in initial.records)
-    search = breadth_first(
-        canonical(initial._replace(records=retried), lane),
-        lambda state: [canonical(after, lane) for _, after in possible(state)],
-        visit,
-        Budget(MAX_STATES),
-    )
+        yield from variant.steps(state)
 
     def alike(state: LaneState, other: LaneState) -> bool:
         return canonical(state, lane) == other
 
+    initial = initial_state(lane)
+    retried = tuple(record._replace(attempts=2) for record in initial.records)
+    search = breadth_first(
+        canonical(initial._replace(records=retried, forgetful=variant.forgetful), lane),
+        lambda state: [canonical(after, lane) for _, after in possible(state)],
+        visit,
+        Budget(MAX_STATES),
+    )
     return {
         anomaly: DefectTrace(defect, tell(search.path(state), lane, possible, alike))
         for anomaly, state in first.items()
@@ -87,9 +86,27 @@ def _traces(defect: KnownDefect, lane: Lane) -> Mapping[Anomaly, DefectTrace]:
 
 
 def renew_after_timeout(state: LaneState) -> Iterator[Step]:
-    """librdkafka-4953: a message of another partition times out, and the producer renews its producer epoch."""
-    if state.producer_epoch == 0:
-        yield Action("renew_producer_epoch"), renew_producer_epoch(state)
+    """librdkafka-4953: a message of another partition times out. The producer renews its producer epoch and sends all
+    that was not acknowledged under the new one."""
+    unanswered = [index for index, record in enumerate(state.records) if record.status != OK]
+    if state.producer_epoch == 0 and unanswered:
+        yield Action("renew_producer_epoch"), renew_producer_epoch(state, unanswered[0])
 
 
-VARIANTS: Mapping[str, Callable[[LaneState], Iterator[Step]]] = {LIBRDKAFKA_4953.id: renew_after_timeout}
+def nothing_more(state: LaneState) -> Iterator[Step]:
+    """No step beside the lane's own."""
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What a defect changes in a lane: steps beside its own, or brokers that are `forgetful` (`LaneState`)."""
+
+    steps: Callable[[LaneState], Iterator[Step]] = nothing_more
+    forgetful: bool = False
+
+
+VARIANTS: Mapping[str, Variant] = {
+    LIBRDKAFKA_4953.id: Variant(renew_after_timeout),
+    KAFKA_15591.id: Variant(forgetful=True),
+}

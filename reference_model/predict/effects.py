@@ -8,7 +8,6 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.state import (
     INFO,
     LEADER,
-    NO_PENDING,
     NOWHERE,
     RETRY,
     SHORT,
@@ -20,9 +19,11 @@ from kafka_chaos.reference_model.predict.state import (
     high_watermark,
     isr_size,
     read_bit,
+    record_of,
     with_record,
     with_replica,
 )
+from kafka_chaos.reference_model.protocol.isr import refuses_append, watermark_waits
 
 
 class Action(NamedTuple):
@@ -46,22 +47,26 @@ def observe(state: LaneState, lane: Lane) -> LaneState:
     """
     reads = state.reads
     for replica in state.replicas:
-        if replica.role == LEADER and isr_size(state.replicas) >= lane.min_insync_replicas:
+        if replica.role == LEADER and not watermark_waits(isr_size(state.replicas), lane.min_insync_replicas):
             visible = high_watermark(state.replicas)
-        elif replica.role == ZOMBIE and replica.believed_isr == SOLE and lane.min_insync_replicas == 1:
+        elif _leads_alone(replica) and not watermark_waits(1, lane.min_insync_replicas):
             visible = len(replica.log)
         else:
             continue
         for offset in range(visible):
-            reads |= read_bit(replica.log[offset] & 1, offset)
+            reads |= read_bit(record_of(replica.log[offset]), offset)
     return state if reads == state.reads else state._replace(reads=reads)
+
+
+def _leads_alone(replica: LaneReplica) -> bool:
+    return replica.role == ZOMBIE and replica.believed_isr == SOLE
 
 
 def too_few_in_sync(state: LaneState, lane: Lane, replica: LaneReplica) -> bool:
     """Whether the replica, by what it knows of its ISR, has to answer NOT_ENOUGH_REPLICAS."""
     if replica.role == LEADER:
-        return isr_size(state.replicas) < lane.min_insync_replicas
-    return replica.believed_isr == SHORT or (replica.believed_isr == SOLE and lane.min_insync_replicas > 1)
+        return refuses_append(isr_size(state.replicas), lane.min_insync_replicas)
+    return replica.believed_isr == SHORT or (_leads_alone(replica) and refuses_append(1, lane.min_insync_replicas))
 
 
 def in_doubt(record: Record) -> Record:
@@ -72,10 +77,9 @@ def in_doubt(record: Record) -> Record:
 def drop_connections(state: LaneState, broker: int, *, socket_survives: bool = False) -> LaneState:
     """Every answer this broker still owes is lost; what lies unread in its socket too, unless it survives."""
     replica = state.replicas[broker]
-    if replica.pending == NO_PENDING and not (replica.socket | replica.abandoned):
+    if not (replica.pending or replica.socket or replica.abandoned):
         return state
-    for index, record in enumerate(state.records):
-        if replica.pending[index] != NOWHERE or replica.socket & 1 << index:
-            state = with_record(state, index, in_doubt(record))
-    abandoned = replica.abandoned | replica.socket if socket_survives else 0
-    return with_replica(state, broker, replica._replace(pending=NO_PENDING, socket=0, abandoned=abandoned))
+    for index in (*(record for record, _ in replica.pending), *map(record_of, replica.socket)):
+        state = with_record(state, index, in_doubt(state.records[index]))
+    abandoned = tuple(sorted(replica.abandoned + replica.socket)) if socket_survives else ()
+    return with_replica(state, broker, replica._replace(pending=(), socket=(), abandoned=abandoned))

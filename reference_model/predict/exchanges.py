@@ -20,8 +20,8 @@ Three facts of Kafka 3.9 that the full model (`lockstep/`) has and the lane has 
   here. Leader epochs are only compared, so how far they rise changes nothing.
 - A broker that learns of a partition without a leader keeps its epoch and role: here nobody learns of it.
 
-Every replica holds earlier batches of the lane's idempotent producer. So no broker meets an unknown producer, of which
-Kafka 3.9 accepts any first sequence number (KAFKA-15591, KAFKA-19880; the full model has that rule).
+Brokers refuse the first batch of a producer unless it has sequence number 0, whether or not they hold earlier ones: the
+promise. Kafka before the fix of KAFKA-15591 takes any: a known defect (`predict/defects.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kafka_chaos.reference_model.predict.effects import (
     observe,
     too_few_in_sync,
 )
-from kafka_chaos.reference_model.predict.idempotence import append_outdated, check_sequence
+from kafka_chaos.reference_model.predict.idempotence import after_refusal, check_sequence
 from kafka_chaos.reference_model.predict.state import (
     DOWN,
     FOLLOWER,
@@ -45,10 +45,8 @@ from kafka_chaos.reference_model.predict.state import (
     INFO,
     LEADER,
     NEW,
-    NO_PENDING,
     NOWHERE,
     OK,
-    OUTDATED,
     RETRY,
     SOLE,
     WAITING,
@@ -56,11 +54,16 @@ from kafka_chaos.reference_model.predict.state import (
     LaneReplica,
     LaneState,
     Record,
-    entry,
+    appended,
     high_watermark,
+    record_of,
+    request,
     with_record,
     with_replica,
 )
+from kafka_chaos.reference_model.protocol.isr import is_committed
+from kafka_chaos.reference_model.protocol.leaders import may_be_addressed
+from kafka_chaos.reference_model.protocol.sequences import Refusal
 
 ACCEPTED = Record(OK, 0, NOWHERE)
 """A record that the producer counts as acknowledged once it is sent: acks=0."""
@@ -71,22 +74,20 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
     for index, record in enumerate(state.records):
         if not may_send(state, lane, index):
             continue
+        sent = request(index, state.producer_epoch)
         for broker, replica in enumerate(state.replicas):
-            if replica.role in (DOWN, FOLLOWER) or replica.leader_epoch < state.known_epoch:
+            if replica.role in (DOWN, FOLLOWER) or not may_be_addressed(replica.leader_epoch, state.known_epoch):
                 continue
             # What the producer learns of this broker it does not know when it takes another one for the leader.
             addressed = state._replace(known_epoch=replica.leader_epoch)
-            if replica.role in (LEADER, ZOMBIE):
-                yield from _deliver(addressed, lane, broker, index, awaited=True)
-            elif replica.role == FROZEN_LEADER and not replica.socket & 1 << index:
-                if lane.acks == "0":
-                    status, queued = ACCEPTED, replica._replace(abandoned=replica.abandoned | 1 << index)
-                else:
-                    status, queued = _attempted(record), replica._replace(socket=replica.socket | 1 << index)
-                yield (
-                    Action("queue", broker, index),
-                    with_record(with_replica(addressed, broker, queued), index, status),
-                )
+            if replica.role != FROZEN_LEADER:
+                yield from _deliver(addressed, lane, broker, sent, awaited=True)
+                continue
+            if lane.acks == "0":
+                known, queued = ACCEPTED, replica._replace(abandoned=_with(replica.abandoned, sent))
+            else:
+                known, queued = _attempted(record), replica._replace(socket=_with(replica.socket, sent))
+            yield Action("queue", broker, index), with_record(with_replica(addressed, broker, queued), index, known)
 
 
 def may_send(state: LaneState, lane: Lane, index: int) -> bool:
@@ -97,61 +98,68 @@ def may_send(state: LaneState, lane: Lane, index: int) -> bool:
     if index == 0:
         return True
     before = state.records[index - 1].status
-    return before in (OK, INFO) if lane.max_in_flight == 1 else before != NEW
+    if lane.max_in_flight == 1:
+        return before in (OK, INFO)
+    in_flight = sum([other.status == WAITING for other in state.records])
+    return before != NEW and in_flight < lane.max_in_flight
 
 
 def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A thawed broker reads a request that had piled up in its socket."""
     for broker, replica in enumerate(state.replicas):
-        if replica.role not in (LEADER, ZOMBIE) or not (replica.socket | replica.abandoned):
+        if replica.role not in (LEADER, ZOMBIE):
             continue
-        for index in range(len(state.records)):
-            bit = 1 << index
-            for awaited, waiting in ((True, replica.socket), (False, replica.abandoned)):
-                if not waiting & bit:
-                    continue
-                emptied = (
-                    replica._replace(socket=replica.socket & ~bit)
-                    if awaited
-                    else replica._replace(abandoned=replica.abandoned & ~bit)
-                )
-                read = with_replica(state, broker, emptied)
-                for action, after in _deliver(read, lane, broker, index, awaited=awaited, again=True):
-                    yield action._replace(from_socket=True), after
-        if replica.abandoned & OUTDATED:
-            emptied = replica._replace(abandoned=replica.abandoned & ~OUTDATED)
-            yield from append_outdated(with_replica(state, broker, emptied), lane, broker)
+        for sent in dict.fromkeys(replica.socket):
+            read = with_replica(state, broker, replica._replace(socket=_without(replica.socket, sent)))
+            yield from _from_socket(_deliver(read, lane, broker, sent, awaited=True, again=True))
+        for sent in dict.fromkeys(replica.abandoned):
+            read = with_replica(state, broker, replica._replace(abandoned=_without(replica.abandoned, sent)))
+            yield from _from_socket(_deliver(read, lane, broker, sent, awaited=False))
+
+
+def _from_socket(delivered: Iterator[Step]) -> Iterator[Step]:
+    for action, after in delivered:
+        yield action._replace(from_socket=True), after
+
+
+def _with(requests: tuple[int, ...], sent: int) -> tuple[int, ...]:
+    return tuple(sorted((*requests, sent)))
+
+
+def _without(requests: tuple[int, ...], sent: int) -> tuple[int, ...]:
+    at = requests.index(sent)
+    return requests[:at] + requests[at + 1 :]
 
 
 def _deliver(
-    state: LaneState, lane: Lane, broker: int, index: int, *, awaited: bool, again: bool = False
+    state: LaneState, lane: Lane, broker: int, sent: int, *, awaited: bool, again: bool = False
 ) -> Iterator[Step]:
     """A broker that takes itself for the leader handles a produce request.
 
     `awaited`: the producer still waits for the answer; `again`: the attempt was counted when it was queued.
     """
-    replica, record = state.replicas[broker], state.records[index]
+    replica, index = state.replicas[broker], record_of(sent)
+    record = state.records[index]
     if lane.acks == "all" and too_few_in_sync(state, lane, replica):
         rejected = _rejected(record) if awaited else record
         yield Action("not_enough_replicas", broker, index), with_record(state, index, rejected)
         return
-    known, renewed = check_sequence(state, broker, index) if lane.idempotence else (NOWHERE, state)
-    if known is None:
-        heard = with_record(renewed, index, _rejected(record))
-        yield Action("out_of_order_sequence", broker, index), heard if awaited else state
+    held = check_sequence(state, broker, sent) if lane.idempotence else None
+    if isinstance(held, Refusal):
+        heard = with_record(after_refusal(state, sent, held), index, _rejected(record))
+        yield Action("out_of_order_sequence", broker, index, held.value), heard if awaited else state
         return
-    offset, log = known, replica.log
-    if known == NOWHERE:
-        offset = len(log)
-        log = (*log, entry(index, replica.leader_epoch, state.producer_epoch if index else 0))
+    offset, log = (len(replica.log), (*replica.log, appended(sent, replica.leader_epoch)))
+    if held is not None:
+        offset, log = held, replica.log
     pending = replica.pending
     if awaited and lane.acks != "0":
-        pending = (*pending[:index], offset, *pending[index + 1 :])
+        pending = tuple(sorted((*pending, (index, offset))))
     if lane.acks == "0":
         record = ACCEPTED
     elif awaited and not again:
         record = _attempted(record)
-    name = "append" if known == NOWHERE else "duplicate_sequence"
+    name = "append" if held is None else "duplicate_sequence"
     after = with_record(with_replica(state, broker, replica._replace(log=log, pending=pending)), index, record)
     yield Action(name, broker, index, str(offset)), observe(after, lane)
 
@@ -159,15 +167,15 @@ def _deliver(
 def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A broker answers an append: the acknowledgement, or NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
     for broker, replica in enumerate(state.replicas):
-        if replica.role not in (LEADER, ZOMBIE) or replica.pending == NO_PENDING:
+        if replica.role not in (LEADER, ZOMBIE):
             continue
-        for index, offset in enumerate(replica.pending):
-            if offset == NOWHERE or not answerable(state, lane, replica, offset):
+        for index, offset in replica.pending:
+            if not answerable(state, lane, replica, offset):
                 continue
             enough = lane.acks != "all" or not too_few_in_sync(state, lane, replica)
             record = Record(OK, 0, offset) if enough else in_doubt(state.records[index])
             name = "acknowledge" if enough else "not_enough_replicas_after_append"
-            yield Action(name, broker, index, str(offset)), _without_pending(state, broker, index, record)
+            yield Action(name, broker, index, str(offset)), _without_pending(state, broker, (index, offset), record)
 
 
 def answerable(state: LaneState, lane: Lane, replica: LaneReplica, offset: int) -> bool:
@@ -175,7 +183,7 @@ def answerable(state: LaneState, lane: Lane, replica: LaneReplica, offset: int) 
     if lane.acks == "1":
         return True
     if replica.role == LEADER:
-        return high_watermark(state.replicas) > offset
+        return is_committed(offset, high_watermark(state.replicas))
     return replica.believed_isr == SOLE
 
 
@@ -187,13 +195,13 @@ def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
     back until the broker answers REQUEST_TIMED_OUT.
     """
     for broker, replica in enumerate(state.replicas):
-        if replica.role == FROZEN_LEADER and (replica.socket or replica.pending != NO_PENDING):
+        if replica.role == FROZEN_LEADER and (replica.socket or replica.pending):
             yield Action("close", broker), drop_connections(state, broker, socket_survives=True)
-        elif replica.role in (LEADER, ZOMBIE) and lane.acks == "all" and replica.pending != NO_PENDING:
-            for index, offset in enumerate(replica.pending):
-                if offset != NOWHERE and not answerable(state, lane, replica, offset):
+        elif replica.role in (LEADER, ZOMBIE) and lane.acks == "all":
+            for index, offset in replica.pending:
+                if not answerable(state, lane, replica, offset):
                     record = in_doubt(state.records[index])
-                    yield Action("timeout", broker, index), _without_pending(state, broker, index, record)
+                    yield Action("timeout", broker, index), _without_pending(state, broker, (index, offset), record)
 
 
 def fail_attempt(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -230,7 +238,7 @@ def _rejected(record: Record) -> Record:
     return Record(RETRY, attempts, NOWHERE)
 
 
-def _without_pending(state: LaneState, broker: int, index: int, record: Record) -> LaneState:
+def _without_pending(state: LaneState, broker: int, answered: tuple[int, int], record: Record) -> LaneState:
     replica = state.replicas[broker]
-    pending = (*replica.pending[:index], NOWHERE, *replica.pending[index + 1 :])
-    return with_record(with_replica(state, broker, replica._replace(pending=pending)), index, record)
+    pending = tuple([other for other in replica.pending if other != answered])
+    return with_record(with_replica(state, broker, replica._replace(pending=pending)), answered[0], record)

@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.effects import Action, Step, drop_connections, observe
-from kafka_chaos.reference_model.predict.replication import depose, lead, leave_isr
+from kafka_chaos.reference_model.predict.replication import depose, lead, stays_in_isr
 from kafka_chaos.reference_model.predict.state import (
     DOWN,
     FOLLOWER,
     FROZEN_LEADER,
     LEADER,
-    SHORT,
     LaneReplica,
     LaneState,
     follow_leader,
@@ -117,7 +116,7 @@ def fail_broker(state: LaneState, lane: Lane, broker: int, kept: int) -> LaneSta
     """
     state = drop_connections(state, broker)
     replica = state.replicas[broker]
-    in_isr = leave_isr(state.replicas, broker)
+    in_isr = stays_in_isr(state.replicas, broker)
     role = DOWN if lane.unclean_leader_election else FOLLOWER
-    failed = LaneReplica(role, in_isr, replica.log[:kept], replica.pending, 0, 0, 0, SHORT)
+    failed = LaneReplica(role, in_isr, replica.log[:kept])
     return observe(with_replicas(state, follow_leader(replace_at(state.replicas, broker, failed))), lane)

@@ -19,7 +19,7 @@ from kafka_chaos.reference_model.predict.state import (
     FOLLOWER,
     LEADER,
     ZOMBIE,
-    attempts,
+    Scope,
     entry,
     entry_leader_epoch,
     truncated,
@@ -35,11 +35,11 @@ SEEN_AS = {"stop": "kill", "pause": "session-expiry", "partition": "session-expi
 """What a fault kind does to logs, by the name of the kind that does no more than that."""
 
 
-def initial_logs(lane: Lane) -> LogState:
+def initial_logs(lane: Lane, scope: Scope) -> LogState:
     """One leader, empty logs, and as many appends as all records together have attempts."""
     followers = ((FOLLOWER, 0, ()),) * (lane.replication_factor - 1)
     faults = tuple(sorted(SEEN_AS.get(kind, kind) for kind in lane.faults))
-    return (*followers, (LEADER, 0, ())), 0, sum(attempts(lane)), faults
+    return (*followers, (LEADER, 0, ())), 0, sum(scope.attempts_of(lane)), faults
 
 
 def log_steps(state: LogState) -> Iterator[LogState]:
@@ -116,7 +116,7 @@ def logs_diverge(state: LogState) -> bool:
     return any(role == FOLLOWER and log != leader_log[: len(log)] for role, _, log in state[0])
 
 
-def may_diverge(lane: Lane, budget: Budget) -> bool | None:
+def may_diverge(lane: Lane, scope: Scope, budget: Budget) -> bool | None:
     """Whether replicas may come to differ, as far as logs alone decide it; None: the budget ended the search."""
     diverged = False
 
@@ -125,5 +125,5 @@ def may_diverge(lane: Lane, budget: Budget) -> bool | None:
         diverged = diverged or logs_diverge(state)
         return diverged
 
-    search = breadth_first(initial_logs(lane), log_steps, visit, budget)
+    search = breadth_first(initial_logs(lane, scope), log_steps, visit, budget)
     return diverged if search.complete or diverged else None

@@ -21,10 +21,11 @@ from kafka_chaos.reference_model.predict.defects import DefectTrace, known_defec
 from kafka_chaos.reference_model.predict.effects import Step
 from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, LockstepStep
 from kafka_chaos.reference_model.predict.logs import may_diverge
-from kafka_chaos.reference_model.predict.state import RECORDS, LaneState, attempts, canonical, initial_state, parted
+from kafka_chaos.reference_model.predict.state import USUAL, LaneState, Scope, canonical, initial_state, parted
 from kafka_chaos.reference_model.predict.steps import steps
 from kafka_chaos.reference_model.predict.story import tell
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.search import (
     Budget,
     ScopeNotExhausted,
@@ -130,7 +131,13 @@ class PredictionNotExhausted(ScopeNotExhausted):
         super().__init__(f"the prediction of lane {lane.lane} ({faults}) is not exhausted: {found.reason}")
 
 
-def predict(lane: Lane, *, lockstep: Sequence[LockstepStep] | None = None, budget: Budget | None = None) -> Prediction:
+def predict(
+    lane: Lane,
+    *,
+    lockstep: Sequence[LockstepStep] | None = None,
+    budget: Budget | None = None,
+    scope: Scope = USUAL,
+) -> Prediction:
     """The status of every anomaly in a lane that lives through its faults, or through a lock-step phase.
 
     Without a lock-step phase a status is `forbidden` or `permitted`. With one, an anomaly that every run through the
@@ -141,7 +148,7 @@ def predict(lane: Lane, *, lockstep: Sequence[LockstepStep] | None = None, budge
     """
     if lockstep is not None and lane.faults:
         raise LaneError("faults", list(lane.faults), "no free faults beside a lock-step phase")
-    work = _Work(lane, None if lockstep is None else tuple(lockstep), budget or Budget(MAX_STATES))
+    work = _Work(lane, None if lockstep is None else tuple(lockstep), budget or Budget(MAX_STATES), scope)
     with no_garbage_collection():
         try:
             return work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
@@ -157,8 +164,9 @@ class _BudgetIsEmpty(Exception):
 class _Work:
     """One prediction in progress: the stories found so far, and the budget that all its searches share."""
 
-    def __init__(self, lane: Lane, lockstep: Lockstep | None, budget: Budget) -> None:
+    def __init__(self, lane: Lane, lockstep: Lockstep | None, budget: Budget, scope: Scope) -> None:
         self.lane = lane
+        self.scope = scope
         self.lockstep = lockstep
         self.budget = budget
         self.stories: dict[Anomaly, Story] = {}
@@ -167,9 +175,10 @@ class _Work:
         """The scope, as `predict --json` names it."""
         return {
             "brokers": self.lane.replication_factor,
-            "records": RECORDS,
-            "attempts": list(attempts(self.lane)),
+            "records": self.scope.records,
+            "attempts": list(self.scope.attempts_of(self.lane)),
             "faults": list(self.lane.faults),
+            "known_defects": [defect.id for defect in KNOWN_DEFECTS.values() if defect.concerns(self.lane)],
             "lockstep": None if self.lockstep is None else [str(step) for step in self.lockstep],
         }
 
@@ -180,7 +189,7 @@ class _Work:
         """
         if not self._search(CHECKS.keys() - {Anomaly.REPLICA_DIVERGENCE}):
             self.budget.label = "logs alone"
-            diverges = may_diverge(self.lane, self.budget)
+            diverges = may_diverge(self.lane, self.scope, self.budget)
             _require(diverges is not None)
             if diverges:
                 self._search({Anomaly.REPLICA_DIVERGENCE})
@@ -202,7 +211,7 @@ class _Work:
             return not missing
 
         search = fewest_faults_first(
-            canonical(initial_state(lane), lane),
+            canonical(initial_state(lane, self.scope), lane),
             lambda state: [forms[-1].of_state(canonical(after, lane)) for _, after in steps(state, lane, None)],
             visit,
             lambda state: len(lane.faults) - len(state.faults),
@@ -238,7 +247,7 @@ class _Work:
             return steps(state, lane, lockstep)
 
         search = breadth_first(
-            canonical(initial_state(lane), lane),
+            canonical(initial_state(lane, self.scope), lane),
             lambda state: [canonical(after, lane) for _, after in possible(state)],
             visit,
             self.budget,

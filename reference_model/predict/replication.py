@@ -17,7 +17,6 @@ from kafka_chaos.reference_model.predict.state import (
     FOLLOWER,
     FROZEN_LEADER,
     LEADER,
-    NO_PENDING,
     SHORT,
     SOLE,
     ZOMBIE,
@@ -33,7 +32,9 @@ from kafka_chaos.reference_model.predict.state import (
     with_replica,
     with_replicas,
 )
-from kafka_chaos.reference_model.protocol.rules import end_offset_for, may_join_isr
+from kafka_chaos.reference_model.protocol.isr import may_join_isr, may_leave_isr, refuses_append
+from kafka_chaos.reference_model.protocol.leaders import electable, isr_of_elected
+from kafka_chaos.reference_model.protocol.truncation import end_offset_for
 
 
 def fetch(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -83,16 +84,14 @@ def elect(state: LaneState, lane: Lane) -> Iterator[Step]:
     replicas = state.replicas
     if any(replica.role in (LEADER, FROZEN_LEADER) for replica in replicas):
         return
-    live = [i for i, replica in enumerate(replicas) if replica.role in (FOLLOWER, ZOMBIE)]
-    for broker in live:
-        if replicas[broker].in_isr:
-            yield Action("elect", broker), lead(state, lane, broker, replicas)
-    surely_live = any(replica.role == FOLLOWER and replica.in_isr for replica in replicas)
-    if lane.unclean_leader_election and not surely_live:
-        outside = tuple(replica._replace(in_isr=False) for replica in replicas)
-        for broker in live:
-            if not replicas[broker].in_isr:
-                yield Action("elect_unclean", broker), lead(state, lane, broker, outside)
+    isr = {broker for broker, replica in enumerate(replicas) if replica.in_isr}
+    live = [broker for broker, replica in enumerate(replicas) if replica.role in (FOLLOWER, ZOMBIE)]
+    surely = [broker for broker in live if replicas[broker].role == FOLLOWER or broker not in isr]
+    elections = [electable(seen, isr, unclean=lane.unclean_leader_election) for seen in (live, surely)]
+    for broker, clean in dict.fromkeys((broker, clean) for brokers, clean in elections for broker in brokers):
+        members = isr_of_elected(broker, live, isr, clean=clean)
+        after = tuple(replica._replace(in_isr=other in members) for other, replica in enumerate(replicas))
+        yield Action("elect" if clean else "elect_unclean", broker), lead(state, lane, broker, after)
 
 
 def lead(state: LaneState, lane: Lane, broker: int, replicas: tuple[LaneReplica, ...]) -> LaneState:
@@ -112,7 +111,7 @@ def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
     if leader < 0:
         return
     for broker, replica in enumerate(state.replicas):
-        if replica.role == ZOMBIE and (lane.acks != "1" or replica.pending == NO_PENDING):
+        if replica.role == ZOMBIE and (lane.acks != "1" or not replica.pending):
             dropped = drop_connections(state, broker)
             log = truncated(replica.log, state.replicas[leader].log)
             follower = dropped.replicas[broker]._replace(role=FOLLOWER, log=log, leader_epoch=0, believed_isr=SHORT)
@@ -151,11 +150,11 @@ def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
 def depose(state: LaneState, lane: Lane, broker: int) -> LaneState:
     """Take the leadership from a broker that does not learn of it; it leaves the ISR unless it is the last."""
     size = isr_size(state.replicas)
-    believed = SOLE if size == 1 else ENOUGH if size >= lane.min_insync_replicas else SHORT
-    deposed = state.replicas[broker]._replace(role=ZOMBIE, in_isr=size == 1, believed_isr=believed)
+    believed = SOLE if size == 1 else SHORT if refuses_append(size, lane.min_insync_replicas) else ENOUGH
+    deposed = state.replicas[broker]._replace(role=ZOMBIE, in_isr=not may_leave_isr(size), believed_isr=believed)
     return observe(with_replica(state, broker, deposed), lane)
 
 
-def leave_isr(replicas: tuple[LaneReplica, ...], broker: int) -> bool:
-    """Whether a failed broker stays in the ISR: only as its last member."""
-    return replicas[broker].in_isr and isr_size(replicas) == 1
+def stays_in_isr(replicas: tuple[LaneReplica, ...], broker: int) -> bool:
+    """Whether a failed broker stays in the ISR."""
+    return replicas[broker].in_isr and not may_leave_isr(isr_size(replicas))

@@ -8,13 +8,15 @@ states are hashed by the hundred thousand.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.protocol import PROTOCOLS
-from kafka_chaos.reference_model.protocol.rules import EPOCH_SHIFT, Truncation
+from kafka_chaos.reference_model.protocol import PROTOCOLS, isr
+from kafka_chaos.reference_model.protocol.leaders import may_be_addressed
+from kafka_chaos.reference_model.protocol.truncation import EPOCH_SHIFT, Truncation
 
 # Roles of a replica. "Frozen": the process answers nobody, requests pile up in its socket. "Zombie": the
 # controller has given the partition to another broker, this one has not heard of it (it may be frozen still).
@@ -26,31 +28,58 @@ SHORT, ENOUGH, SOLE = range(3)
 # What the producer knows of a record. RETRY: an attempt failed or is in doubt, and another may follow.
 NEW, WAITING, RETRY, INFO, OK = range(5)
 
-OUTDATED = 1 << 2
-MOST_ATTEMPTS = 8
-RECORDS = 2
-"""Records the producer sends; `seq` 0 and 1 of one producer, after others that every replica holds."""
 NOWHERE = -1
 """The offset of what has none."""
+RECORD_BITS = 4
+MOST_RECORDS = 1 << RECORD_BITS
+MOST_ATTEMPTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """How far a search goes beside what the lane says: the records that the producer sends, and how often one record
+    may reach a broker's log or socket.
+
+    Leader epochs and producer epochs have no bound of their own: faults bound the ones, records the others.
+    """
+
+    records: int = 2
+    attempts: int = 2
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.records <= MOST_RECORDS and 1 <= self.attempts <= MOST_ATTEMPTS):
+            raise ValueError(f"{self}: at most {MOST_RECORDS} records and {MOST_ATTEMPTS} attempts")
+
+    def attempts_of(self, lane: Lane) -> tuple[int, ...]:
+        """The attempts of each record.
+
+        The last one has fewer, unless an idempotent producer may have to renew its producer epoch, that is, where an
+        acknowledged record may be gone.
+        """
+        if lane.acks == "0":
+            return (1,) * self.records
+        may_lose = lane.unclean_leader_election or "power-loss" in lane.faults
+        last = self.attempts if lane.idempotence and may_lose else max(self.attempts - 1, 1)
+        return (*(self.attempts,) * (self.records - 1), last)
 
 
 class LaneReplica(NamedTuple):
     """One broker's share of the state.
 
-    `log` holds entries of `entry()`; `pending[record]` is the offset of an append whose answer the producer
-    still awaits, or `NOWHERE`; `socket` and `abandoned` are bit sets of records whose request lies unread in
-    the socket, still awaited or given up by the producer (`OUTDATED` in the latter: the second record's, from
-    before its producer renewed the producer epoch); `leader_epoch` counts only in a leader or zombie.
+    `log` holds entries of `entry()`. `pending` has (record, offset) of each append whose answer the producer still
+    awaits; `socket` and `abandoned` the requests that lie unread in the socket, still awaited or given up by the
+    producer: numbers of `request()` in order, since the state has no order of arrival. `leader_epoch` counts only in a
+    leader or zombie.
     """
 
     role: int
     in_isr: bool
-    log: tuple[int, ...]
-    pending: tuple[int, ...]
-    socket: int
-    abandoned: int
-    leader_epoch: int
-    believed_isr: int
+    log: tuple[int, ...] = ()
+    pending: tuple[tuple[int, int], ...] = ()
+    socket: tuple[int, ...] = ()
+    abandoned: tuple[int, ...] = ()
+    leader_epoch: int = 0
+    believed_isr: int = SHORT
 
 
 class Record(NamedTuple):
@@ -65,9 +94,10 @@ class LaneState(NamedTuple):
     """A whole state.
 
     `reads` is the bit set of `read_bit(record, offset)` that some consumer has read; `faults` those that may
-    still strike; `producer_epoch` 1 after an idempotent producer had to start its sequence anew; `known_epoch`
-    the highest leader epoch the producer has addressed: a client refuses metadata with an older one (KIP-320);
-    `position` the number of steps of the lock-step phase that are done.
+    still strike; `first_records` the first record of each of an idempotent producer's epochs, in which it has sequence
+    number 0; `known_epoch` the highest leader epoch that the producer has addressed; `position` the number of steps of
+    the lock-step phase that are done. `forgetful` brokers do not know that an unknown producer has to begin with
+    sequence number 0 (`protocol/known_defects.py`).
     """
 
     replicas: tuple[LaneReplica, ...]
@@ -75,19 +105,40 @@ class LaneState(NamedTuple):
     records: tuple[Record, ...]
     reads: int
     faults: tuple[str, ...]
-    producer_epoch: int
-    known_epoch: int
-    position: int
+    first_records: tuple[int, ...] = (0,)
+    known_epoch: int = 0
+    position: int = 0
+    forgetful: bool = False
+
+    @property
+    def producer_epoch(self) -> int:
+        """The producer epoch that the producer sends in."""
+        return len(self.first_records) - 1
+
+
+def request(record: int, producer_epoch: int) -> int:
+    """A produce request as one integer."""
+    return producer_epoch << RECORD_BITS | record
 
 
 def entry(record: int, leader_epoch: int, producer_epoch: int) -> int:
     """A log entry as one integer; entries of different leader epochs differ."""
-    return leader_epoch << EPOCH_SHIFT | producer_epoch << 1 | record
+    return appended(request(record, producer_epoch), leader_epoch)
 
 
-def entry_record(value: int) -> int:
-    """The record that a log entry holds."""
-    return value & 1
+def appended(sent: int, leader_epoch: int) -> int:
+    """The log entry that a request, or an entry of another leader epoch, becomes in this one."""
+    return leader_epoch << EPOCH_SHIFT | sent & (1 << EPOCH_SHIFT) - 1
+
+
+def record_of(value: int) -> int:
+    """The record that a log entry holds, or a request asks to append."""
+    return value & MOST_RECORDS - 1
+
+
+def producer_epoch_of(value: int) -> int:
+    """The producer epoch that a log entry or a request was sent in."""
+    return (value & (1 << EPOCH_SHIFT) - 1) >> RECORD_BITS
 
 
 def entry_leader_epoch(value: int) -> int:
@@ -95,37 +146,28 @@ def entry_leader_epoch(value: int) -> int:
     return value >> EPOCH_SHIFT
 
 
-def in_leader_epoch(value: int, leader_epoch: int) -> int:
-    """A log entry as if it had been appended in this leader epoch."""
-    return leader_epoch << EPOCH_SHIFT | value & (1 << EPOCH_SHIFT) - 1
-
-
 def read_bit(record: int, offset: int) -> int:
     """The bit of `LaneState.reads` for this record read at this offset."""
-    return 1 << (offset * RECORDS + record)
+    return 1 << (offset << RECORD_BITS | record)
 
 
-NO_PENDING = (NOWHERE,) * RECORDS
+def pairs(reads: int) -> list[tuple[int, int]]:
+    """The (record, offset) pairs of a set of `read_bit`."""
+    return [
+        (position & MOST_RECORDS - 1, position >> RECORD_BITS)
+        for position in range(reads.bit_length())
+        if reads >> position & 1
+    ]
 
 
-def attempts(lane: Lane) -> tuple[int, ...]:
-    """How often each record may reach a broker's log or socket.
-
-    One retry of the first record is in the scope; of the second only where an idempotent producer may have
-    to renew its producer epoch, that is where an acknowledged record may be gone.
-    """
-    if lane.acks == "0":
-        return (1, 1)
-    may_lose = lane.unclean_leader_election or "power-loss" in lane.faults
-    return (2, 2) if lane.idempotence and may_lose else (2, 1)
+USUAL = Scope()
 
 
-def initial_state(lane: Lane) -> LaneState:
+def initial_state(lane: Lane, scope: Scope = USUAL) -> LaneState:
     """All brokers up and in the ISR, one of them leads, nothing sent."""
-    follower = LaneReplica(FOLLOWER, True, (), NO_PENDING, 0, 0, 0, SHORT)
-    replicas = (*(follower for _ in range(lane.replication_factor - 1)), follower._replace(role=LEADER))
-    records = tuple(Record(NEW, count, NOWHERE) for count in attempts(lane))
-    return LaneState(replicas, 0, records, 0, tuple(sorted(lane.faults)), 0, 0, 0)
+    followers = (LaneReplica(FOLLOWER, True),) * (lane.replication_factor - 1)
+    records = tuple(Record(NEW, count, NOWHERE) for count in scope.attempts_of(lane))
+    return LaneState((*followers, LaneReplica(LEADER, True)), 0, records, 0, tuple(sorted(lane.faults)))
 
 
 def canonical(state: LaneState, lane: Lane) -> LaneState:
@@ -134,9 +176,9 @@ def canonical(state: LaneState, lane: Lane) -> LaneState:
     They may differ in the brokers' names, in how far leader epochs have risen, in when a zombie that nothing can reach
     any more learns of its successor, and in a known epoch that rules out no broker.
     """
-    replicas, leader_epoch, records, reads, faults, producer_epoch, known_epoch, position = settled(state, lane)
-    replicas, leader_epoch, known_epoch = _canonical(replicas, leader_epoch, known_epoch)
-    return LaneState(replicas, leader_epoch, records, reads, faults, producer_epoch, known_epoch, position)
+    state = settled(state, lane)
+    replicas, leader_epoch, known_epoch = _canonical(state[0], state[1], state[6])
+    return LaneState(replicas, leader_epoch, *state[2:6], known_epoch, *state[7:])
 
 
 def settled(state: LaneState, lane: Lane) -> LaneState:
@@ -154,12 +196,10 @@ def settled(state: LaneState, lane: Lane) -> LaneState:
 def _settled(replicas: tuple[LaneReplica, ...], known_epoch: int) -> tuple[LaneReplica, ...]:
     return follow_leader(
         tuple(
-            LaneReplica(FOLLOWER, False, replica.log, NO_PENDING, 0, 0, 0, SHORT)
+            LaneReplica(FOLLOWER, False, replica.log)
             if replica.role == ZOMBIE
-            and not replica.in_isr
-            and replica.leader_epoch < known_epoch
-            and replica.pending == NO_PENDING
-            and not (replica.socket | replica.abandoned)
+            and not (replica.in_isr or may_be_addressed(replica.leader_epoch, known_epoch))
+            and not (replica.pending or replica.socket or replica.abandoned)
             else replica
             for replica in replicas
         )
@@ -183,13 +223,15 @@ def _canonical(
         replicas = tuple(
             with_log(
                 replica,
-                tuple([in_leader_epoch(value, numbers[entry_leader_epoch(value)]) for value in replica.log]),
+                tuple([appended(value, numbers[entry_leader_epoch(value)]) for value in replica.log]),
             )._replace(leader_epoch=numbers[replica.leader_epoch])
             for replica in replicas
         )
         known_epoch = sum(epoch < known_epoch for epoch in used)
         leader_epoch = len(used) - 1
-    fenced = [r.leader_epoch for r in replicas if r.role == ZOMBIE and r.leader_epoch < known_epoch]
+    fenced = [
+        r.leader_epoch for r in replicas if r.role == ZOMBIE and not may_be_addressed(r.leader_epoch, known_epoch)
+    ]
     return tuple(sorted(replicas)), leader_epoch, max(fenced, default=-1) + 1
 
 
@@ -234,7 +276,7 @@ def high_watermark(replicas: tuple[LaneReplica, ...]) -> int:
     It is what the leader's high watermark becomes once the members' fetches have reached it; a leader that
     learns later only acknowledges and shows less in the meantime.
     """
-    return min([len(replica[2]) for replica in replicas if replica[1]])
+    return isr.high_watermark(0, [len(replica[2]) for replica in replicas if replica[1]])
 
 
 def isr_size(replicas: tuple[LaneReplica, ...]) -> int:

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.anomalies import final_log, pairs
+from kafka_chaos.reference_model.predict.anomalies import final_log
 from kafka_chaos.reference_model.predict.effects import Action, Step
 from kafka_chaos.reference_model.predict.state import (
     INFO,
     NOWHERE,
     OK,
     LaneState,
-    entry_record,
     initial_state,
     leader_index,
+    pairs,
+    record_of,
     settled,
 )
 
@@ -26,7 +27,7 @@ SENTENCES: dict[str, str] = {
     "duplicate_sequence": "{broker} recognises record {record} by its sequence number, at offset {detail}.",
     "queue": "Record {record} is sent to {broker}, which is frozen: the request waits in its socket.",
     "not_enough_replicas": "{broker} refuses record {record}{source}: NOT_ENOUGH_REPLICAS.",
-    "out_of_order_sequence": "{broker} refuses record {record}{source}: OUT_OF_ORDER_SEQUENCE_NUMBER.",
+    "out_of_order_sequence": "{broker} refuses record {record}{source}: {detail}.",
     "acknowledge": "{broker} acknowledges record {record} at offset {detail}.",
     "not_enough_replicas_after_append": (
         "{broker} answers record {record} with NOT_ENOUGH_REPLICAS_AFTER_APPEND: appended, not acknowledged."
@@ -77,7 +78,7 @@ def tell(
 
     `alike` says whether a state is, but for what the search makes equal, one of the path.
     """
-    state = initial_state(lane)._replace(records=path[0].records)
+    state = path[0]._replace(replicas=initial_state(lane).replicas)
     names = _initial_names(state)
     sentences = []
     for after in path[1:]:
@@ -131,7 +132,7 @@ def counted_records(count: int) -> str:
 def _ending(state: LaneState, names: list[int]) -> str:
     log = final_log(state)
     leader = leader_index(state.replicas)
-    records = ", ".join(f"record {entry_record(value)}" for value in log or ()) or "nothing"
+    records = ", ".join(f"record {record_of(value)}" for value in log or ()) or "nothing"
     outcomes = []
     for index, record in enumerate(state.records):
         if record.status == OK:

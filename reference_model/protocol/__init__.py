@@ -1,4 +1,7 @@
-"""The replication protocol's variants: each chooses a truncation rule and a fencing rule.
+"""The rules of replication, each written once, and the protocol's variants, which choose among them.
+
+A rule is a function of what a broker, the controller or a client knows; it changes nothing. `explore`, `predict` and
+`lockstep` have states of their own and ask these functions. A variant chooses a truncation rule and a fencing rule.
 
 The weaker ones are negative controls: a model that finds nothing wrong with them checks nothing. `kip101-fenced` shows
 that fencing does not make up for truncation.
@@ -7,13 +10,27 @@ that fencing does not make up for truncation.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from kafka_chaos.reference_model.protocol.rules import (
-    Protocol,
+from kafka_chaos.reference_model.protocol.truncation import (
+    Truncation,
     to_end_of_last_epoch,
     to_high_watermark,
     to_last_common_epoch,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """A variant: `asks_leader` says whether truncation needs an answer from the leader, `fenced` whether
+    fetches and that question are refused unless both sides are in the same leader epoch (KIP-320)."""
+
+    name: str
+    summary: str
+    truncation: Truncation
+    asks_leader: bool
+    fenced: bool
+
 
 _VARIANTS = (
     # Kafka before 0.11.

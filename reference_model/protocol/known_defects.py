@@ -14,7 +14,8 @@ from kafka_chaos.contract.lanes import Lane
 
 @dataclass(frozen=True, slots=True)
 class KnownDefect:
-    """A defect: the `rule` of the model that it changes, and the `precondition` without which it does not occur.
+    """A defect: the `rule` of the model that it changes, the `precondition` without which it does not occur, and its
+    `effect`.
 
     `versions` says in which versions of the component it was seen.
     """
@@ -25,9 +26,10 @@ class KnownDefect:
     versions: str
     rule: str
     precondition: str
+    effect: str
 
     def concerns(self, lane: Lane) -> bool:
-        """Whether a lane uses what the defect is in."""
+        """Whether a lane uses what the defect is in: so far, all are in idempotence."""
         return lane.idempotence
 
     def to_json(self) -> dict[str, str]:
@@ -44,6 +46,19 @@ LIBRDKAFKA_4953 = KnownDefect(
     "record (KIP-360), and sends nothing under the new epoch that may be in a log already",
     precondition="a message times out (message.timeout.ms) or a sequence number is skipped, in any partition, while "
     "the outcome of others is in doubt: the producer renews its epoch for all partitions and sends those again",
+    effect="Brokers can't recognise a record that was stored before: it is in the log again.",
 )
 
-KNOWN_DEFECTS: Mapping[str, KnownDefect] = {defect.id: defect for defect in (LIBRDKAFKA_4953,)}
+KAFKA_15591 = KnownDefect(
+    id="KAFKA-15591",
+    ticket="https://issues.apache.org/jira/browse/KAFKA-15591",
+    component="broker",
+    versions="2.5 (KIP-360) to 4.x, without pull request 23234 of August 2026; also reported as KAFKA-14312 and "
+    "KAFKA-19880",
+    rule="a broker that knows nothing of a producer takes its batch with sequence number 0 and no other",
+    precondition="more than one request in flight, and the first one fails without an append (no leader yet, "
+    "NOT_ENOUGH_REPLICAS) while the next arrives later and is taken",
+    effect="The overtaken record is refused with OUT_OF_ORDER_SEQUENCE_NUMBER from then on, until it ends as `info`.",
+)
+
+KNOWN_DEFECTS: Mapping[str, KnownDefect] = {defect.id: defect for defect in (LIBRDKAFKA_4953, KAFKA_15591)}

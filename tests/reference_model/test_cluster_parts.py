@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
 from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
-from kafka_chaos.reference_model.lockstep.producers import ProducerState, after_append, after_truncation, cached_offset
+from kafka_chaos.reference_model.lockstep.producers import ProducerState, after_append, after_truncation, remembered
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Entry, Partition
+from kafka_chaos.reference_model.protocol.sequences import Refusal, check_batch
 from tests.reference_model.cluster_steps import cut, heal, produce, run
 
 
@@ -102,8 +103,10 @@ def batch(sequence: int, offset: int) -> Entry:
 def test_five_batches_of_a_producer_are_remembered() -> None:
     states = after_append((), [batch(number, number) for number in range(7)])
     assert states == (ProducerState("p", tuple((n, n) for n in range(2, 7))),)
-    assert cached_offset(states, "p", 1) is None
-    assert cached_offset(states, "p", 2) == 2
+    assert check_batch(remembered(states, "p"), 0, 1) is Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert check_batch(remembered(states, "p"), 0, 2) == 2
+    assert check_batch(remembered(states, "p"), 0, 7) is None
+    assert remembered(states, "another") == []
 
 
 def test_truncation_gives_back_what_the_log_still_holds() -> None:

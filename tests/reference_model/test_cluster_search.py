@@ -120,14 +120,13 @@ def test_a_producer_that_sends_in_any_order_is_stopped_by_the_sequence_check_alo
 
     monkeypatch.setattr(module, "URGENT", (*without("send"), send_the_last))
     if not checked:
-        monkeypatch.setattr(cluster_clients, "_in_sequence", lambda leader, produce: True)
+        monkeypatch.setattr(cluster_clients, "check_batch", lambda *_: None)
     load = (produce("m0", idempotent=True), produce("m1", idempotent=True), produce("m2", idempotent=True))
     assert ("in_order" in search(TWO, load).breaches) == (not checked)
 
 
 def test_a_leader_that_forgets_sequence_numbers_doubles_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_clients, "_held_at", lambda leader, produce: None)
-    monkeypatch.setattr(cluster_clients, "_in_sequence", lambda leader, produce: True)
+    monkeypatch.setattr(cluster_clients, "check_batch", lambda *_: None)
     assert "no_duplicate" in search(TWO, (produce("m1", idempotent=True),), KILL).breaches
 
 

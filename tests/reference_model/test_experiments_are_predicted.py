@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.reference_model import Anomaly, Lane, parse_lockstep, predict
+from kafka_chaos.reference_model.predict.sensitivity import sensitivity
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 LOCKSTEP_NOT_KEPT = ("partition", "kill")
@@ -71,3 +72,13 @@ def test_every_lane_has_its_predictions(lane: Lane, lockstep: Any) -> None:
     prediction = predict(lane, lockstep=lockstep)
     assert prediction.complete
     assert set(prediction.anomalies) == set(Anomaly)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lane", "lockstep"), list(questions()))
+def test_one_more_record_or_attempt_changes_no_prediction(lane: Lane, lockstep: Any) -> None:
+    """As far as a search of 300,000 states gets: most are exhausted by then."""
+    prediction = predict(lane, lockstep=lockstep)
+    for larger in sensitivity(prediction, lane, lockstep, max_states=300_000):
+        if larger.bound in ("records", "attempts"):
+            assert larger.changes == {}, larger

@@ -20,11 +20,11 @@ from kafka_chaos.reference_model.predict.state import (
     LEADER,
     NOWHERE,
     OK,
-    SHORT,
     ZOMBIE,
     LaneReplica,
     LaneState,
     Record,
+    Scope,
     canonical,
     entry,
     initial_state,
@@ -103,7 +103,7 @@ def test_states_that_differ_in_the_brokers_names_alone_are_one() -> None:
 
 
 def zombie(leader_epoch: int) -> LaneReplica:
-    return LaneReplica(ZOMBIE, False, (), (-1, -1), 0, 0, leader_epoch, SHORT)
+    return LaneReplica(ZOMBIE, False, leader_epoch=leader_epoch)
 
 
 def renumbered(*replicas: LaneReplica, leader_epoch: int, known_epoch: int) -> LaneState:
@@ -116,8 +116,8 @@ def test_leader_epochs_keep_their_order_and_the_first_its_number() -> None:
     def log(*epochs: int) -> tuple[int, ...]:
         return tuple(entry(number, epoch, 0) for number, epoch in enumerate(epochs))
 
-    leader = LaneReplica(LEADER, True, log(1, 4), (-1, -1), 0, 0, 6, SHORT)
-    old = LaneReplica(DOWN, False, log(1, 2), (-1, -1), 0, 0, 0, SHORT)
+    leader = LaneReplica(LEADER, True, log(1, 4), leader_epoch=6)
+    old = LaneReplica(DOWN, False, log(1, 2))
     state = renumbered(leader, old, leader_epoch=6, known_epoch=6)
     assert (state.leader_epoch, state.known_epoch) == (4, 0)
     assert {replica.log for replica in state.replicas} == {log(1, 3), log(1, 2)}
@@ -173,5 +173,5 @@ def test_the_bound_of_logs_sees_a_follower_that_does_not_truncate(monkeypatch: p
     careless = replace(PROTOCOLS["kip320"], truncation=lambda log, watermark, leader_log: len(log))
     monkeypatch.setattr(lane_state, "PROTOCOL", careless)
     lane = Lane(lane="careless", acks="1", replication_factor=2, faults=("kill",))
-    search = breadth_first(initial_logs(lane), log_steps, lambda _: False, Budget(500_000))
+    search = breadth_first(initial_logs(lane, Scope()), log_steps, lambda _: False, Budget(500_000))
     assert any(map(logs_diverge, search.parents))

@@ -147,10 +147,27 @@ def test_a_known_defect_stands_beside_the_status_that_it_contradicts() -> None:
     (defect,) = idempotent["duplicate"]["known_defects"]
     assert idempotent["duplicate"]["status"] == "forbidden"
     assert defect["id"] == "librdkafka-4953"
-    assert {"ticket", "component", "versions", "rule", "precondition"} <= defect.keys()
+    assert {"ticket", "component", "versions", "rule", "precondition", "effect"} <= defect.keys()
     assert any("renews its producer epoch" in sentence for sentence in defect["why"])
-    assert "record 1, record 1" in defect["why"][-1]
+    assert "record 0, record 0" in defect["why"][-1]
     assert all(not entry["known_defects"] for name, entry in idempotent.items() if name != "duplicate")
     plain = json.loads(run_predict("--faults", "kill", "--json").stdout)["anomalies"]
     assert all(not entry["known_defects"] for entry in plain.values())
-    assert "Known defect librdkafka-4953" in run_predict("--idempotence").output
+    output = run_predict("--idempotence").output
+    assert "Known defect librdkafka-4953" in output
+    assert "Known defect KAFKA-15591" in output
+    assert "allows nothing more" in output
+
+
+def test_one_more_record_or_attempt_changes_nothing_and_one_more_fault_may() -> None:
+    """An idempotent producer duplicates across two unclean elections, not across one."""
+    lane = ("--idempotence", "--unclean-leader-election", "--replication-factor", "2", "--faults", "kill")
+    result = run_predict(*lane, "--sensitivity", "--json")
+    enlarged = json.loads(result.stdout)["sensitivity"]
+    assert set(enlarged) == {"records", "attempts", "brokers", "faults, one more kill"}
+    assert all(entry["complete"] for entry in enlarged.values())
+    assert enlarged["records"]["changes"] == enlarged["attempts"]["changes"] == {}
+    assert enlarged["faults, one more kill"]["changes"]["duplicate"] == "permitted"
+    said = run_predict(*lane, "--sensitivity", "--max-states", "1000").output
+    assert "records: nothing changes (" in said
+    assert "not exhausted: more than 1,000 states" in said

@@ -29,15 +29,13 @@ from kafka_chaos.reference_model.predict.state import (
     FOLLOWER,
     FROZEN_LEADER,
     LEADER,
-    NO_PENDING,
-    NOWHERE,
-    SHORT,
     LaneReplica,
     LaneState,
     entry,
     initial_state,
 )
 from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.protocol.sequences import Refusal
 
 SCOPE = CoreScope(brokers=2, records=2, leader_epochs=3)
 KIP320 = PROTOCOLS["kip320"]
@@ -96,7 +94,7 @@ def test_acks_all_without_waiting_for_the_isr_is_caught(monkeypatch: pytest.Monk
 def test_a_broker_without_the_sequence_check_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = Lane(lane="mutated", acks="all", idempotence=True, faults=("kill",), replication_factor=2)
     assert predict(lane).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
-    monkeypatch.setattr(lane_protocol, "check_sequence", lambda state, *_: (lane_state.NOWHERE, state))
+    monkeypatch.setattr(lane_protocol, "check_sequence", lambda *_: None)
     assert predict(lane).status(Anomaly.DUPLICATE) is Status.PERMITTED
 
 
@@ -126,7 +124,7 @@ def test_truncation_to_the_end_of_the_last_epoch_lets_replicas_diverge(monkeypat
 
 def lane_replica(role: int, *epochs: int, in_isr: bool = True, leader_epoch: int = 0) -> LaneReplica:
     log = tuple(entry(number, epoch, 0) for number, epoch in enumerate(epochs))
-    return LaneReplica(role, in_isr, log, NO_PENDING, 0, 0, leader_epoch, SHORT)
+    return LaneReplica(role, in_isr, log, leader_epoch=leader_epoch)
 
 
 def lane_of(lane: Lane, *replicas: LaneReplica, leader_epoch: int = 0) -> LaneState:
@@ -216,21 +214,22 @@ def test_requests_in_the_socket_of_a_frozen_broker_are_not_lost(monkeypatch: pyt
 
 def test_a_closed_connection_leaves_its_requests_in_the_frozen_socket() -> None:
     lane = Lane(lane="frozen", acks="1", faults=("pause",))
-    frozen = lane_replica(FROZEN_LEADER)._replace(socket=0b11)
+    frozen = lane_replica(FROZEN_LEADER)._replace(socket=(0, 1))
     ((action, after),) = request_timeout(lane_of(lane, lane_replica(FOLLOWER), frozen), lane)
     assert action.name == "close"
-    assert (after.replicas[1].socket, after.replicas[1].abandoned) == (0, 0b11)
+    assert (after.replicas[1].socket, after.replicas[1].abandoned) == ((), (0, 1))
 
 
 def test_a_broker_without_the_batch_before_refuses_the_next() -> None:
-    """Every replica held earlier batches of the lane's producer, so a missing one shows (KIP-98)."""
+    """KIP-98: a producer begins with sequence number 0."""
     lane = Lane(lane="sequence", idempotence=True)
     empty = lane_of(lane, lane_replica(FOLLOWER), lane_replica(LEADER))
-    assert check_sequence(empty, 1, 0) == (NOWHERE, empty)
-    assert check_sequence(empty, 1, 1)[0] is None
+    assert check_sequence(empty, 1, 0) is None
+    assert check_sequence(empty, 1, 1) is Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert check_sequence(empty._replace(forgetful=True), 1, 1) is None
     holds = lane_of(lane, lane_replica(FOLLOWER), lane_replica(LEADER, 0))
-    assert check_sequence(holds, 1, 1)[0] == NOWHERE
-    assert check_sequence(holds, 1, 0)[0] == 0
+    assert check_sequence(holds, 1, 1) is None
+    assert check_sequence(holds, 1, 0) == 0
 
 
 @pytest.mark.parametrize(("batches", "taken"), [((), [0, 1, 5]), (((0, 0),), [1]), (((4, 0),), [5])])

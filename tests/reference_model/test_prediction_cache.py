@@ -89,7 +89,7 @@ def test_a_model_that_has_changed_never_meets_an_old_answer(tmp_path: Path, zipp
         return digest_of(Path(shutil.make_archive(str(tmp_path / "wheel"), "zip", root)) if zipped else root)
 
     assert digest() == cache_module.model_digest()
-    rule = root / "kafka_chaos" / "reference_model" / "protocol" / "rules.py"
+    rule = root / "kafka_chaos" / "reference_model" / "protocol" / "isr.py"
     rule.write_text(rule.read_text() + "\n# changed\n")
     assert digest() != cache_module.model_digest()
 

@@ -201,8 +201,7 @@ def test_a_model_without_truncation_differs_at_the_replica_that_should_have_trun
 
 
 def test_a_model_without_the_sequence_check_differs_in_every_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_clients, "_held_at", lambda leader, produce: None)
-    monkeypatch.setattr(cluster_clients, "_in_sequence", lambda leader, produce: True)
+    monkeypatch.setattr(cluster_clients, "check_batch", lambda *_: None)
     model = recovery("all", idempotent=True)
     differences = differing(model, recovered("idempotent"))
     assert {(1, "log"), (2, "log"), (3, "log")} <= differences

@@ -21,19 +21,18 @@ from kafka_chaos.reference_model import Anomaly, Lane, predict
 from kafka_chaos.reference_model.predict import effects as lane_effects
 from kafka_chaos.reference_model.predict import exchanges as lane_protocol
 from kafka_chaos.reference_model.predict import faults as lane_faults
-from kafka_chaos.reference_model.predict import idempotence as lane_idempotence
 from kafka_chaos.reference_model.predict import replication as lane_replication
 from kafka_chaos.reference_model.predict.anomalies import ending, shown
 from kafka_chaos.reference_model.predict.state import (
     LaneReplica,
     LaneState,
     canonical,
-    entry_record,
     high_watermark,
     initial_state,
     isr_size,
     leader_index,
     read_bit,
+    record_of,
 )
 from kafka_chaos.reference_model.predict.steps import steps
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first
@@ -65,7 +64,7 @@ def waiting_machine(lane: Lane) -> Iterator[Successors]:
             return state
         visible, reads = watermark(state.replicas), state.reads
         for offset in range(visible):
-            reads |= read_bit(entry_record(state.replicas[leader].log[offset]), offset)
+            reads |= read_bit(record_of(state.replicas[leader].log[offset]), offset)
         return state._replace(reads=reads, position=visible)
 
     def successors(state: LaneState) -> Iterator[LaneState]:
@@ -75,7 +74,7 @@ def waiting_machine(lane: Lane) -> Iterator[Successors]:
 
     assert lane.min_insync_replicas > 1
     with pytest.MonkeyPatch.context() as patch:
-        for module in (lane_effects, lane_faults, lane_idempotence, lane_protocol, lane_replication):
+        for module in (lane_effects, lane_faults, lane_protocol, lane_replication):
             patch.setattr(module, "observe", observe)
         for module in (lane_protocol, lane_replication):
             patch.setattr(module, "high_watermark", watermark)

@@ -1,4 +1,4 @@
-"""What a variant may choose: how a new follower truncates, and whether requests carry the leader epoch.
+"""Where a new follower truncates its log: the rules of before KIP-101, of KIP-101, and of KIP-279.
 
 A log is a tuple of entries whose leader epoch is `entry >> EPOCH_SHIFT`; epochs never decrease along a log. A
 leader's epoch cache is its log's, and its own epoch starts at its log end at the latest, because a leader
@@ -8,31 +8,12 @@ notes its epoch when it is elected and not with its first record (KIP-101).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-EPOCH_SHIFT = 3
+EPOCH_SHIFT = 8
 
 Log = tuple[int, ...]
 Truncation = Callable[[Log, int, Log], int]
 """(follower's log, follower's high watermark, leader's log) → the follower's new log end offset."""
-
-
-@dataclass(frozen=True, slots=True)
-class Protocol:
-    """A variant: `asks_leader` says whether truncation needs an answer from the leader, `fenced` whether
-    fetches and that question are refused unless both sides are in the same leader epoch (KIP-320)."""
-
-    name: str
-    summary: str
-    truncation: Truncation
-    asks_leader: bool
-    fenced: bool
-
-
-def may_join_isr(log_end: int, high_watermark: int, epoch_start: int) -> bool:
-    """Whether a follower has caught up: it holds all below the leader's high watermark and has reached the start of the
-    leader's epoch, before which the leader can't know how far its predecessor's high watermark went (KIP-101)."""
-    return log_end >= max(high_watermark, epoch_start)
 
 
 def end_offset_for(log: Log, leader_epoch: int) -> int:

@@ -1,0 +1,36 @@
+"""Who may be elected, and who takes whom for the leader.
+
+Sources: Kafka's documentation ("Unclean leader election", `unclean.leader.election.enable`), KIP-320 (fencing by leader
+epoch, for followers and for clients).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+
+def electable(live: Iterable[int], isr: Container[int], *, unclean: bool) -> tuple[list[int], bool]:
+    """The live replicas of which the controller elects one, and whether they are members of the ISR.
+
+    Without a live member of the ISR any live replica may lead where the topic allows it, and nobody elsewhere.
+    """
+    candidates = list(live)
+    members = [broker for broker in candidates if broker in isr]
+    if members or not unclean:
+        return members, True
+    return candidates, False
+
+
+def isr_of_elected(leader: int, live: Iterable[int], isr: Container[int], *, clean: bool) -> list[int]:
+    """The ISR in a new leader epoch: its live members, or the leader alone if it was none of them."""
+    return [broker for broker in live if broker in isr] if clean else [leader]
+
+
+def serves(leader_epoch: int, asking_epoch: int, *, fenced: bool) -> bool:
+    """Whether a leader answers a follower: since KIP-320 only one of its own leader epoch."""
+    return not fenced or leader_epoch == asking_epoch
+
+
+def may_be_addressed(leader_epoch: int, known_epoch: int) -> bool:
+    """Whether a client takes a broker for the leader: it goes back to no older epoch than it has seen (KIP-320)."""
+    return leader_epoch >= known_epoch

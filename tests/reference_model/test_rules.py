@@ -1,0 +1,103 @@
+"""Each rule in `protocol/` by itself, as the KIPs state it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.predict.state import Scope, initial_state
+from kafka_chaos.reference_model.protocol import isr, leaders
+from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
+
+
+@pytest.mark.parametrize(
+    ("live", "members", "unclean", "expected"),
+    [
+        ([1, 2, 3], [2, 3], False, ([2, 3], True)),
+        ([1, 2, 3], [2, 3], True, ([2, 3], True)),
+        ([1], [2, 3], False, ([], True)),
+        ([1], [2, 3], True, ([1], False)),
+        ([], [2], True, ([], False)),
+    ],
+)
+def test_only_a_live_member_of_the_isr_is_elected_unless_there_is_none_and_the_topic_allows_it(
+    live: list[int], members: list[int], unclean: bool, expected: tuple[list[int], bool]
+) -> None:
+    assert leaders.electable(live, members, unclean=unclean) == expected
+
+
+def test_a_clean_leader_keeps_the_live_isr_and_another_starts_alone() -> None:
+    assert leaders.isr_of_elected(2, [2, 3], [1, 2, 3], clean=True) == [2, 3]
+    assert leaders.isr_of_elected(1, [1, 3], [2], clean=False) == [1]
+
+
+def test_leader_epochs_fence_followers_since_kip_320_and_clients_that_know_a_later_one() -> None:
+    assert leaders.serves(2, 2, fenced=True)
+    assert not leaders.serves(2, 1, fenced=True)
+    assert not leaders.serves(1, 2, fenced=True)
+    assert leaders.serves(2, 1, fenced=False)
+    assert [leaders.may_be_addressed(epoch, 1) for epoch in (0, 1, 2)] == [False, True, True]
+
+
+def test_a_follower_joins_at_the_high_watermark_and_at_the_start_of_the_leader_epoch() -> None:
+    assert [isr.may_join_isr(end, 2, 3) for end in (1, 2, 3)] == [False, False, True]
+    assert [isr.may_join_isr(end, 3, 2) for end in (2, 3)] == [False, True]
+
+
+def test_the_last_member_stays() -> None:
+    assert [isr.may_leave_isr(size) for size in (1, 2)] == [False, True]
+
+
+def test_who_is_not_at_the_log_end_lags() -> None:
+    assert [isr.lags(end, 2) for end in (-1, 1, 2)] == [True, True, False]
+
+
+def test_the_high_watermark_is_the_least_log_end_and_never_falls() -> None:
+    assert isr.high_watermark(0, [3, 2, 5]) == 2
+    assert isr.high_watermark(4, [3, 2, 5]) == 4
+    assert [isr.is_committed(offset, 2) for offset in (1, 2)] == [True, False]
+
+
+def test_below_the_minimum_nothing_is_appended_and_the_watermark_waits() -> None:
+    assert [isr.refuses_append(size, 2) for size in (1, 2, 3)] == [True, False, False]
+    assert [isr.watermark_waits(size, 2) for size in (1, 2, 3)] == [True, False, False]
+
+
+KNOWN = [Batch(0, 0, 10), Batch(0, 1, 11), Batch(1, 0, 12), Batch(1, 1, 13)]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "sequence", "expected"),
+    [
+        (1, 2, None),
+        (1, 1, 13),
+        (0, 1, 11),
+        (1, 3, Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (0, 2, Refusal.INVALID_PRODUCER_EPOCH),
+        (2, 0, None),
+        (2, 1, Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ],
+)
+def test_a_batch_is_next_in_its_epoch_or_first_in_a_new_one(epoch: int, sequence: int, expected: object) -> None:
+    assert check_batch(KNOWN, epoch, sequence) == expected
+
+
+def test_a_sixth_batch_makes_the_first_one_forgotten() -> None:
+    assert check_batch([Batch(0, n, n) for n in range(5)], 0, 0) == 0
+    assert check_batch([Batch(0, n, n) for n in range(6)], 0, 0) is Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_producer_renews_its_epoch_only_behind_what_was_acknowledged() -> None:
+    out_of_order = Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert renews_epoch(out_of_order, follows_acknowledged=True)
+    assert not renews_epoch(out_of_order, follows_acknowledged=False)
+    assert not renews_epoch(Refusal.INVALID_PRODUCER_EPOCH, follows_acknowledged=True)
+
+
+def test_a_scope_has_as_many_records_and_attempts_as_it_says() -> None:
+    lane = Lane(lane="scope")
+    assert [record.attempts for record in initial_state(lane, Scope(records=4, attempts=3)).records] == [3, 3, 3, 2]
+    assert Scope().attempts_of(Lane(lane="scope", acks="0")) == (1, 1)
+    assert Scope().attempts_of(Lane(lane="scope", idempotence=True, unclean_leader_election=True)) == (2, 2)
+    with pytest.raises(ValueError, match="at most"):
+        Scope(records=17)
