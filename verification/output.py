@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from kafka_chaos.contract import columns as contract
-from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
-from kafka_chaos.verification.inputs.storage import HadoopPath, RunPath, remove, replace_folder, write_parquet
+from kafka_chaos.verification.inputs.storage import RunPath, remove, replace_folder, write_parquet, write_text
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.schemas import FINDINGS
 
@@ -45,19 +44,6 @@ def write_verdict(run_dir: RunPath, verdict: RunVerdict) -> None:
 def _few_files(cases: DataFrame, verdict: RunVerdict) -> DataFrame:
     found = sum(seen.count for lane in verdict.lanes for seen in lane.observed.values())
     return cases.coalesce(1) if found < ROWS_PER_FILE else cases
-
-
-def write_text(path: RunPath, text: str) -> None:
-    """Write a small file under a temporary name, then rename it into place."""
-    if not isinstance(path, HadoopPath):
-        write_whole(path, text)
-        return
-    fresh = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    try:
-        fresh.write_bytes(text.encode())
-        fresh.replace(path)
-    finally:
-        remove(fresh)
 
 
 def _write_nothing(folder: RunPath) -> None:

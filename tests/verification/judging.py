@@ -1,7 +1,7 @@
 """Judges all run directories of a folder with the Spark of the interpreter that runs it.
 
 `python judging.py FOLDER INTO [--connect]` writes to INTO, as JSON: run directory → way → verdict or refusal. The ways:
-a local path, into which findings/ is written; a URI; DataFrames.
+a local path, into which findings/ is written; a URI; DataFrames. What has one planted anomaly is judged as a path only.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 from kafka_chaos.verification.inputs.run_directory import open_run
 from kafka_chaos.verification.inputs.storage import run_path
 
+PLANTED = "planted-"
 TABLES = ("produced", "consumed", "log", "replicas")
 
 
-def write_runs(folder: Path) -> dict[str, Path]:
+def write_runs(folder: Path) -> list[Path]:
     """One conforming run, one for each planted anomaly, large and small ones, and some with damaged files."""
     from test_planted import ALONE, at_stride, valid
 
-    runs = {"conforming": conforming().write(folder / "conforming", files=2)}
-    runs["violating"] = violating().write(folder / "violating", files=2)
+    conforming().write(folder / "conforming", files=2)
+    violating().write(folder / "violating", files=2)
     for plant in ALONE:
         history = valid()
         plant(history, 70)
-        runs[plant.__name__] = write_histories(folder / plant.__name__, {"a": at_stride(history, 3)})
+        write_histories(folder / f"{PLANTED}{plant.__name__}", {"a": at_stride(history, 3)})
     retried = LaneShape(lane="retried", records=40_000, partitions=2, info_share=0.01, retry_share=0.01)
     scattered = LaneShape(lane="scattered", records=40_000, partitions=8, producers=4, batch=1, retry_share=0.01)
     for shape in (retried, scattered):
-        runs[shape.lane] = write_run(folder / shape.lane, [lane_tables(shape)])
+        write_run(folder / shape.lane, [lane_tables(shape)])
     for damage in (hide, truncate, duplicate, null):
-        runs[damage.__name__] = conforming().write(folder / damage.__name__, files=2)
-        damage(runs[damage.__name__] / "log" / "part-00001.parquet")
-    return runs
+        damage(conforming().write(folder / damage.__name__, files=2) / "log" / "part-00001.parquet")
+    return sorted(folder.iterdir())
 
 
-def judged_in_all_ways(run_dir: Path, spark: Any) -> dict[str, Any]:
+def judged(run_dir: Path, spark: Any) -> dict[str, Any]:
     """The outcome of each way."""
     return _in_the_same_words(run_dir, dict(_ways(run_dir, spark)))
 
@@ -74,6 +74,8 @@ def _in_the_same_words(run_dir: Path, outcomes: dict[str, Any]) -> dict[str, Any
 def _ways(run_dir: Path, spark: Any) -> Iterator[tuple[str, Any]]:
     yield "path", _outcome(lambda: verify(run_dir, spark=spark))
     yield "findings", _findings(run_dir)
+    if run_dir.name.startswith(PLANTED):
+        return
     yield "uri", _outcome(lambda: verify(run_dir.as_uri(), spark=spark, write=False))
     if "refused" not in (opened := _outcome(lambda: _frames(run_dir, spark))):
         yield "frames", opened
@@ -105,7 +107,7 @@ def main(folder: Path, into: Path, *, connect: bool) -> None:
     from kafka_chaos.verification import spark_session
 
     spark = SparkSession.builder.remote("local[2]").getOrCreate() if connect else spark_session()
-    outcomes = {run_dir.name: judged_in_all_ways(run_dir, spark) for run_dir in sorted(folder.iterdir())}
+    outcomes = {run_dir.name: judged(run_dir, spark) for run_dir in sorted(folder.iterdir())}
     into.write_text(json.dumps({"spark": spark.version, "class": str(type(spark)), "outcomes": outcomes}))
 
 

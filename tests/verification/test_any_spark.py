@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judging import judged_as_uri, judged_in_all_ways, opened_as_uri, write_runs
+from judging import judged, judged_as_uri, opened_as_uri, write_runs
 from mutations import conforming, duplicate, hide, truncate
 
 from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.inputs.java_files import JavaFiles
+from kafka_chaos.verification.inputs.spark_files import SparkFiles
 
 pytestmark = pytest.mark.spark
 
@@ -33,14 +34,14 @@ SPARKS = {"oldest": ("pyspark==3.5.*", False), "newest": (NEWEST, False), "newes
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return write_runs(tmp_path_factory.mktemp("any-spark") / "runs")
 
 
 @pytest.fixture(scope="module")
-def expected(runs: dict[str, Path], spark: Any) -> dict[str, Any]:
+def expected(runs: list[Path], spark: Any) -> dict[str, Any]:
     """The outcomes of this interpreter's Spark."""
-    return {name: judged_in_all_ways(run_dir, spark) for name, run_dir in runs.items()}
+    return {run_dir.name: judged(run_dir, spark) for run_dir in runs}
 
 
 def python_with(requirement: str, scratch: Path) -> Path:
@@ -65,14 +66,14 @@ def python_with(requirement: str, scratch: Path) -> Path:
 def test_the_outcomes_are_the_same(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
-    runs: dict[str, Path],
+    runs: list[Path],
     expected: dict[str, Any],
     requirement: str,
     connect: bool,
 ) -> None:
     python = python_with(requirement, tmp_path_factory.getbasetemp())
     folder, into = tmp_path / "runs", tmp_path / "outcomes.json"
-    shutil.copytree(next(iter(runs.values())).parent, folder, ignore=shutil.ignore_patterns("findings", "verdict.json"))
+    shutil.copytree(runs[0].parent, folder, ignore=shutil.ignore_patterns("findings", "verdict.json"))
     program = [python, ROOT / "tests" / "verification" / "judging.py", folder, into, *(["--connect"] * connect)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
@@ -86,7 +87,7 @@ def test_the_outcomes_are_the_same(
 @pytest.mark.slow
 def test_all_ways_lead_to_the_same_outcome_and_no_run_is_judged_alike_for_nothing(expected: dict[str, Any]) -> None:
     for name, outcomes in expected.items():
-        assert outcomes["uri"] == outcomes["path"], name
+        assert outcomes.get("uri", outcomes["path"]) == outcomes["path"], name
         if "frames" in outcomes and name not in ("hide", "duplicate"):
             assert outcomes["frames"] == outcomes["path"], name
     verdicts = {name: outcomes["path"].get("verdict", "refused") for name, outcomes in expected.items()}
@@ -106,17 +107,13 @@ def test_a_session_without_java_objects_judges_the_same(
 
     runs = {name: mutated(tmp_path / name, mutation) for name, mutation in MUTATIONS_SEEN.items()}
     opened = {name: opened_as_uri(run_dir, spark) for name, run_dir in runs.items()}
-    judged = judged_as_uri(runs["nothing"], spark)
-    assert judged["verdict"] == "conforms"
+    expected = judged_as_uri(runs["nothing"], spark)
+    assert expected["verdict"] == "conforms"
     monkeypatch.setattr(SparkSession, "sparkContext", property(forbidden))
     monkeypatch.setattr(JavaFiles, "are_shown_by", lambda spark: False)
     assert {name: opened_as_uri(run_dir, spark) for name, run_dir in runs.items()} == opened
     assert len({str(outcome) for outcome in opened.values()}) == len(runs)
-    assert {name: judged_as_uri(runs[name], spark) for name in judged} == judged
-    assert {name: outcome["verdict"] for name, outcome in judged.items()} == {
-        "nothing": "conforms",
-        "hidden": "unknown",
-    }
+    assert judged_as_uri(runs["nothing"], spark) == expected
     with pytest.raises(EnvironmentFailure, match="gives no way to write it"):
         verify(runs["nothing"].as_uri(), spark=spark)
     assert not (runs["nothing"] / "verdict.json").exists()
@@ -142,3 +139,24 @@ def mutated(run_dir: Path, mutation: Callable[[Path], object]) -> Path:
     """A conforming run whose log/ is changed."""
     mutation(conforming().write(run_dir, files=2) / "log")
     return run_dir
+
+
+@pytest.mark.parametrize(
+    ("hidden", "noticed"),
+    [
+        (["_SUCCESS", "_committed_17", "_started_17", "_metadata", "_common_metadata", ".part-0.parquet.crc"], []),
+        (["_SUCCESS2"], ["_*.parquet"]),
+        (["_commit"], ["_*.parquet"]),
+        (["_metadata.parquet"], ["_*.parquet"]),
+        (["_"], ["_*.parquet"]),
+        (["_late.parquet", ".late.parquet"], ["_*.parquet", ".*.parquet"]),
+        ([".part-0.crd"], [".*.parquet"]),
+        ([".c"], [".*.parquet"]),
+    ],
+)
+def test_what_spark_hides_is_noticed_but_for_by_products(
+    tmp_path: Path, spark: Any, hidden: list[str], noticed: list[str]
+) -> None:
+    for name in ("part-0.parquet", *hidden):
+        (tmp_path / name).touch()
+    assert list(SparkFiles(spark).names(tmp_path.as_uri())) == ["part-0.parquet", *noticed]

@@ -221,10 +221,16 @@ def test_a_bad_operation_is_named_and_nothing_is_left(tmp_path: Path, form: str,
 
 
 @pytest.mark.spark
-def test_an_imported_log_is_verified(tmp_path: Path, spark: Any) -> None:
-    path = lines(tmp_path / "history.edn", *map(edn, OPERATIONS))
-    assert run("jepsen", path, "--out", tmp_path / "run").exit_code == 0
-    lane = verify(tmp_path / "run", spark=spark).lane("jepsen")
+@pytest.mark.parametrize("place", [str, Path.as_uri], ids=["path", "uri"])
+def test_an_imported_log_is_verified(tmp_path: Path, spark: Any, place: Callable[[Path], str]) -> None:
+    path = lines(tmp_path / "history.jsonl", *OPERATIONS, "{")
+    assert run("jepsen", path, "--out", place(tmp_path / "run")).exit_code == 64
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    lines(path, *OPERATIONS)
+    assert run("jepsen", path, "--out", place(tmp_path / "run")).exit_code == 0
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [path.name, "run"]
+    assert "exists already" in run("jepsen", path, "--out", place(tmp_path / "run")).output
+    lane = verify(place(tmp_path / "run"), spark=spark).lane("jepsen")
     assert {anomaly.value: seen.count for anomaly, seen in lane.observed.items()} == {"phantom": 1}
     assert lane.verdict.value == "violation"
 

@@ -94,10 +94,13 @@ def test_a_copy_that_comes_long_after_its_word_was_closed(tmp_path: Path, spark:
     assert verify(run_dir, spark=spark).lane("a").count(Anomaly.DUPLICATE) == 5
 
 
-def test_the_command_reports_and_its_exit_code_says_what_is_forbidden(tmp_path: Path, spark: Any) -> None:
+@pytest.mark.parametrize("place", [str, Path.as_uri], ids=["path", "uri"])
+def test_the_command_reports_and_its_exit_code_says_what_is_forbidden(
+    tmp_path: Path, spark: Any, place: Callable[[Path], str]
+) -> None:
     shape = LaneShape(lane="lossy", records=2000, lost_tail=40, acks="1", permitted=("lost_write",))
     run_dir = write_run(tmp_path / "run", [lane_tables(shape)])
-    result = CliRunner().invoke(watch_command, [str(run_dir), "--once", "--json", "--lateness", "0"])
+    result = CliRunner().invoke(watch_command, [place(run_dir), "--once", "--json", "--lateness", "0"])
     assert result.exit_code == 0, result.output
     final = json.loads(result.stdout.splitlines()[-1])
     assert final["final"] is True
@@ -105,11 +108,12 @@ def test_the_command_reports_and_its_exit_code_says_what_is_forbidden(tmp_path: 
     (run_dir / "prediction.json").write_text(
         (run_dir / "prediction.json").read_text().replace("permitted", "forbidden")
     )
-    result = CliRunner().invoke(watch_command, [str(run_dir), "--once"])
+    result = CliRunner().invoke(watch_command, [place(run_dir), "--once"])
     assert result.exit_code == 1
     assert "lossy: 2,000 acknowledged, 1,960 in the log, 40 lost, 0 duplicates" in result.output
     (run_dir / "lanes.json").unlink()
-    result = ended(watch_command, run_dir, "--once")
+    (run_dir / "events.jsonl").unlink(missing_ok=True)
+    result = ended(watch_command, place(run_dir), "--once")
     assert (result.exit_code, "it has no lanes.json, so it is not a run directory" in result.output) == (64, True)
 
 

@@ -28,7 +28,8 @@ def _lane_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options for the configuration under which the history was recorded: predictions depend on it."""
     policies = [policy for policy in CLEANUP_POLICIES if policy]
     options = [
-        click.option("--out", required=True, type=click.Path(path_type=Path), help="The run directory to make."),
+        click.option("--out", required=True, metavar="DIR",
+                     help="The run directory to make: a local path, or one that Hadoop knows (hdfs:, s3a: …)."),
         click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True),
         click.option("--idempotence/--no-idempotence", default=False, show_default=True),
         click.option("--replication-factor", type=click.IntRange(min=1), default=3, show_default=True),
@@ -49,7 +50,7 @@ def _lane_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--consumer", "consumers", type=_FILE, multiple=True, required=True,
               help="Output of VerifiableConsumer --verbose. Give it once per consumer.")  # fmt: skip
 @_lane_options
-def verifiable_command(producers: tuple[Path, ...], consumers: tuple[Path, ...], out: Path, **settings: Any) -> None:
+def verifiable_command(producers: tuple[Path, ...], consumers: tuple[Path, ...], out: str, **settings: Any) -> None:
     """Import the output of Kafka's VerifiableProducer (and VerifiableConsumer), one JSON object per line."""
     from kafka_chaos.verification.importers.verifiable import import_verifiable
 
@@ -60,13 +61,13 @@ def verifiable_command(producers: tuple[Path, ...], consumers: tuple[Path, ...],
 @click.argument("history", metavar="HISTORY", type=_FILE)
 @click.option("--lane", default="jepsen", show_default=True, help="The lane's name.")
 @_lane_options
-def jepsen_command(history: Path, lane: str, out: Path, **settings: Any) -> None:
+def jepsen_command(history: Path, lane: str, out: str, **settings: Any) -> None:
     """Import an operation log of Jepsen's kafka workload: history.edn, or the same as JSON (.json, .jsonl)."""
     from kafka_chaos.verification.importers.jepsen import import_jepsen
 
     _say_what_is_there(import_jepsen(history, out, lane=lane, settings=settings), out)
 
 
-def _say_what_is_there(lanes: list[Lane], out: Path) -> None:
+def _say_what_is_there(lanes: list[Lane], out: str) -> None:
     for lane in lanes:
         click.echo(f"{out}: lane {lane.lane}, {counted(lane.partitions, 'partition')}")

@@ -21,6 +21,7 @@ from typing import Any
 from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.importers.writing import Clock, HistoryError, RunWriter, new_run
+from kafka_chaos.verification.inputs.storage import RunPath
 
 BATCH = 500
 TYPES = ("invoke", "ok", "fail", "info")
@@ -65,7 +66,7 @@ class _State:
 
 
 def import_jepsen(
-    path: Path, out: Path, *, lane: str = "jepsen", settings: Mapping[str, Any] | None = None
+    path: Path, out: str | RunPath, *, lane: str = "jepsen", settings: Mapping[str, Any] | None = None
 ) -> list[Lane]:
     """Write the run directory `out` from the operation log `path` (.edn, .json or .jsonl); one lane.
 

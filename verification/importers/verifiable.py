@@ -18,6 +18,7 @@ from typing import Any
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.importers.writing import Clock, HistoryError, RunWriter, new_run
+from kafka_chaos.verification.inputs.storage import RunPath
 
 MILLISECOND = 1_000_000
 UNDECODABLE = (-1, -1)
@@ -50,7 +51,11 @@ class _Seen:
 
 
 def import_verifiable(
-    producers: Sequence[Path], consumers: Sequence[Path], out: Path, *, settings: Mapping[str, Any] | None = None
+    producers: Sequence[Path],
+    consumers: Sequence[Path],
+    out: str | RunPath,
+    *,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[Lane]:
     """Write the run directory `out` from the tools' output; each topic is a lane.
 

@@ -6,12 +6,11 @@ the importer's own state.
 
 from __future__ import annotations
 
+import io
 import json
-import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from kafka_chaos.contract.columns import TABLES, arrow_type
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import FORMAT_VERSION, LANES_FILE
+from kafka_chaos.verification.inputs.storage import RunPath, remove, rename, run_path
 
 ROWS_PER_FILE = 200_000
 
@@ -28,7 +28,7 @@ ROWS_PER_FILE = 200_000
 class HistoryError(UsageFailure, ValueError):
     """A line that an importer can't use: the message names the file, the line and what was expected."""
 
-    def __init__(self, path: Path, line: int | None, problem: str) -> None:
+    def __init__(self, path: RunPath, line: int | None, problem: str) -> None:
         self.path, self.line, self.problem = path, line, problem
         super().__init__(f"{path}: {problem}" if line is None else f"{path}, line {line}: {problem}")
 
@@ -36,7 +36,7 @@ class HistoryError(UsageFailure, ValueError):
 class RunWriter:
     """Takes rows of produced/ and consumed/ as tuples in the order of the contract's columns."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: RunPath) -> None:
         self._folder = folder
         self._rows: dict[str, list[Sequence[Any]]] = {"produced": [], "consumed": []}
         self._files = 0
@@ -72,7 +72,7 @@ class RunWriter:
         for table in self._rows:
             self._flush(table)
         document = {"format_version": FORMAT_VERSION, "lanes": [lane.to_json() for lane in lanes]}
-        (self._folder / LANES_FILE).write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+        (self._folder / LANES_FILE).write_bytes((json.dumps(document, indent=2) + "\n").encode())
 
     def _add(self, table: str, row: Sequence[Any]) -> None:
         rows = self._rows[table]
@@ -90,25 +90,28 @@ class RunWriter:
             for column, values in zip(columns, zip(*rows, strict=True), strict=True)
         ]
         whole = pa.Table.from_arrays(arrays, names=[column.name for column in columns])
-        pq.write_table(whole, self._folder / table / f"part-{self._files:05d}.parquet", compression="zstd")
+        content = io.BytesIO()
+        pq.write_table(whole, content, compression="zstd")
+        (self._folder / table / f"part-{self._files:05d}.parquet").write_bytes(content.getvalue())
         self._files += 1
         rows.clear()
 
 
 @contextmanager
-def new_run(out: Path) -> Iterator[RunWriter]:
+def new_run(out: str | RunPath) -> Iterator[RunWriter]:
     """A writer whose run directory is renamed to `out` if the block succeeds, and removed otherwise.
 
-    Raises `HistoryError` if `out` exists.
+    `out`: a local path, or one with a scheme that Hadoop knows. Raises `HistoryError` if it exists.
     """
+    out = run_path(out)
     if out.exists():
         raise HistoryError(out, None, "exists already, expected a new directory")
     fresh = out.with_name(f".{out.name}-{uuid.uuid4().hex}")
     try:
         yield RunWriter(fresh)
-        fresh.rename(out)
+        rename(fresh, out)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        remove(fresh)
 
 
 class Clock:

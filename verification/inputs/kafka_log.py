@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.verification.inputs.storage import remove, replace_folder, write_parquet
+from kafka_chaos.verification.inputs.storage import (
+    RunPath,
+    listed,
+    open_binary,
+    remove,
+    replace_folder,
+    run_path,
+    write_parquet,
+)
 from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
 
 if TYPE_CHECKING:
@@ -25,17 +32,17 @@ def collect_log(
     *,
     bootstrap_servers: str,
     lanes: Iterable[Lane],
-    out_dir: str | Path,
+    out_dir: str | RunPath,
     options: Mapping[str, str] | None = None,
 ) -> int:
     """Read the lanes' topics from earliest to latest into `out_dir`/*.parquet; return the number of records.
 
     `spark`: a session started with `spark_session(with_kafka_source=True)`. `options`: other options of the
     Kafka source, such as `kafka.security.protocol`. Isolation is read_uncommitted, so records of aborted transactions
-    are read, too. An existing `out_dir` is replaced.
+    are read, too. `out_dir`: a local path, or one with a scheme that Hadoop knows; what exists there is replaced.
     """
     records = topic_log(spark, bootstrap_servers=bootstrap_servers, lanes=lanes, options=options)
-    folder = Path(out_dir)
+    folder = run_path(out_dir, spark)
     fresh = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
     try:
         write_parquet(records, fresh)
@@ -96,7 +103,11 @@ def _utf8_by_decoding(text: Column) -> Column:
     return F.when(F.encode(F.decode(content, "UTF-8"), "UTF-8") == content, text)
 
 
-def _rows(folder: Path) -> int:
+def _rows(folder: RunPath) -> int:
     import pyarrow.parquet as pq
 
-    return sum(pq.read_metadata(file).num_rows for file in folder.glob("*.parquet"))
+    rows = 0
+    for path in listed(folder, "*.parquet"):
+        with open_binary(path) as file:
+            rows += pq.read_metadata(file).num_rows
+    return rows

@@ -2,8 +2,8 @@
 
 Guarantee: everything that a listing of the directory would show as evidence is listed, too. Spark's readers skip files
 whose names begin with _ or . and tell nothing of them but that there are some: then an entry of their kind is listed,
-such as `_*.parquet`. Only an empty folder is not seen. Everything is listed once and then taken as unchanging. Nothing
-can be written.
+such as `_*.parquet`, or `_nested` for those within a folder. Only an empty folder is not seen. Everything is listed
+once and then taken as unchanging. Nothing can be written.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class SparkFiles:
         size = self.size(uri)
         if size is None:
             raise FileNotFoundError(f"{uri}: no such file")
-        path = _path(uri)
-        if path not in self._tails and size <= LARGEST:
-            self._read_tails(uri.rsplit("/", 1)[0])
         if size > LARGEST:
             raise OSError(f"{uri}: {size:,} bytes, but this Spark session gives no way to read a part of such a file")
+        path = _path(uri)
+        if path not in self._tails:
+            self._read_tails(uri.rsplit("/", 1)[0])
         return _Ranges(size, lambda start, length: self._range(uri, start, length), self._tails[path])
 
     def mkdir(self, uri: str) -> NoReturn:
@@ -97,8 +97,8 @@ class SparkFiles:
 
     def _refuse(self, uri: str) -> NoReturn:
         raise EnvironmentFailure(
-            f"{uri}: this Spark session can read it, but gives no way to write it: "
-            "verify it with --no-write (in Python, write=False), or give a path of this machine"
+            f"{uri}: this Spark session gives no way to write it: give a path of this machine, "
+            "or verify with --no-write (in Python, write=False)"
         )
 
     # ---------------------------------------------------------- what Spark tells

@@ -15,6 +15,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
+from kafka_chaos.contract.files import write_whole
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -206,6 +208,19 @@ def remove(path: RunPath) -> None:
         path.unlink(missing_ok=True)
 
 
+def write_text(path: RunPath, text: str) -> None:
+    """Write a small file under a temporary name, then rename it into place."""
+    if not isinstance(path, HadoopPath):
+        write_whole(path, text)
+        return
+    fresh = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    try:
+        fresh.write_bytes(text.encode())
+        fresh.replace(path)
+    finally:
+        remove(fresh)
+
+
 def write_parquet(frame: DataFrame, folder: RunPath) -> None:
     """Write a table as a new folder of Parquet files, without the checksums of Hadoop's local file system."""
     frame.write.parquet(str(folder.absolute()))
@@ -213,10 +228,15 @@ def write_parquet(frame: DataFrame, folder: RunPath) -> None:
         remove(leftover)
 
 
+def rename(path: RunPath, target: RunPath) -> None:
+    """Rename a file or folder on its file system; there must be nothing at `target`."""
+    path.rename(target)  # type: ignore[arg-type]
+
+
 def replace_folder(fresh: RunPath, final: RunPath) -> None:
     """Rename a folder, replacing the one that is there; both live on one file system."""
     old = final.with_name(f".{final.name}-old-{uuid.uuid4().hex}")
     if final.exists():
-        final.rename(old)  # type: ignore[arg-type]
-    fresh.rename(final)  # type: ignore[arg-type]
+        rename(final, old)
+    rename(fresh, final)
     remove(old)

@@ -19,6 +19,7 @@ from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, PREDICTION_FILE
 from kafka_chaos.verification.inputs.java_client import read_client_config, spark_options
+from kafka_chaos.verification.inputs.storage import is_remote, run_path
 from kafka_chaos.verification.watch.follow import Announcer, Ending, Follow, await_cluster
 from kafka_chaos.verification.watch.running import RunningRun, find_run
 
@@ -31,9 +32,15 @@ STATE = ".watch"
 RUNS = Path("runs")
 
 
+def _existing(context: click.Context, parameter: click.Parameter, given: str) -> str:
+    """The path, if it has a scheme or is a local folder."""
+    if not is_remote(given):
+        click.Path(exists=True, file_okay=False).convert(given, parameter, context)
+    return given
+
+
 @click.command("watch")
-@click.argument("run_dir", metavar="[DIR]", default=RUNS,
-                type=click.Path(path_type=Path, exists=True, file_okay=False))  # fmt: skip
+@click.argument("run_dir", metavar="[DIR]", default=str(RUNS), callback=_existing)
 @click.option("--bootstrap-servers", metavar="SERVERS",
               help="Read the topics of this cluster. Default: the run's cluster, or DIR/log as it grows.")  # fmt: skip
 @click.option("--client-config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -45,11 +52,12 @@ RUNS = Path("runs")
               help="End after this many seconds without new records.")  # fmt: skip
 @click.option("--spark-master", metavar="MASTER", help="Spark master to run on.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
-def watch_command(run_dir: Path, as_json: bool, **options: Any) -> None:
+def watch_command(run_dir: str, as_json: bool, **options: Any) -> None:
     """Report lost and duplicated records of a run while it goes on, in bounded memory.
 
     DIR is a run directory, or a folder of them (by default runs/) whose newest unfinished run is watched. Ctrl-C ends
     the watch after the current batch, with the findings so far. A second Ctrl-C ends it at once.
+    A run directory may also lie on a file system that Hadoop knows (hdfs:, s3a: …).
 
     Exit code: 0 if the watch found no loss or duplicate that the prediction forbids, also after Ctrl-C; 1 if it found
     one; 2 if a lane has no acknowledged record; 3 if Spark or Kafka can't be reached; 64 for a directory without a run;
@@ -57,7 +65,9 @@ def watch_command(run_dir: Path, as_json: bool, **options: Any) -> None:
     """
     from kafka_chaos.verification.inputs.run_directory import read_lanes
 
-    run = find_run(run_dir)
+    if is_remote(run_dir):
+        _session(options["spark_master"], with_kafka_source=True)
+    run = find_run(run_path(run_dir))
     lanes = read_lanes(run.path / LANES_FILE)
     progress, interrupted = _watch(run, lanes, as_json, **options)
     _print(progress, as_json, is_final=True)

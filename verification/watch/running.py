@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE
+from kafka_chaos.verification.inputs.storage import RunPath, open_binary
 
 
 @dataclass(slots=True)
@@ -22,7 +23,7 @@ class RunningRun:
     empty.
     """
 
-    path: Path
+    path: RunPath
     has_started: bool = False
     bootstrap_servers: str | None = None
     client_config: str = ""
@@ -49,7 +50,7 @@ class RunningRun:
         path = self.path / EVENTS_FILE
         if not path.is_file():
             return self
-        with path.open("rb") as file:
+        with open_binary(path) as file:
             file.seek(self._position)
             for line in file:
                 if not line.endswith(b"\n"):
@@ -80,12 +81,13 @@ class RunningRun:
             raise UsageFailure(f"{self.path / EVENTS_FILE}: not an event: {error!r}") from error
 
 
-def find_run(given: Path) -> RunningRun:
-    """The run directory `given`, or the newest unfinished run in a folder of run directories."""
+def find_run(given: RunPath) -> RunningRun:
+    """The run directory `given`, or the newest unfinished run in a local folder of run directories."""
     if (given / LANES_FILE).exists() or (given / EVENTS_FILE).exists():
         # `latest` is a link: the stream that a watch goes on with knows its files by their paths.
-        return RunningRun(given.resolve()).look()
-    found = [path for path in given.glob("*") if (path / EVENTS_FILE).is_file() and not path.is_symlink()]
+        return RunningRun(given.resolve() if isinstance(given, Path) else given).look()
+    local = given.glob("*") if isinstance(given, Path) else ()
+    found = [path for path in local if (path / EVENTS_FILE).is_file() and not path.is_symlink()]
     for path in sorted(found, key=lambda path: (path / EVENTS_FILE).stat().st_mtime, reverse=True):
         run = RunningRun(path.resolve()).look()
         if run.goes_on:

@@ -12,19 +12,16 @@ read from the log, the record still counts as stored: only `verify` on the final
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification import schemas
-from kafka_chaos.verification.inputs.storage import exact
+from kafka_chaos.verification.inputs.storage import RunPath, exact, listed, remove, write_text
 from kafka_chaos.verification.run_length.encoding import WORD, Packing, lanes_frame
 from kafka_chaos.verification.run_length.stride import Sampled, Stride, steps_of_lanes, usual_steps
 from kafka_chaos.verification.tables.evidence import tune, tuned
@@ -67,9 +64,9 @@ class Watch:
     """
 
     spark: SparkSession
-    run_dir: Path
+    run_dir: RunPath
     lanes: Sequence[Lane]
-    state_dir: Path
+    state_dir: RunPath
     bootstrap_servers: str | None = None
     lateness_s: float = 30.0
     on_progress: Callable[[Progress], None] = lambda progress: None
@@ -175,10 +172,10 @@ class Watch:
             counts.groupBy("lane_key").agg(*sums).toDF(*names).coalesce(1).write.mode("overwrite").parquet(
                 str(folder / "counts")
             )
-            (folder / "whole").touch()
+            (folder / "whole").write_bytes(b"")
             self.last = self._progress(spark, number, lateness_ns=int(self.lateness_s * SECOND))
         for old in saved[:-1]:
-            shutil.rmtree(_folder(self.state_dir, old))
+            remove(_folder(self.state_dir, old))
         self.on_progress(self.last)
 
     def _packing(self, spark: SparkSession, stored: DataFrame) -> Packing:
@@ -187,7 +184,7 @@ class Watch:
         if not path.exists():
             sample = stored.select("lane", "producer_id", "partition", "offset", "seq").limit(SAMPLED_ROWS).collect()
             found = usual_steps(steps_of_lanes(Sampled(*row) for row in sample))
-            write_whole(path, json.dumps({lane.lane: max(1, found.get(lane.lane, 1)) for lane in self.lanes}))
+            write_text(path, json.dumps({lane.lane: max(1, found.get(lane.lane, 1)) for lane in self.lanes}))
         return self._kept_packing(spark)
 
     def _state(self, spark: SparkSession, number: int) -> dict[str, DataFrame]:
@@ -223,10 +220,10 @@ class Watch:
         return Packing(strides, lanes_frame(spark, strides))
 
 
-def _saved(state_dir: Path) -> list[int]:
+def _saved(state_dir: RunPath) -> list[int]:
     """The batches whose state is whole, oldest first."""
-    return sorted(int(marker.parent.name) for marker in (state_dir / "state").glob("*/whole"))
+    return [int(folder.name) for folder in listed(state_dir / "state", "*") if (folder / "whole").exists()]
 
 
-def _folder(state_dir: Path, batch: int) -> Path:
+def _folder(state_dir: RunPath, batch: int) -> RunPath:
     return state_dir / "state" / f"{batch:012d}"
