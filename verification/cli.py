@@ -48,11 +48,12 @@ def verify_command(
     """
     from kafka_chaos.verification.inputs.run_directory import open_run
 
+    rows = 0
     for run_dir in run_dirs:
         if is_remote(run_dir):
             spark_session(master=spark_master)
-        open_run(run_dir)
-    session = spark_session(master=spark_master, with_kafka_source=topics is not None)
+        rows += open_run(run_dir).rows
+    session = spark_session(master=spark_master, with_kafka_source=topics is not None, rows=rows)
     from kafka_chaos.verification import verify, verify_topics
 
     verdicts = []
