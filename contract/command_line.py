@@ -6,9 +6,11 @@ the line names a file with the traceback; `--debug` prints the traceback instead
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -71,7 +73,14 @@ def run_and_exit(command: Callable[[], int]) -> NoReturn:
         code = _say("interrupted", ExitCode.INTERRUPTED)
     with contextlib.suppress(OSError):
         sys.stderr.flush()
+    # The result is known: a signal while Python and Spark shut down does not change it.
+    atexit.register(_ignore_signals)
     sys.exit(code)
+
+
+def _ignore_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _finish(command: Callable[[], int]) -> int:

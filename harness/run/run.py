@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -188,5 +189,7 @@ def _start_spark(rows: int) -> SparkSession:
     was_started = is_started()
     session = spark_session(rows=rows)
     if not was_started:
-        warm_up(session, rows=rows)
+        # If it fails, only time is lost. A problem that lasts shows in the verification itself.
+        with suppress(Exception):
+            warm_up(session, rows=rows)
     return session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -104,6 +105,19 @@ def test_a_table_for_a_reader_that_has_ended_is_no_violation() -> None:
         "run_and_exit(lambda: console().print('a table') or 0)"
     )
     assert_no_violation([sys.executable, "-c", code])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_after_the_result_does_not_change_it(number: int) -> None:
+    code = (
+        "import atexit, os\n"
+        "from kafka_chaos.contract.command_line import run_and_exit\n"
+        # Callbacks run in reverse order: this one after the command has ended.
+        f"atexit.register(os.kill, os.getpid(), {int(number)})\n"
+        "run_and_exit(lambda: 2)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "")
 
 
 def assert_no_violation(command: list[str]) -> None:
