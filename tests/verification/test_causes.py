@@ -110,6 +110,22 @@ def test_the_former_leader_takes_records_from_the_fault_to_its_truncation(checkp
     assert found(FIRST, SECOND, CUT, epochs=checkpoints).sends[0].since_ns == SECOND.ts_ns
 
 
+def test_the_final_log_s_leader_epochs_tell_where_to_look() -> None:
+    from kafka_chaos.verification.inputs.checkpoints import Checkpoints
+
+    chain = Checkpoints(epochs={("a", 0): ((0, 0), (3, 20))}, given=True)
+    assert found(epochs=chain).owners == [
+        Drop(0, 20, 0, "the offset is of leader epoch 0, which began at 0"),
+        Drop(20, None, 0, "the offset is of leader epoch 3, which began at 20"),
+    ]
+
+
+def test_events_out_of_order_are_put_in_order_of_time(checkpoints: Any) -> None:
+    later = Election(30 * MS, 3, 2, 5, (3,))
+    causes = found(later, CUT, SECOND, FIRST, epochs=checkpoints)
+    assert [(drop.at_ns - LOG_TIME_NS) // MS for drop in causes.drops] == [1, 20, 50, 30]
+
+
 @pytest.mark.parametrize("doubt", [{"proven": []}, {"requested": []}, {"denied": "no"}, {"kind": "lockstep"}])
 def test_a_fault_without_proof_explains_nothing(doubt: dict[str, Any], checkpoints: Any) -> None:
     fault = FaultRecord(**{"fault_id": "f", "kind": "kill", "requested": [MS], "proven": [MS], "healed": [MS], **doubt})

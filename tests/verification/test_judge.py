@@ -497,3 +497,56 @@ def test_the_verdict_of_a_run_is_that_of_its_gravest_lane_with_all_tables() -> N
     assert whole.lane("a") is lane
     with pytest.raises(KeyError, match="b"):
         whole.lane("b")
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (
+            replace(FULL, acknowledged=0, first_acknowledged_ns=None),
+            "nothing was acknowledged: no record could be lost",
+        ),
+        (replace(FULL, stored=0), "log/ holds no record of this lane, although 10 were acknowledged"),
+        (replace(FULL, read_end=None), "no consumer reached the end of partition 0, offset 9: nothing of it was read"),
+    ],
+)
+def test_why_a_history_does_not_suffice(facts: PartitionFacts, reason: str) -> None:
+    assert verdict_of(run(), facts).reasons == (reason,)
+
+
+def test_why_records_could_not_be_judged() -> None:
+    gone = "4 of 10 acknowledged records were read by nobody, and "
+    cleaned = verdict_of(run(), unjudged=4, lane=replace(LANE, cleanup_policy="delete"))
+    assert cleaned.reasons == (gone + "are not in the log, from which records are removed",)
+    unlogged = verdict_of(run(log=False), unjudged=4)
+    assert unlogged.reasons == (gone + "there is no final log (log/)",)
+    assert unlogged.not_judged[Anomaly.UNSEEN] == gone + "there is no final log (log/)"
+
+
+def test_what_is_required_and_could_not_be_judged_says_why() -> None:
+    lane = verdict_of(run(log=False), statuses={Anomaly.OFFSET_GAP: Status.REQUIRED})
+    assert lane.reasons == ("offset_gap is required and could not be judged: there is no final log (log/)",)
+
+
+def test_doubts_come_in_the_order_of_partitions() -> None:
+    behind = {number: replace(FULL, read_end=None) for number in (2, 0, 1)}
+    predicted = LanePrediction(dict.fromkeys(Anomaly, Status.FORBIDDEN), "model", (), "digest")
+    lane = judge(run(), replace(LANE, partitions=3), LaneFacts({None: PartitionFacts(), **behind}), predicted, {})
+    assert [reason.partition("partition ")[2][0] for reason in lane.reasons] == ["0", "1", "2"]
+
+
+def test_replicas_without_checkpoints_are_compared_below_the_lowest_end() -> None:
+    replicas = REPLICAS | {3: ReplicaFacts(8, 0, 7)}
+    lane = verdict_of(run(replicas=True), replicas=replicas)
+    assert lane.ledger is not None
+    assert lane.ledger.replicas is not None
+    assert lane.ledger.replicas.partitions[0].judged_below == 8
+
+
+def test_a_lane_whose_prediction_nothing_confirms_is_unknown() -> None:
+    predicted = LanePrediction(dict.fromkeys(Anomaly, Status.FORBIDDEN), "prediction.json")
+    lane = judge(run(), LANE, LaneFacts({0: FULL}), predicted, {})
+    assert lane.verdict == Verdict.UNKNOWN
+    assert lane.reasons == ("the model could not confirm prediction.json: its search was not exhausted",)
+    assert lane.ledger is not None
+    assert (lane.ledger.prediction.source, lane.ledger.prediction.recomputed) == ("prediction.json", False)

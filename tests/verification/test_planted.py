@@ -215,7 +215,19 @@ def polls_that_interleave(history: LaneHistory, at: int) -> None:
     ]
 
 
-ALONE: list[Callable[[LaneHistory, int], object]] = [*PLANTS, two_at_one_offset, polls_that_interleave]
+def claim_of_an_offset(history: LaneHistory, at: int) -> None:
+    """Only an `info` names the offset of another record; its own record is elsewhere in the log."""
+    seq, offset = fresh_seq(history), end(history)
+    history.produced.append(Produced(0, seq, 0, at, "info"))
+    append(history, offset, seq)
+
+
+ALONE: list[Callable[[LaneHistory, int], object]] = [
+    *PLANTS,
+    two_at_one_offset,
+    polls_that_interleave,
+    claim_of_an_offset,
+]
 
 
 @pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 3])
