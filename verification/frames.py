@@ -6,19 +6,25 @@ directory.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE, EVENTS_FILE, PREDICTION_FILE, RunDirectoryError
+from kafka_chaos.contract.run_directory import (
+    CHECKPOINTS_FILE,
+    EVENTS_FILE,
+    PREDICTION_FILE,
+    VERDICT_FILE,
+    RunDirectoryError,
+)
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.checker import judged
 from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkpoints
@@ -26,7 +32,7 @@ from kafka_chaos.verification.inputs.events import Events, read_events
 from kafka_chaos.verification.inputs.kafka_log import topic_log
 from kafka_chaos.verification.inputs.predictions import read_predictions
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
-from kafka_chaos.verification.inputs.storage import RunPath, run_path
+from kafka_chaos.verification.inputs.storage import RunPath, remove, run_path
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
@@ -34,6 +40,9 @@ from kafka_chaos.verification.tables import evidence
 
 if TYPE_CHECKING:
     from kafka_chaos.verification.tables.scope import Method
+
+_REASON = re.compile(r"(Caused by)?: ")
+"""The lines of a Java stack trace that give a reason."""
 
 
 @pyspark_sockets_ignored()
@@ -86,11 +95,14 @@ def verify_topics(
     `spark` and `options`: see `collect_log`. Unless `write` is false, writes findings/ and verdict.json into the run
     directory. Raises `EnvironmentFailure` if a topic can't be read to its end.
     """
-    run = open_run(run_path(run_dir, spark))
+    root = run_path(run_dir, spark)
+    if write and root.is_dir():
+        remove(root / VERDICT_FILE)
+    run = open_run(root)
     try:
         # Read once: if a topic grows meanwhile, each pass over it would see a different log.
         log = topic_log(spark, bootstrap_servers=bootstrap_servers, lanes=run.lanes, options=options).localCheckpoint()
-    except PySparkException as error:
+    except Exception as error:
         raise EnvironmentFailure(f"the topics on {bootstrap_servers} can't be read: {_cause(error)}") from error
     run = replace(run, tables={**run.tables, "log": Table(given=True, counted=log.count())})
     with evidence.tuned(spark, run.rows):
@@ -99,9 +111,10 @@ def verify_topics(
 
 
 def _cause(error: Exception) -> str:
-    """The innermost reason that a message of Spark's gives, in one line."""
-    lines = [line.partition("Caused by:")[2].strip() for line in str(error).splitlines() if "Caused by:" in line]
-    return (lines or str(error).splitlines() or [type(error).__name__])[-1][:300]
+    """The innermost reason that Spark's message gives, in one line."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    reasons = [line.removeprefix("Caused by:").removeprefix(":").strip() for line in lines if _REASON.match(line)]
+    return (reasons or lines)[-1][:300]
 
 
 def _checked(name: str, frame: DataFrame) -> DataFrame:
