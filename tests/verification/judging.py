@@ -62,7 +62,7 @@ def opened_as_uri(run_dir: Path, spark: Any) -> dict[str, Any]:
     except RunDirectoryError as refusal:
         return _in_the_same_words(run_dir, {"refused": str(refusal)})
     tables = {name: [table.given, table.rows, len(table.files), table.unread] for name, table in run.tables.items()}
-    return _in_the_same_words(run_dir, tables)
+    return _in_the_same_words(run_dir, {**tables, "events": run.events.faults is not None and len(run.events.faults)})
 
 
 def _in_the_same_words(run_dir: Path, outcomes: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from run_dirs import Rows, read_cases
 
@@ -73,6 +73,10 @@ def test_topics_are_judged_as_they_are_now_and_tables_and_files_agree(
     foreign.produce(kept, b"nobody's", None, 0)
     assert foreign.flush(30) == 0
     assert judged() == (1, {kept: {"phantom": 1}, cut: {}})
+    admin = AdminClient(servers)
+    for deleted in admin.delete_records([TopicPartition(cut, 0, 10)]).values():
+        deleted.result(30)
+    assert judged() == (1, {kept: {"phantom": 1}, cut: {"lost_write": 10, "truncated_read": 10}})
 
 
 def test_a_topic_that_does_not_exist_is_neither_judged_nor_created(

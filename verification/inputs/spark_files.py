@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import unquote
 
 from kafka_chaos.contract.errors import EnvironmentFailure
 
@@ -27,8 +28,8 @@ LARGEST = 2**31 - 1
 
 _PLACE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(?://[^/]*)?")
 _PATTERN = re.compile(r"([\\*?{}\[\]])")
-_BY_PRODUCTS = {"_SUCCESS": "", "_committed_": "*", "_started_": "*", "_metadata": "", "_common_metadata": ""}
-"""Hidden files that writers leave in a table's folder: a name, and what may follow it."""
+_BY_PRODUCTS = {"_SUCCESS": "", "_committed_": "*", "_started_": "*", "_metadata": "*", "_common_metadata": "*"}
+"""Files that writers leave in a table's folder: a name, and what may follow it. Spark shows the last two."""
 
 
 class SparkFiles:
@@ -75,9 +76,9 @@ class SparkFiles:
         if size > LARGEST:
             raise OSError(f"{uri}: {size:,} bytes, but this Spark session gives no way to read a part of such a file")
         path = _path(uri)
-        if path not in self._tails:
+        if size and path not in self._tails:
             self._read_tails(uri.rsplit("/", 1)[0])
-        return _Ranges(size, lambda start, length: self._range(uri, start, length), self._tails[path])
+        return _Ranges(size, lambda start, length: self._range(uri, start, length), self._tails.get(path, b""))
 
     def mkdir(self, uri: str) -> NoReturn:
         """See `storage.Files`."""
@@ -109,7 +110,10 @@ class SparkFiles:
         if any(path == known or path.startswith(f"{known}/") for known in self._listed):
             return
         if self._exists(_exact(uri)):
-            for row in self._files(uri).select("path", "length").collect():
+            found = self._files(uri)
+            # The rows of this source leave out empty files.
+            self._sizes.update((_path(unquote(file)), 0) for file in found.inputFiles())
+            for row in found.select("path", "length").collect():
                 self._sizes[_path(row["path"])] = row["length"]
         self._listed.append(path)
 
