@@ -56,6 +56,8 @@ _FIXED = {
 }
 _BY_SIZE = ("spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
 
+_PARALLELISM = "spark.kafka-chaos.parallelism"
+
 
 def is_small(run: RunDirectory) -> bool:
     """Whether the run is so small that the number of jobs matters."""
@@ -86,15 +88,23 @@ def tune(spark: SparkSession, rows: int) -> None:
     small = rows < SMALL
     partitions = 1
     if not small:
-        # A session on Spark Connect has no sparkContext to ask.
-        tasks = spark.range(MOST_PARALLEL).select(F.spark_partition_id().alias("task"))
-        parallel = tasks.agg(F.max("task")).collect()[0][0] + 1
+        parallel = _parallelism(spark)
         wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
         partitions = parallel * max(1, -(-wanted // parallel))
     # For little data, compiling code takes longer than interpreting.
     values = (str(partitions), "false" if small else "true", "NO_CODEGEN" if small else "FALLBACK")
     for key, value in zip(_BY_SIZE, values, strict=True):
         spark.conf.set(key, value)
+
+
+def _parallelism(spark: SparkSession) -> int:
+    """How many tasks run side by side, counted once a session: Spark Connect has no sparkContext to ask."""
+    known = spark.conf.get(_PARALLELISM, None)
+    if known is None:
+        tasks = spark.range(MOST_PARALLEL).select(F.spark_partition_id().alias("task"))
+        known = str(tasks.agg(F.max("task")).collect()[0][0] + 1)
+        spark.conf.set(_PARALLELISM, known)
+    return int(known)
 
 
 def read(spark: SparkSession, run: RunDirectory) -> Frames:
