@@ -4,8 +4,8 @@ A status comes from an exhausted search of the lane's state space (`predict/step
 (`protocol/axioms.py`), never from a table. A search that is not exhausted raises `ScopeNotExhausted`, with what it
 found until then.
 
-Scope: one partition; two records of one producer, plain or idempotent, of which the first may be retried once;
-consumers that read everything they are shown. `predict/exchanges.py` names what is left out.
+Scope: one partition; as many records and attempts of one producer, plain or idempotent, as `Scope` says; consumers
+that read everything they are shown. `predict/exchanges.py` names what is left out.
 """
 
 from __future__ import annotations

@@ -1,63 +1,57 @@
-"""`predict` answers every lane used anywhere in experiments/, and the benchmark measures every mix of faults there."""
+"""`predict` answers every lane used anywhere in experiments/, and the benchmark measures every mix of faults there.
+
+The answers to these and to those of the documentation ship with the package.
+"""
 
 from __future__ import annotations
 
 import runpy
-from collections.abc import Iterator
-from dataclasses import fields
-from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.reference_model import Anomaly, Lane, parse_lockstep, predict
+from kafka_chaos.reference_model import Anomaly, Lane, predict, predict_cached
+from kafka_chaos.reference_model.predict import cache as cache_module
+from kafka_chaos.reference_model.predict.answers import shipped
+from kafka_chaos.reference_model.predict.cache import model_digest, question_key
 from kafka_chaos.reference_model.predict.sensitivity import sensitivity
+from tests.reference_model.standard_lanes import EXPERIMENTS, of_experiments, standard
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-LOCKSTEP_NOT_KEPT = ("partition", "kill")
-"""What a run predicts for instead, once a step of its lock-step phase did not come about."""
-KEYS = {field.name for field in fields(Lane)}
+REGENERATE = "python -m tests.reference_model.standard_lanes writes the shipped answers anew"
 
 
-def phases() -> Iterator[tuple[str, dict[str, Any]]]:
-    """(name, phase) for every phase of every experiment, whether or not its file names phases."""
-    for path in sorted(EXPERIMENTS.rglob("*.yaml")):
-        experiment = YAML(typ="safe").load(path)
-        for number, phase in enumerate(experiment.get("phases", [experiment])):
-            if "lanes" in phase:
-                yield f"{path.stem}-{phase.get('phase', number)}", phase
+def questions() -> list[Any]:
+    return [pytest.param(lane, lockstep, id=name) for name, lane, lockstep in of_experiments()]
 
 
-def fault_mixes(schedule: Any) -> Iterator[tuple[str, ...]]:
-    """The faults of a written schedule, or every mix that a generated one may come to."""
-    if isinstance(schedule, dict):
-        generate = schedule["generate"]
-        kinds = sorted(kind for kind in generate["faults"] if kind in FAULT_KINDS)
-        yield from combinations_with_replacement(kinds, generate["count"])
-    else:
-        yield tuple(fault["fault"] for fault in schedule if fault["fault"] in FAULT_KINDS)
+def test_every_usual_answer_ships_with_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_searching(*_: object, **__: object) -> None:
+        raise AssertionError(REGENERATE)
+
+    monkeypatch.setattr(cache_module, "predict", no_searching)
+    assert len(standard()) > 200
+    for lane, lockstep in standard().values():
+        assert predict_cached(lane, lockstep, tmp_path).complete
 
 
-def questions() -> Iterator[Any]:
-    for name, phase in phases():
-        mixes = list(fault_mixes(phase.get("schedule", ())))
-        lockstep = parse_lockstep(phase["lockstep"]["steps"]) if "lockstep" in phase else None
-        for entry in phase["lanes"]:
-            settings = {key: value for key, value in entry.items() if key in KEYS}
-            settings["acks"] = str(settings.get("acks", "all"))
-            if lockstep:
-                lane = Lane.from_json(settings)
-                yield pytest.param(lane, lockstep, id=f"{name}-{lane.lane}-in-lock-step")
-            for faults in [LOCKSTEP_NOT_KEPT] if lockstep else mixes:
-                lane = Lane.from_json({**settings, "faults": faults})
-                yield pytest.param(lane, None, id=f"{name}-{lane.lane}-{'+'.join(faults)}")
+SAMPLE = 40
+KEYS = [
+    pytest.param(key, marks=[pytest.mark.slow] if number % SAMPLE else [], id=key[:8])
+    for number, key in enumerate(standard())
+]
 
 
-def test_there_are_lanes_to_predict() -> None:
-    assert list(questions())
+@pytest.mark.parametrize("key", KEYS)
+def test_a_shipped_answer_is_what_the_model_says(key: str) -> None:
+    lane, lockstep = standard()[key]
+    assert shipped(key, model_digest()) == predict(lane, lockstep=lockstep), REGENERATE
+
+
+def test_another_model_takes_no_shipped_answer() -> None:
+    lane = Lane(lane="shipped", acks="1", faults=("kill",))
+    assert shipped(question_key(lane, None), model_digest())
+    assert shipped(question_key(lane, None), "another") is None
 
 
 def test_the_benchmark_measures_every_mix() -> None:
@@ -67,7 +61,7 @@ def test_the_benchmark_measures_every_mix() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("lane", "lockstep"), list(questions()))
+@pytest.mark.parametrize(("lane", "lockstep"), questions())
 def test_every_lane_has_its_predictions(lane: Lane, lockstep: Any) -> None:
     prediction = predict(lane, lockstep=lockstep)
     assert prediction.complete
@@ -75,7 +69,7 @@ def test_every_lane_has_its_predictions(lane: Lane, lockstep: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("lane", "lockstep"), list(questions()))
+@pytest.mark.parametrize(("lane", "lockstep"), questions())
 def test_one_more_record_or_attempt_changes_no_prediction(lane: Lane, lockstep: Any) -> None:
     """As far as a search of 300,000 states gets: most are exhausted by then."""
     prediction = predict(lane, lockstep=lockstep)

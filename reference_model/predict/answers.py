@@ -1,0 +1,62 @@
+"""Answers that ship with the package: the lanes of experiments/ and of the documentation need no search.
+
+The file names the model that gave the answers by its digest; any other model ignores it. Sentences, of which most
+recur, are in a list of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from kafka_chaos.reference_model.interning import Numbers
+from kafka_chaos.reference_model.predict.prediction import Prediction
+
+FILE = "answers.json"
+
+
+def shipped(key: str, model: str) -> Prediction | None:
+    """The shipped answer to the question of this key by the model of this digest, if there is one."""
+    content = _content()
+    body = content["answers"].get(key) if content.get("model") == model else None
+    return None if body is None else Prediction.from_json(_with_sentences(body, content["sentences"]))
+
+
+@cache
+def _content() -> Mapping[str, Any]:
+    try:
+        content: Mapping[str, Any] = json.loads((files(__package__) / FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content
+
+
+def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, Any]:
+    anomalies = {}
+    for name, (status, why, defects) in body["anomalies"].items():
+        told = [{"id": defect, "why": [sentences[number] for number in numbers]} for defect, numbers in defects]
+        anomalies[name] = {"status": status, "why": [sentences[number] for number in why], "known_defects": told}
+    return {"anomalies": anomalies, "scope": body["scope"]}
+
+
+def as_file(model: str, answers: Iterable[tuple[str, Prediction]]) -> str:
+    """The text of the file with these answers, each by the key of its question."""
+    sentences = Numbers[str]()
+    bodies = {}
+    for key, prediction in answers:
+        body = prediction.to_json()
+        anomalies = {
+            name: (
+                entry["status"],
+                [sentences.of(sentence) for sentence in entry["why"]],
+                [(defect["id"], [sentences.of(told) for told in defect["why"]]) for defect in entry["known_defects"]],
+            )
+            for name, entry in body["anomalies"].items()
+        }
+        bodies[key] = {"anomalies": anomalies, "scope": body["scope"]}
+    content = {"model": model, "sentences": sentences.values, "answers": bodies}
+    lines = (json.dumps({name: part}, separators=(",", ":"))[1:-1] for name, part in content.items())
+    return "{" + ",\n".join(lines).replace('},"', '},\n"') + "}\n"
