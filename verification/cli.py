@@ -90,7 +90,7 @@ def print_verdict(verdict: RunVerdict) -> None:
         )
     terminal = console()
     terminal.print(table)
-    for line in [*_reasons(verdict), *_ledger_lines(verdict)]:
+    for line in [*_reasons(verdict), *_ledger_lines(verdict), str(verdict.second_look)]:
         terminal.print(f"  {line}", markup=False, highlight=False)
     terminal.print(Text(verdict.verdict.value, style=_STYLES[verdict.verdict]))
 
