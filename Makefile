@@ -66,6 +66,7 @@ bench: demo
 	$(BIN)/python benchmarks/report.py runs/latest
 	$(BIN)/python benchmarks/cluster_start.py
 	$(BIN)/python benchmarks/load.py
+	$(BIN)/python benchmarks/run_to_verdict.py
 	$(BIN)/python benchmarks/verify_small.py
 	$(BIN)/python benchmarks/model_explore.py
 
