@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.protocol.isr import may_join_isr
 from kafka_chaos.reference_model.protocol.known_defects import LIBRDKAFKA_4953
-from kafka_chaos.reference_model.protocol.rules import (
+from kafka_chaos.reference_model.protocol.truncation import (
     EPOCH_SHIFT,
     Log,
     Truncation,
     end_offset_for,
-    may_join_isr,
     to_end_of_last_epoch,
     to_high_watermark,
     to_last_common_epoch,
@@ -85,5 +85,5 @@ def test_the_variants_choose_these_rules() -> None:
 def test_a_known_defect_is_written_down_whole() -> None:
     assert LIBRDKAFKA_4953.to_json() == {
         name: getattr(LIBRDKAFKA_4953, name)
-        for name in ("id", "ticket", "component", "versions", "rule", "precondition")
+        for name in ("id", "ticket", "component", "versions", "rule", "precondition", "effect")
     }
