@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all mutation walk scenarios nightly keep-summaries docs links bench bench-verify bench-verify-sizes \
+.PHONY: demo test test-unit test-all mutation tla walk scenarios nightly keep-summaries docs links bench bench-verify bench-verify-sizes \
 	lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
@@ -30,6 +30,11 @@ test-all: setup
 mutation: .venv/.installed
 	$(BIN)/python -m pip install --quiet --group mutation
 	$(BIN)/python benchmarks/mutation.py --lowest $(MUTATION_LOWEST)
+
+# The core of the model in TLA+ (reference_model/tla/), searched by TLC, beside the core in Python; two minutes.
+tla: .venv/.installed
+	@docker/set-up java
+	$(BIN)/python -m pytest tests/reference_model/test_tla.py
 
 # What the guides tell a new user to do: the tutorial, the plugin in a project of its own, watch, attach, bad inputs.
 WALK := tests/test_docs.py tests/plugin tests/harness/run/test_attach.py tests/verification/test_watch.py \

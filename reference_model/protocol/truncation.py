@@ -1,7 +1,8 @@
 """Where a new follower truncates its log: the rules of before KIP-101, of KIP-101, and of KIP-279.
 
-A log is a tuple of entries whose leader epoch is `entry >> EPOCH_SHIFT`; epochs never decrease along a log. A
-leader's epoch cache is its log's, and its own epoch starts at its log end at the latest, because a leader
+A log is a tuple of entries whose leader epoch is `entry >> EPOCH_SHIFT`. Epochs never decrease along a log, except
+without fencing, where a follower may fetch from a leader of a later epoch than its own and then lead in an earlier
+one. A leader's epoch cache is its log's, and its own epoch starts at its log end at the latest, because a leader
 notes its epoch when it is elected and not with its first record (KIP-101).
 """
 
