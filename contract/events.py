@@ -220,8 +220,25 @@ class ClientNotice(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DefectPrecondition(Event):
+    """What a known defect needs has occurred in a lane's producer, as `evidence` says; once per producer.
+
+    `defect`: its id, as `predict --json` names it.
+    """
+
+    defect: str
+    lane: str
+    producer_id: int
+    evidence: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class LaneJudged(Event):
-    """The verdict of one lane; `found` counts the anomalies that were found."""
+    """The verdict of one lane; `found` counts the anomalies that were found.
+
+    `known_defects`: those that explain forbidden findings. `accepted_defects`: those that the command accepts, so that
+    the lane does not make it fail.
+    """
 
     lane: str
     verdict: str
@@ -229,6 +246,8 @@ class LaneJudged(Event):
     produced: int
     acknowledged: int
     found: Mapping[str, int]
+    known_defects: tuple[str, ...] = ()
+    accepted_defects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

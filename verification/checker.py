@@ -8,7 +8,7 @@ first: a failed verification leaves none.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -42,13 +42,19 @@ FRAMES = "frames"
 
 @pyspark_sockets_ignored()
 def verify(
-    run_dir: str | RunPath, *, spark: SparkSession | None = None, write: bool = True, method: Method | None = None
+    run_dir: str | RunPath,
+    *,
+    spark: SparkSession | None = None,
+    write: bool = True,
+    method: Method | None = None,
+    accept_known: Collection[str] = (),
 ) -> RunVerdict:
     """Judge the run directory `run_dir`. Unless `write` is false, write findings/ and verdict.json into it.
 
     `run_dir`: a local path, or one with a scheme that Hadoop knows.
 
     `method`: how the tables are examined (`scope.Method`); by default, the history decides. The result is the same.
+    `accept_known`: known defects that are accepted where they explain a violation (`RunVerdict.outcome`).
     `spark`: the session; by default, the process's own (`spark_session`). Raises `RunDirectoryError` for input that
     breaks the contract, and `SparkUnavailableError` if there is no session.
     """
@@ -60,11 +66,18 @@ def verify(
     from kafka_chaos.verification.tables import evidence
 
     with evidence.tuned(session, run.rows):
-        return judged(session, run, evidence.read(session, run), write=write, method=method)
+        frames = evidence.read(session, run)
+        return judged(session, run, frames, write=write, method=method, accept_known=accept_known)
 
 
 def judged(
-    session: SparkSession, run: RunDirectory, frames: Frames, *, write: bool, method: Method | None = None
+    session: SparkSession,
+    run: RunDirectory,
+    frames: Frames,
+    *,
+    write: bool,
+    method: Method | None = None,
+    accept_known: Collection[str] = (),
 ) -> RunVerdict:
     """The verdict on a run's tables; with `write`, it is written into the run directory.
 
@@ -76,7 +89,7 @@ def judged(
         by_spark = _judged_by_spark(session, run, frames, write=write, method=method)
         findings = run.path / FINDINGS_FOLDER if write and isinstance(run.path, Path) else None
         verdict = with_second_look(by_spark, looking.result(), findings, run.rows)
-    verdict = replace(verdict, seconds=time.perf_counter() - started)
+    verdict = replace(verdict.accepting(accept_known), seconds=time.perf_counter() - started)
     if write and run.path is not None:
         from kafka_chaos.verification import output
 

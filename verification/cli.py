@@ -26,6 +26,9 @@ _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNK
               help="Spark master to run on.")  # fmt: skip
 @click.option("--topics", metavar="SERVERS",
               help="Read the final log from the lanes' topics on these servers, instead of log/.")  # fmt: skip
+@click.option("--accept-known", multiple=True, metavar="ID",
+              help="Do not fail for lanes that violate only by this known defect, where the run shows what it needs. "
+              "May be given again.")  # fmt: skip
 @click.option("--no-write", is_flag=True, help="Write neither findings/ nor verdict.json.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run, as in verdict.json.")
 @click.option("--quiet", is_flag=True, help="Print nothing. The result is in the exit code and in verdict.json.")
@@ -33,6 +36,7 @@ def verify_command(
     run_dirs: tuple[str, ...],
     spark_master: str | None,
     topics: str | None,
+    accept_known: tuple[str, ...],
     no_write: bool,
     as_json: bool,
     quiet: bool,
@@ -43,11 +47,13 @@ def verify_command(
 
     Writes findings/ and verdict.json into each, unless --no-write says otherwise.
 
-    Exit code: 1 for a violation in any run, else 2 for an unknown one, else 0. 3 if Spark can't start, 64 for a run
-    directory that breaks the contract (the other directories are then not verified).
+    Exit code: 1 for a violation in any run (apart from --accept-known), else 2 for an unknown one, else 0. 3 if Spark
+    can't start, 64 for a run directory that breaks the contract (the other directories are then not verified).
     """
+    from kafka_chaos.reference_model.protocol.known_defects import require_known
     from kafka_chaos.verification.inputs.run_directory import open_run
 
+    require_known(accept_known, "--accept-known")
     rows = 0
     for run_dir in run_dirs:
         if is_remote(run_dir):
@@ -56,18 +62,20 @@ def verify_command(
     session = spark_session(master=spark_master, with_kafka_source=topics is not None, rows=rows)
     from kafka_chaos.verification import verify, verify_topics
 
-    verdicts = []
+    outcomes = []
     for run_dir in run_dirs:
         if topics:
-            verdict = verify_topics(run_dir, bootstrap_servers=topics, spark=session, write=not no_write)
+            verdict = verify_topics(
+                run_dir, bootstrap_servers=topics, spark=session, write=not no_write, accept_known=accept_known
+            )
         else:
-            verdict = verify(run_dir, spark=session, write=not no_write)
-        verdicts.append(verdict.verdict)
+            verdict = verify(run_dir, spark=session, write=not no_write, accept_known=accept_known)
+        outcomes.append(verdict.outcome)
         if as_json:
             click.echo(json.dumps({"run_dir": str(run_dir), **verdict.to_json()}))
         elif not quiet:
             print_verdict(verdict)
-    sys.exit(Verdict.gravest(verdicts).exit_code)
+    sys.exit(Verdict.gravest(outcomes).exit_code)
 
 
 def print_verdict(verdict: RunVerdict) -> None:
@@ -86,13 +94,13 @@ def print_verdict(verdict: RunVerdict) -> None:
             lane.lane,
             *(f"{number:,}" for number in (lane.produced, lane.acknowledged, lane.consumed)),
             describe_observed(lane),
-            Text(lane.verdict.value, style=_STYLES[lane.verdict]),
+            Text(lane.described, style=_STYLES[lane.verdict]),
         )
     terminal = console()
     terminal.print(table)
     for line in [*_reasons(verdict), *_ledger_lines(verdict), str(verdict.second_look)]:
         terminal.print(f"  {line}", markup=False, highlight=False)
-    terminal.print(Text(verdict.verdict.value, style=_STYLES[verdict.verdict]))
+    terminal.print(Text(verdict.described, style=_STYLES[verdict.verdict]))
 
 
 def _reasons(verdict: RunVerdict) -> list[str]:

@@ -7,7 +7,7 @@ directory.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -89,11 +89,12 @@ def verify_topics(
     spark: SparkSession,
     options: Mapping[str, str] | None = None,
     write: bool = True,
+    accept_known: Collection[str] = (),
 ) -> RunVerdict:
     """Judge the histories of a run directory against its lanes' topics as they are now, instead of log/.
 
     `spark` and `options`: see `collect_log`. Unless `write` is false, writes findings/ and verdict.json into the run
-    directory. Raises `EnvironmentFailure` if a topic can't be read to its end.
+    directory. `accept_known`: see `verify`. Raises `EnvironmentFailure` if a topic can't be read to its end.
     """
     root = run_path(run_dir, spark)
     if write and root.is_dir():
@@ -107,7 +108,7 @@ def verify_topics(
     run = replace(run, tables={**run.tables, "log": Table(given=True, counted=log.count())})
     with evidence.tuned(spark, run.rows):
         frames = replace(evidence.read(spark, run), log=evidence.chosen_table(run, "log", log))
-        return judged(spark, run, frames, write=write)
+        return judged(spark, run, frames, write=write, accept_known=accept_known)
 
 
 def _cause(error: Exception) -> str:

@@ -68,6 +68,9 @@ def cli() -> None:
               help="Write JUnit XML, one test case per lane.")  # fmt: skip
 @click.option("--events", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Write every event as a JSON line, as it happens.")  # fmt: skip
+@click.option("--accept-known", multiple=True, metavar="ID",
+              help="Do not fail for lanes that violate only by this known defect, where the run shows what it needs. "
+              "May be given again.")  # fmt: skip
 @click.option("--attach", metavar="BOOTSTRAP_SERVERS",
               help="Verify existing topics of this cluster; nothing is injected, only records are added.")  # fmt: skip
 @click.option("--client-config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -81,6 +84,7 @@ def run_command(
     quiet: bool,
     junit: Path | None,
     events: Path | None,
+    accept_known: tuple[str, ...],
     attach: str | None,
     client_config: Path | None,
 ) -> None:
@@ -88,20 +92,23 @@ def run_command(
 
     In GitHub Actions, a table of the lanes is also added to the job summary.
 
-    Exit code: 0 conforms, 1 violation, 2 unknown, 3 the environment failed, 64 the experiment is refused.
+    Exit code: 0 conforms, 1 violation (apart from --accept-known), 2 unknown, 3 the environment failed, 64 the
+    experiment is refused.
     """
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.experiment.output import check_output, check_writable
     from kafka_chaos.harness.report.listeners.chosen import chosen_listeners
     from kafka_chaos.harness.run.runner import run_experiment
+    from kafka_chaos.reference_model.protocol.known_defects import require_known
 
+    require_known(accept_known, "--accept-known")
     loaded = load_experiment(experiment, overrides={} if seed is None else {"seed": seed})
     check_output(out, loaded)
     for option, file in (("--junit", junit), ("--events", events)):
         if file is not None:
             check_writable(file.parent, option)
     others = chosen_listeners(junit=junit, events=events)
-    run = partial(run_experiment, loaded, root=out, keep=keep)
+    run = partial(run_experiment, loaded, root=out, keep=keep, accept_known=accept_known)
     if attach is not None:
         from kafka_chaos.harness.experiment.specs import OWNED_CLIENT_KEYS
         from kafka_chaos.harness.run.attach import Attached, run_attached
@@ -109,7 +116,7 @@ def run_command(
 
         configs = read_client_config(client_config, owned=OWNED_CLIENT_KEYS) if client_config is not None else {}
         reached = Attached(attach, configs)
-        run = partial(run_attached, loaded, reached, root=out)
+        run = partial(run_attached, loaded, reached, root=out, accept_known=accept_known)
     elif client_config is not None:
         raise UsageFailure("--client-config: expected together with --attach")
     if as_json or quiet:
@@ -128,7 +135,7 @@ def run_command(
             for reason in lane.reasons:
                 terminal.print(f"  {lane.lane}: {reason}", markup=False, highlight=False)
         terminal.print(f"{result.path}/report.html", highlight=False)
-    sys.exit(result.verdict.verdict.exit_code)
+    sys.exit(result.verdict.outcome.exit_code)
 
 
 @cli.command("report")

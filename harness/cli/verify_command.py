@@ -8,11 +8,13 @@ from typing import Any
 import click
 
 from kafka_chaos.harness.workload.history import recover
+from kafka_chaos.reference_model.protocol.known_defects import require_known
 from kafka_chaos.verification.cli import verify_command as verify_as_it_is
 from kafka_chaos.verification.inputs.storage import is_remote
 
 
 def _recover_and_verify(**options: Any) -> None:
+    require_known(options["accept_known"], "--accept-known")
     for folder in options["run_dirs"]:
         # A harness writes to a local disk only, so only there it can have died.
         rows = 0 if is_remote(folder) else recover(Path(folder))

@@ -37,6 +37,7 @@ _KEYS = (
     "security",
 )
 _KEPT = ("runs", "cluster")
+ACCEPT_KNOWN = "--kafka-chaos-accept-known"
 
 Wanted = tuple[tuple[str, Any], ...]
 """The settings of a marker that differ from the default, as sorted pairs: equal settings share a cluster."""
@@ -81,6 +82,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "test that used it failed. May be given twice.",
     )
     group.addoption(
+        ACCEPT_KNOWN,
+        action="append",
+        metavar="ID",
+        default=[],
+        help="Let assert_conforms pass for lanes that violate only by this known defect, where the run shows what it "
+        "needs. May be given again.",
+    )
+    group.addoption(
         "--kafka-chaos-cluster-per-worker",
         action="store_true",
         help="Under pytest-xdist: let every worker start its own cluster (about 400 MB per broker).",
@@ -88,8 +97,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker."""
+    """The marker. Refuses unknown defects to accept."""
     config.addinivalue_line("markers", MARKER)
+    if accepted := config.getoption(ACCEPT_KNOWN):
+        from kafka_chaos.contract.errors import UsageFailure
+        from kafka_chaos.reference_model.protocol.known_defects import require_known
+
+        try:
+            require_known(accepted, ACCEPT_KNOWN)
+        except UsageFailure as error:
+            raise pytest.UsageError(str(error)) from None
     config.stash[SESSION] = Session()
 
 
@@ -128,7 +145,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print where the reports of failed tests are, and how to inspect a cluster that was kept."""
+    """Print where the reports of failed tests are, what was accepted, and how to inspect a cluster that was kept."""
     notes = config.stash[SESSION].notes
     if notes:
         terminalreporter.section("kafka-chaos")
@@ -177,6 +194,7 @@ def kafka_chaos_run(request: pytest.FixtureRequest, kafka_chaos_cluster: Cluster
         out=Path(config.getoption("--kafka-chaos-out") or config.rootpath / DEFAULT_OUT),
         seed=config.getoption("--kafka-chaos-seed"),
         nodeid=request.node.nodeid,
+        accept_known=config.getoption(ACCEPT_KNOWN),
     )
     yield runs
     keep = "runs" in config.getoption("--kafka-chaos-keep") or request.node.stash.get(FAILED, False)

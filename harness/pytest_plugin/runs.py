@@ -10,7 +10,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,15 @@ Consuming = Callable[[ConsumerHandle], object]
 class Runs:
     """The runs of one test; a call makes a run."""
 
-    def __init__(self, cluster: Cluster, *, out: Path, seed: int | None, nodeid: str) -> None:
+    def __init__(
+        self, cluster: Cluster, *, out: Path, seed: int | None, nodeid: str, accept_known: Collection[str] = ()
+    ) -> None:
         self._cluster = cluster
         self._out = out
         self._seed = seed
         self._nodeid = nodeid
+        self._accept_known = accept_known
+        self._notes: list[str] = []
         self._made: list[Path] = []
 
     def __call__(
@@ -94,16 +98,27 @@ class Runs:
                     cluster=self._cluster,
                     applications=applications,
                     replay=self._again(experiment),
+                    accept_known=self._accept_known,
                 )
             finally:
                 self._made += sorted(path for path in set(self._out.glob("*")) - before if not path.is_symlink())
                 delete_topics(self._cluster, [lane.topic_name for _, lane, _ in experiment.lanes()])
+        self._notes += [
+            f"{self._nodeid}: lane {lane.lane}: violation accepted as known: {', '.join(lane.accepted_defects)}"
+            for lane in result.verdict.lanes
+            if lane.accepted_defects
+        ]
         return ChaosRun(result, seed=experiment.seed, replay=self._replay(experiment, result.path, applications))
 
     def finish(self, *, keep: bool) -> list[str]:
-        """Remove the run directories, or `keep` them; returns a line for each report that is kept."""
+        """Remove the run directories, or `keep` them.
+
+        Returns a line for each lane with accepted defects, and for each report that is kept.
+        """
         if keep:
-            return [f"{self._nodeid}: {path / REPORT_FILE}" for path in self._made if (path / REPORT_FILE).exists()]
+            return self._notes + [
+                f"{self._nodeid}: {path / REPORT_FILE}" for path in self._made if (path / REPORT_FILE).exists()
+            ]
         for path in self._made:
             shutil.rmtree(path, ignore_errors=True)
         latest = self._out / LATEST
@@ -115,7 +130,7 @@ class Runs:
                 latest.unlink()
         if self._out.is_dir() and not any(self._out.iterdir()):
             self._out.rmdir()
-        return []
+        return self._notes
 
     def _experiment(self, lanes: list[PlannedLane | str], faults: list[PlannedFault], load: Load) -> Experiment:
         planned = [PlannedLane(entry) if isinstance(entry, str) else entry for entry in lanes]

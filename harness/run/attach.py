@@ -6,7 +6,7 @@ names. Address and credentials are passed to the clients only, never to the run 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,9 +36,14 @@ class Attached:
 
 
 def run_attached(
-    experiment: Experiment, cluster: Attached, *, root: Path, listeners: Sequence[Listener] = ()
+    experiment: Experiment,
+    cluster: Attached,
+    *,
+    root: Path,
+    listeners: Sequence[Listener] = (),
+    accept_known: Collection[str] = (),
 ) -> RunResult:
-    """Load the experiment's existing topics, and verify this run's records.
+    """Load the experiment's existing topics, and verify this run's records. `accept_known`: see `verify`.
 
     Raises `UsageFailure` if the experiment would inject or change something, or if its lanes do not match the cluster's
     topics. Raises `EnvironmentFailure` if the cluster does not answer.
@@ -52,7 +57,14 @@ def run_attached(
     _check_topics(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
-    run = Run(experiment, root=root, listeners=listeners, kafka_version="not known", replay=replay)
+    run = Run(
+        experiment,
+        root=root,
+        listeners=listeners,
+        kafka_version="not known",
+        replay=replay,
+        accept_known=accept_known,
+    )
     return run.judge(lambda: _observe(run, cluster, admin), collects=("log",))
 
 

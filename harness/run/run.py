@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class Run:
     """A run on its way, with its directory and its events.
 
     `replay` is the command that does it again, where the experiment's file alone does not. `cancelled` is set once the
-    run is over, whatever became of it.
+    run is over, whatever became of it. `accept_known`: see `verify`.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class Run:
         listeners: Sequence[Listener],
         kafka_version: str,
         replay: str | None,
+        accept_known: Collection[str] = (),
     ) -> None:
         self.experiment = experiment
         self.gaps: dict[str, float] = {}
@@ -66,6 +67,7 @@ class Run:
         self._started = time.monotonic()
         self._kafka_version = kafka_version
         self._replay = replay
+        self._accept_known = accept_known
         self._predictions: dict[str, dict[str, Any]] = {}
         self._event_file = EventFile(self.directory.path / EVENTS_FILE)
         self.events = EventBus(self._event_file, *listeners)
@@ -148,7 +150,7 @@ class Run:
 
         self.start_spark()
         self.say("verifying with Spark")
-        verdict = verify(self.directory.path, spark=self.spark)
+        verdict = verify(self.directory.path, spark=self.spark, accept_known=self._accept_known)
         for lane in verdict.lanes:
             self.events.emit(
                 event_types.LaneJudged(
@@ -158,6 +160,8 @@ class Run:
                     produced=lane.produced,
                     acknowledged=lane.acknowledged,
                     found={str(anomaly): seen.count for anomaly, seen in lane.observed.items() if seen.count},
+                    known_defects=lane.known_defects,
+                    accepted_defects=lane.accepted_defects,
                 )
             )
         self.say("writing the report")

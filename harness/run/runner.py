@@ -7,7 +7,7 @@ is removed. What was written until then can still be verified.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,15 +40,23 @@ def run_experiment(
     cluster: Cluster | None = None,
     applications: Mapping[str, Application] | None = None,
     replay: str | None = None,
+    accept_known: Collection[str] = (),
 ) -> RunResult:
     """Run an experiment below `root` and verify it. Raises `KafkaChaosError` if the environment fails.
 
     `cluster`: a running cluster that matches the experiment's `cluster`; it is left running. `applications` maps lanes
     to functions that replace their producer or consumer. `replay`: the command that repeats the run, if the experiment
-    file alone cannot.
+    file alone cannot. `accept_known`: see `verify`.
     """
     version = experiment.cluster.kafka_version
-    run = Run(experiment, root=root, listeners=listeners, kafka_version=version, replay=replay)
+    run = Run(
+        experiment,
+        root=root,
+        listeners=listeners,
+        kafka_version=version,
+        replay=replay,
+        accept_known=accept_known,
+    )
     stages = Stages(run=run, keep=keep, given=cluster, applications=applications or {})
     return run.judge(stages.observe, collects=("log", "replicas"))
 

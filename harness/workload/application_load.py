@@ -10,6 +10,7 @@ from kafka_chaos.harness.experiment.specs import LaneSpec
 from kafka_chaos.harness.workload.application import ApplicationThread, ConsumerHandle, ProducerHandle
 from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application_producer import ProducerRecorder
+from kafka_chaos.harness.workload.defect_watch import OnPrecondition
 from kafka_chaos.harness.workload.history import HistoryWriter, Reservations
 from kafka_chaos.harness.workload.recorded_consumer import not_at_the_end
 
@@ -28,6 +29,7 @@ class ApplicationProducing:
         client_configs: Mapping[str, str],
         writer: HistoryWriter,
         reservations: Reservations,
+        on_precondition: OnPrecondition | None = None,
     ) -> None:
         self._recorder = ProducerRecorder(
             lane=lane.lane,
@@ -36,6 +38,7 @@ class ApplicationProducing:
             retries=_retries(configs),
             writer=writer,
             reservations=reservations,
+            on_precondition=on_precondition,
         )
         handle = ProducerHandle(lane, str(configs["bootstrap.servers"]), self._recorder, configs, client_configs)
         self._thread = ApplicationThread(

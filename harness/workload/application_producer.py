@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
 from kafka_chaos.harness.workload.history import PRODUCED_SCHEMA, RESERVED, HistoryWriter, Reservations
 from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
 
@@ -38,6 +39,7 @@ class ProducerRecorder:
         retries: bool,
         writer: HistoryWriter,
         reservations: Reservations,
+        on_precondition: OnPrecondition | None = None,
     ) -> None:
         self.lane = lane
         self.topic = topic
@@ -49,6 +51,7 @@ class ProducerRecorder:
         self._last_acknowledgement_ns = 0
         self._writer = writer
         self._reservations = reservations
+        self._on_precondition = on_precondition
         self._clients: list[RecordingProducer] = []
         self._done: list[dict[str, Any]] = []
         self._lock = threading.Lock()
@@ -62,7 +65,9 @@ class ProducerRecorder:
     def client(self, configs: Mapping[str, object]) -> RecordingProducer:
         """Add a client."""
         with self._lock:
-            client = RecordingProducer(self, len(self._clients), configs)
+            number = len(self._clients)
+            wanted = watched(configs, self._on_precondition, lane=self.lane, producer_id=number)
+            client = RecordingProducer(self, number, wanted)
             self._clients.append(client)
         return client
 

@@ -17,6 +17,7 @@ from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application import Application
 from kafka_chaos.harness.workload.application_load import ApplicationConsuming, ApplicationProducing
+from kafka_chaos.harness.workload.defect_watch import OnPrecondition
 from kafka_chaos.harness.workload.history import HistoryWriter, Reservations
 from kafka_chaos.harness.workload.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
@@ -56,6 +57,7 @@ class LaneLoad:
         consumed: HistoryWriter,
         reservations: Reservations,
         on_notice: Callable[[str], None],
+        on_precondition: OnPrecondition | None = None,
         application: Application | None = None,
         client_configs: Mapping[str, str] | None = None,
         start_offsets: Mapping[int, int] | None = None,
@@ -73,6 +75,7 @@ class LaneLoad:
                 client_configs=client_configs or {},
                 writer=produced,
                 reservations=reservations,
+                on_precondition=on_precondition,
             )
             self.producer = self._application
         else:
@@ -85,6 +88,7 @@ class LaneLoad:
                 configs=configs,
                 writer=produced,
                 reservations=reservations,
+                on_precondition=on_precondition,
             )
             self.producer = self._paced
         if application is not None and application.consumer is not None:
@@ -191,6 +195,7 @@ class PhaseLoad:
         workload: WorkloadSpec,
         run_directory: Path,
         on_notice: Callable[[str], None],
+        on_precondition: OnPrecondition | None = None,
         applications: Mapping[str, Application] | None = None,
         client_configs: Mapping[str, str] | None = None,
         start_offsets: Mapping[str, Mapping[int, int]] | None = None,
@@ -209,6 +214,7 @@ class PhaseLoad:
                 consumed=self._consumed,
                 reservations=self._reservations,
                 on_notice=on_notice,
+                on_precondition=on_precondition,
                 application=(applications or {}).get(lane.lane),
                 client_configs=client_configs,
                 start_offsets=(start_offsets or {}).get(lane.lane),

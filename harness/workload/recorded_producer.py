@@ -20,6 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
 from kafka_chaos.harness.workload.history import (
     FLUSH_INTERVAL,
     PRODUCED_SCHEMA,
@@ -98,7 +99,7 @@ class RecordedProducer:
     """One producer of one lane. `send` and `poll` belong to one thread; the counters may be read from any.
 
     `configs` are librdkafka's keys. Records go to the `partitions` in turn, by seq, so each partition gets increasing
-    seqs.
+    seqs. `on_precondition`: see `watched`.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class RecordedProducer:
         configs: Mapping[str, object],
         writer: HistoryWriter,
         reservations: Reservations,
+        on_precondition: OnPrecondition | None = None,
     ) -> None:
         self.lane = lane
         self.topic = topic
@@ -124,7 +126,7 @@ class RecordedProducer:
         # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
         self._answered = _acks(configs) != "0"
-        self._producer = new_client(Producer, configs)
+        self._producer = new_client(Producer, watched(configs, on_precondition, lane=lane, producer_id=producer_id))
         self._chunks: dict[int, _Chunk] = {}
         self._reserved = 0
         self._flush_at = time.monotonic() + FLUSH_INTERVAL

@@ -6,9 +6,10 @@ reachable all the same, the prediction names the defect beside the status, which
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.lanes import Lane
 
 
@@ -62,3 +63,10 @@ KAFKA_15591 = KnownDefect(
 )
 
 KNOWN_DEFECTS: Mapping[str, KnownDefect] = {defect.id: defect for defect in (LIBRDKAFKA_4953, KAFKA_15591)}
+
+
+def require_known(ids: Iterable[str], option: str) -> None:
+    """Raise `UsageFailure` for the first of the ids that no known defect has; `option` is where they were given."""
+    for one in ids:
+        if one not in KNOWN_DEFECTS:
+            raise UsageFailure(f"{option}: {quoted(one)}: expected known defects out of {', '.join(KNOWN_DEFECTS)}")

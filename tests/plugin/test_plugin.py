@@ -165,7 +165,17 @@ def test_nothing_heavy_is_imported_until_a_fixture_is_used(pytester: pytest.Pyte
 
 def test_help_names_every_option_and_the_marker(pytester: pytest.Pytester) -> None:
     options = pytester.run(sys.executable, "-m", "pytest", "--help").stdout.str()
-    for name in ("version", "seed", "out", "keep", "cluster-per-worker"):
+    for name in ("version", "seed", "out", "keep", "accept-known", "cluster-per-worker"):
         assert f"--kafka-chaos-{name}" in options
     markers = pytester.run(sys.executable, "-m", "pytest", "--markers").stdout.str()
     assert "@pytest.mark.kafka_chaos(*, brokers=3, metadata_mode='zookeeper', zookeepers=1" in markers
+
+
+def test_an_unknown_defect_to_accept_is_refused_before_any_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): pass")
+    options = ["--kafka-chaos-accept-known=librdkafka-4953", "--kafka-chaos-accept-known=x"]
+    refused = pytester.run(sys.executable, "-m", "pytest", *options)
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    expected = "--kafka-chaos-accept-known: 'x': expected known defects out of librdkafka-4953, KAFKA-15591"
+    assert expected in refused.stderr.str()
+    pytester.run(sys.executable, "-m", "pytest", *options[:1]).assert_outcomes(passed=1)

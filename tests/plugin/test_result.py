@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,18 @@ def test_claims_that_hold_pass(tmp_path: Path) -> None:
     run.assert_none("orders", "duplicate")
     run.assert_some("orders", "lost_write")
     run.assert_at_most("orders", "lost_write", 5)
+
+
+def test_an_accepted_violation_passes_and_an_explained_one_fails(tmp_path: Path) -> None:
+    run = a_run(tmp_path, duplicate=1)
+    (lane,) = run.result.lanes
+    explained = replace(run.result, lanes=(replace(lane, explained={lane.reasons[0]: ("x-1",)}),))
+    run.result = explained
+    with pytest.raises(AssertionError, match="duplicate is forbidden"):
+        run.assert_conforms()
+    run.result = explained.accepting(["x-1"])
+    run.assert_conforms()
+    assert run.verdict is Verdict.VIOLATION
 
 
 FOUND = """\

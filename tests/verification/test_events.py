@@ -92,11 +92,23 @@ def test_elections_truncations_and_high_watermarks(tmp_path: Path) -> None:
     assert found.reports == (Report(4, "a", 1, 3, 45),)
 
 
+def test_preconditions_of_known_defects(tmp_path: Path) -> None:
+    event = {"type": "defect_precondition", "lane": "a", "evidence": "a message timed out"}
+    found = read(
+        tmp_path,
+        {**event, "defect": "librdkafka-4953", "producer_id": 0},
+        {**event, "defect": "librdkafka-4953", "producer_id": 1},
+        {**event, "defect": "KAFKA-15591"},
+    )
+    assert found.preconditions == {"a": {"librdkafka-4953", "KAFKA-15591"}}
+
+
 def test_without_the_file_nothing_is_known(tmp_path: Path) -> None:
     assert read_events(tmp_path / "events.jsonl", LANES) == Events(faults=None)
 
 
 FAULT = {"type": "fault_requested", "fault_id": "k"}
+MET = {"type": "defect_precondition", "defect": "librdkafka-4953", "lane": "a", "evidence": "timed out"}
 MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0, "high_watermark": 1}
 
 
@@ -123,6 +135,14 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
         ({**MARK, "partition": 2}, "lane 'a' has no partition 2"),
         ({**MARK, "partition": -1}, "lane 'a' has no partition -1"),
         ({**MARK, "lane": "c"}, "lane 'c' is not in lanes.json"),
+        ({**MET, "evidnce": ""}, "has no field 'evidnce' (defect, evidence, lane, producer_id, ts_ns, type); did you"),
+        ({"type": "defect_precondition", "lane": "a", "evidence": "x"}, "defect_precondition without a defect"),
+        ({**MET, "defect": "librdkafka-4954"}, "'librdkafka-4954', expected one of librdkafka-4953, KAFKA-15591"),
+        ({**MET, "defect": ["librdkafka-4953"]}, "defect is ['librdkafka-4953'], expected one of"),
+        ({**MET, "lane": "c"}, "lane: 'c' is not in lanes.json"),
+        ({**MET, "lane": ["a"]}, "lane: ['a'] is not in lanes.json"),
+        ({**MET, "evidence": ""}, "evidence is '', expected what shows it"),
+        ({**MET, "evidence": None}, "evidence is None, expected what shows it"),
     ],
 )
 def test_an_event_that_makes_no_sense_is_refused(tmp_path: Path, event: dict[str, Any], problem: str) -> None:

@@ -31,7 +31,7 @@ class Computed:
         self.anomalies: dict[Anomaly, Any] = {}
         for anomaly in Anomaly:
             status = "required" if anomaly in required else "permitted" if anomaly in permitted else "forbidden"
-            self.anomalies[anomaly] = type("Answer", (), {"status": status})
+            self.anomalies[anomaly] = type("Answer", (), {"status": status, "known_defects": ()})
 
 
 @pytest.fixture
@@ -60,6 +60,12 @@ def test_a_stricter_status_holds(asked: list[Any]) -> None:
     found = prediction_of(None, LANE, GivenPrediction({Anomaly.LOST_WRITE: Status.FORBIDDEN}))
     assert found.statuses == {**MODEL, Anomaly.LOST_WRITE: Status.FORBIDDEN}
     assert (found.source, found.model_digest) == ("prediction.json", "abc")
+
+
+def test_known_defects_are_the_model_s_and_not_the_file_s() -> None:
+    idempotent = Lane.from_json({"lane": "a", "acks": "all", "idempotence": True})
+    assert prediction_of(None, idempotent, None).known_defects == {Anomaly.DUPLICATE: ("librdkafka-4953",)}
+    assert prediction_of(None, Lane.from_json({"lane": "a", "acks": "all"}), None).known_defects == {}
 
 
 @pytest.mark.parametrize(

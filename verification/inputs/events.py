@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -43,6 +43,7 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         (contract.PhaseStarted, ("phase",)),
         (contract.PhaseEnded, ("phase",)),
         (contract.HighWatermark, ("lane", "partition", "leader_epoch", "high_watermark")),
+        (contract.DefectPrecondition, ("defect", "lane", "evidence")),
         *leadership.REQUIRED.items(),
     )
 }
@@ -117,7 +118,8 @@ class Events:
     """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
 
     `collects`: the tables that the run announced. `loads`: the phases whose load did not end, with their lanes (None:
-    all). `changes`: by lane and partition, who led it and what its replicas dropped.
+    all). `changes`: by lane and partition, who led it and what its replicas dropped. `preconditions`: by lane the known
+    defects whose precondition occurred.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -126,6 +128,7 @@ class Events:
     collects: tuple[str, ...] = ()
     loads: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     changes: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
+    preconditions: Mapping[str, Set[str]] = field(default_factory=dict)
 
     def concerning(self, lane: str) -> list[FaultRecord]:
         """The faults that concerned the lane."""
@@ -168,6 +171,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     collects: tuple[str, ...] = ()
     loads: dict[str, tuple[str, ...] | None] = {}
     changes: dict[Place, list[Change]] = {}
+    preconditions: dict[str, set[str]] = {}
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -186,6 +190,9 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                         loads[str(event["phase"])] = _concerned(event.get("lanes"), partitions)
                     case "phase_ended":
                         loads.pop(str(event["phase"]), None)
+                    case "defect_precondition":
+                        lane, defect = _precondition(event, partitions)
+                        preconditions.setdefault(lane, set()).add(defect)
                     case kind if kind in leadership.TYPES:
                         place, change = leadership.change_of(event, partitions)
                         changes.setdefault(place, []).append(change)
@@ -193,7 +200,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                         _note(faults, event, partitions)
             except ValueError as error:
                 raise RunDirectoryError(path, str(error), column=f"line {number}") from error
-    return Events(tuple(faults.values()), tuple(reports), outside, collects, loads, changes)
+    return Events(tuple(faults.values()), tuple(reports), outside, collects, loads, changes, preconditions)
 
 
 def _parsed(line: str) -> dict[str, Any]:
@@ -221,6 +228,20 @@ def _parsed(line: str) -> dict[str, Any]:
 def _report(event: Mapping[str, Any], partitions: Mapping[str, int]) -> Report:
     marks = [whole(event, name) for name in ("leader_epoch", "high_watermark")]
     return Report(event["ts_ns"], *place_of(event, partitions), *marks)
+
+
+def _precondition(event: Mapping[str, Any], lanes: Mapping[str, int]) -> tuple[str, str]:
+    """Lane and defect."""
+    from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+
+    lane, defect, evidence = event["lane"], event["defect"], event["evidence"]
+    if lane not in tuple(lanes):
+        raise ValueError(f"lane: {lane!r} is not in lanes.json")
+    if defect not in tuple(KNOWN_DEFECTS):
+        raise ValueError(f"defect is {defect!r}, expected one of {', '.join(KNOWN_DEFECTS)}")
+    if not isinstance(evidence, str) or not evidence:
+        raise ValueError(f"evidence is {evidence!r}, expected what shows it")
+    return lane, defect
 
 
 def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mapping[str, int]) -> None:

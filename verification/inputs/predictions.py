@@ -36,12 +36,14 @@ class LanePrediction:
     """The statuses that a lane is judged by. `steps`: the steps of the lock-step phase that they hold for.
 
     `model_digest` is None if the model's search was not exhausted, so that nothing confirms the statuses.
+    `known_defects`: those that make a forbidden anomaly reachable, as the model says.
     """
 
     statuses: Mapping[Anomaly, Status]
     source: str
     steps: tuple[str, ...] = ()
     model_digest: str | None = None
+    known_defects: Mapping[Anomaly, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read_predictions(path: RunPath) -> dict[str, GivenPrediction]:
@@ -96,4 +98,9 @@ def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | Non
             raise RunDirectoryError(path, problem, column=f"lanes.{lane.lane}.anomalies.{anomaly}.status")
         statuses[anomaly] = status
     source = PREDICTION_FILE if given else "model"
-    return LanePrediction(statuses, source, steps, model_digest())
+    defects = {
+        anomaly: tuple(trace.defect.id for trace in answer.known_defects)
+        for anomaly, answer in computed.anomalies.items()
+        if answer.known_defects
+    }
+    return LanePrediction(statuses, source, steps, model_digest(), defects)

@@ -13,6 +13,7 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.inputs.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.account import Account, account_of
+from kafka_chaos.verification.judging.known_defects import explaining
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import LaneFacts
 
@@ -52,12 +53,17 @@ def judge(
     }
     doubts = [*account.doubts, *_not_judged_doubts(account, predicted, not_judged)]
     violations: list[str] = []
+    explained: dict[str, tuple[str, ...]] = {}
     for anomaly, status in predicted.items():
         if anomaly in not_judged:
             continue
         count = counts[anomaly]
         if status == Status.FORBIDDEN and count and (run.has_log or anomaly != Anomaly.UNSEEN):
-            violations.append(f"{anomaly} is forbidden and was found: {count}")
+            defects = explaining(run, lane, prediction, anomaly, observed[anomaly])
+            known = f" (known defect: {', '.join(defects)})" if defects else ""
+            violations.append(f"{anomaly} is forbidden and was found: {count}{known}")
+            if defects:
+                explained[violations[-1]] = defects
         if status == Status.REQUIRED and not count:
             # A required anomaly can't be expected of a run in which no fault took effect.
             missing = doubts if _nothing_happened(run, lane, facts) else violations
@@ -76,6 +82,7 @@ def judge(
         not_judged=not_judged,
         reasons=(*violations, *dict.fromkeys(doubts)),
         ledger=account.ledger(),
+        explained=explained,
     )
 
 

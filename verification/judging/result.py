@@ -6,8 +6,8 @@ Guarantee: `to_json` holds the whole result. A count that is absent there is 0. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
@@ -30,7 +30,11 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class LaneVerdict:
-    """One lane's result. `reasons`: sentences that say why the verdict is not `conforms`."""
+    """One lane's result. `reasons`: sentences that say why the verdict is not `conforms`, and what was accepted.
+
+    `explained`: by the reasons that known defects explain, the defects. `accepted_defects`: those because of which the
+    lane does not make the command fail; its verdict is a violation all the same.
+    """
 
     lane: str
     verdict: Verdict
@@ -42,6 +46,33 @@ class LaneVerdict:
     not_judged: Mapping[Anomaly, str]
     reasons: tuple[str, ...] = ()
     ledger: Ledger | None = None
+    explained: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    accepted_defects: tuple[str, ...] = ()
+
+    @property
+    def known_defects(self) -> tuple[str, ...]:
+        """The known defects that explain forbidden findings of this lane."""
+        return tuple(dict.fromkeys(defect for defects in self.explained.values() for defect in defects))
+
+    @property
+    def described(self) -> str:
+        """The verdict in a table: one that is accepted says so."""
+        return f"{self.verdict} (accepted)" if self.accepted_defects else str(self.verdict)
+
+    @property
+    def outcome(self) -> Verdict:
+        """What the lane contributes to the command's exit code."""
+        return Verdict.CONFORMS if self.accepted_defects else self.verdict
+
+    def accepting(self, defects: Collection[str]) -> LaneVerdict:
+        """The same verdict, accepted if one of `defects` explains each of its reasons."""
+        used = {reason: set(self.explained.get(reason, ())) & set(defects) for reason in self.reasons}
+        if self.verdict != Verdict.VIOLATION or not all(used.values()):
+            return self
+        accepted = tuple(defect for defect in self.known_defects if any(defect in some for some in used.values()))
+        return replace(
+            self, accepted_defects=accepted, reasons=(*self.reasons, f"accepted as known: {', '.join(accepted)}")
+        )
 
     def count(self, anomaly: Anomaly) -> int | None:
         """The anomaly's count, or None if it was not judged."""
@@ -74,6 +105,8 @@ class LaneVerdict:
             "not_judged": {anomaly.value: reason for anomaly, reason in self.not_judged.items()},
             "predicted": {anomaly.value: status.value for anomaly, status in self.predicted.items()},
             "reasons": list(self.reasons),
+            **({"known_defects": list(self.known_defects)} if self.explained else {}),
+            **({"accepted_defects": list(self.accepted_defects)} if self.accepted_defects else {}),
             **({"ledger": self.ledger.to_json()} if self.ledger else {}),
         }
 
@@ -91,6 +124,22 @@ class RunVerdict:
     tables: Mapping[str, TableLedger] = field(default_factory=dict)
     second_look: SecondLook = field(default_factory=SecondLook, compare=False)
     seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def described(self) -> str:
+        """The verdict in words: one that is accepted says so."""
+        return str(self.verdict) if self.outcome == self.verdict else f"{self.verdict} (accepted)"
+
+    @property
+    def outcome(self) -> Verdict:
+        """What decides the command's exit code: the verdict, apart from lanes with accepted defects."""
+        if self.verdict != Verdict.VIOLATION:
+            return self.verdict
+        return Verdict.gravest(lane.outcome for lane in self.lanes)
+
+    def accepting(self, defects: Collection[str]) -> RunVerdict:
+        """The same verdict, with those lanes accepted that `defects` explain."""
+        return replace(self, lanes=tuple(lane.accepting(defects) for lane in self.lanes))
 
     def lane(self, name: str) -> LaneVerdict:
         """The verdict of the lane of that name; KeyError if there is none."""

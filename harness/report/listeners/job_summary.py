@@ -45,7 +45,7 @@ class JobSummary(WholeRun):
                 "| --- | --- | --- | --- | --- | --- |",
             ]
         for lane in self.judged:
-            sign = _SIGNS[Verdict(lane.verdict)]
+            sign = "⚠️" if lane.accepted_defects else _SIGNS[Verdict(lane.verdict)]
             counts = f"{lane.produced:,} | {lane.acknowledged:,} | {found_in(lane)}"
             reasons = "; ".join(lane.reasons).replace("|", "/")
             lines.append(f"| {lane.lane} | {sign} {lane.verdict} | {counts} | {reasons} |")

@@ -1,6 +1,7 @@
 """JUnit XML of a run: one test case per lane, for CI systems that show test results.
 
-A violation is a failure. An unknown lane, and a run that ended without verdicts, are errors.
+A violation is a failure, or skipped if it was accepted as a known defect. An unknown lane, and a run that ended without
+verdicts, are errors.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ class JunitFile(WholeRun):
         name, lanes = self.experiment, self.lanes
         judged = {lane.lane: lane for lane in self.judged}
         suite = ElementTree.Element("testsuite", name=name, time=f"{ended.seconds:.3f}")
-        failures = errors = 0
+        failures = errors = skipped = 0
         for lane in lanes or (name,):
             case = ElementTree.SubElement(suite, "testcase", classname=f"kafka_chaos.{name}", name=lane)
             result = judged.get(lane)
             if result is None:
                 errors += 1
                 ElementTree.SubElement(case, "error", message="the run failed before this lane was judged")
+            elif result.accepted_defects:
+                skipped += 1
+                ElementTree.SubElement(case, "skipped", message=f"{result.verdict}: {'; '.join(result.reasons)}")
             elif result.verdict != Verdict.CONFORMS:
                 broken = result.verdict == Verdict.VIOLATION
                 failures, errors = failures + broken, errors + (not broken)
@@ -49,6 +53,7 @@ class JunitFile(WholeRun):
         suite.set("tests", str(len(lanes or (name,))))
         suite.set("failures", str(failures))
         suite.set("errors", str(errors))
+        suite.set("skipped", str(skipped))
         root = ElementTree.Element("testsuites")
         root.append(suite)
         ElementTree.indent(root)

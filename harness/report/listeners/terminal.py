@@ -83,6 +83,9 @@ class TerminalListener:
                 self._line(event, f"[red]{event.fault_id} has no proof:[/red] {escape(event.reason)}")
             case event_types.FaultHealed():
                 self._line(event, f"[magenta]{event.fault_id}[/magenta] healed")
+            case event_types.DefectPrecondition():
+                what = f"[yellow]precondition of {event.defect}[/yellow] in {escape(event.lane)}"
+                self._line(event, f"{what}: {escape(event.evidence)}")
             case event_types.ControllerChanged() if event.before is not None:
                 self._line(
                     event, f"controller: {_node(event.before)} → {_node(event.controller).removeprefix('broker ')}"
@@ -110,7 +113,7 @@ def advice_on_kept(event: event_types.ClusterKept) -> list[str]:
 
 def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
     """A table of the lanes: counts, prediction, findings, missing evidence and the second look."""
-    table = Table(title=f"{verdict.run_dir.name}: {verdict.verdict}", title_justify="left", title_style="bold")
+    table = Table(title=f"{verdict.run_dir.name}: {verdict.described}", title_justify="left", title_style="bold")
     table.add_column("lane", no_wrap=True)
     for heading in ("produced", "acknowledged", "lost", "duplicated", "longest gap"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -128,7 +131,7 @@ def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
             f"{gap:.1f} s" if gap is not None else "",
             describe_prediction(lane),
             describe_observation(lane),
-            Text(lane.verdict, style=STYLES[lane.verdict]),
+            Text(lane.described, style=STYLES[lane.verdict]),
         )
     lanes = [(lane.lane, lane.to_json()) for lane in verdict.lanes]
     doubts = [line for name, entry in lanes if (line := incomplete(name, entry))]

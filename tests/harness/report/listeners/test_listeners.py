@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -44,7 +45,14 @@ def junit(tmp_path: Path, events: list[Event]) -> ElementTree.Element:
 
 def test_a_lane_is_a_test_case_and_a_violation_a_failure(tmp_path: Path) -> None:
     suite = junit(tmp_path, FINISHED)
-    assert suite.attrib == {"name": "demo", "time": "12.500", "tests": "3", "failures": "1", "errors": "1"}
+    assert suite.attrib == {
+        "name": "demo",
+        "time": "12.500",
+        "tests": "3",
+        "failures": "1",
+        "errors": "1",
+        "skipped": "0",
+    }
     good, bad, undecided = suite.findall("testcase")
     assert good.find("failure") is None
     assert good.find("error") is None
@@ -55,6 +63,21 @@ def test_a_lane_is_a_test_case_and_a_violation_a_failure(tmp_path: Path) -> None
     error = undecided.find("error")
     assert error is not None
     assert error.get("message") == "unknown: no proof that fault a|b took effect"
+
+
+def test_a_violation_that_was_accepted_is_skipped_and_says_so(tmp_path: Path) -> None:
+    reasons = ("duplicate is forbidden and was found: 3 (known defect: x-1)", "accepted as known: x-1")
+    accepted = replace(judged("bad", "violation", *reasons), known_defects=("x-1",), accepted_defects=("x-1",))
+    events = [STARTED, judged("good", "conforms"), accepted, RunEnded(verdict="violation", seconds=1.0)]
+    suite = junit(tmp_path, events)
+    assert [suite.get(key) for key in ("failures", "skipped")] == ["0", "1"]
+    (skipped,) = suite.iter("skipped")
+    assert skipped.get("message") == f"violation: {'; '.join(reasons)}"
+    summary = JobSummary({"GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")})
+    for event in events:
+        summary(event)
+    assert "| bad | ⚠️ violation | " in (tmp_path / "summary.md").read_text()
+    assert "accepted as known: x-1" in (tmp_path / "summary.md").read_text()
 
 
 def test_a_run_that_failed_has_an_error_for_every_lane(tmp_path: Path) -> None:
