@@ -2,7 +2,7 @@
 
 librdkafka-4953: messages timed out or sequence numbers were skipped, so an idempotent producer renews its producer
 epoch. The log names the reason of each renewal, at the debug level `eos`, in a few lines per run. A renewal for another
-reason, which KIP-360 asks for, is none. Where the text differs, nothing is told, and no defect is named.
+reason, which KIP-360 asks for, is none. Where the text differs, nothing is recorded, and no defect is named.
 """
 
 from __future__ import annotations

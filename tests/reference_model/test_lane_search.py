@@ -87,7 +87,7 @@ def test_the_search_finds_what_a_full_one_finds_by_as_few_faults_and_steps(lane:
 @pytest.mark.parametrize("faults", [("kill",), ("session-expiry",), ("power-loss",)], ids=str)
 @pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.lane)
 def test_states_that_count_as_one_show_what_they_show_alone(lane: Lane, faults: tuple[str, ...]) -> None:
-    """Nothing is canonical here: broker names, leader epochs and idle zombies are told apart."""
+    """Nothing is canonical here: broker names, leader epochs and idle zombies all make a difference."""
     lane = replace(lane, faults=faults)
     search = search_in_full(lane, lambda state: state)
     assert {anomaly for state in search.parents for anomaly in shown(ending(state))} == set(permitted(lane))

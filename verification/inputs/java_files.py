@@ -6,6 +6,8 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from kafka_chaos.verification.inputs.ranges import RangedFile
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -95,38 +97,18 @@ class JavaFiles:
         return path, path.getFileSystem(self._spark._jsparkSession.sessionState().newHadoopConf())
 
 
-class _Stream(io.RawIOBase):
+class _Stream(RangedFile):
     """A Hadoop input stream as a Python file."""
 
     def __init__(self, spark: Any, stream: Any, size: int) -> None:
+        super().__init__(size)
         self._whole = spark._jvm.org.apache.commons.io.IOUtils
         self._stream = stream
-        self._size = size
-        self._at = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = start + offset
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        wanted = min(len(buffer), self._size - self._at)
-        if wanted <= 0:
-            return 0
-        self._stream.seek(self._at)
-        content = bytes(self._whole.toByteArray(self._stream, wanted))
-        buffer[: len(content)] = content
-        self._at += len(content)
-        return len(content)
+    def content(self, start: int, length: int) -> bytes:
+        """See `RangedFile`."""
+        self._stream.seek(start)
+        return bytes(self._whole.toByteArray(self._stream, length))
 
     def close(self) -> None:
         if not self.closed:

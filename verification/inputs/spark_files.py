@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import unquote
 
 from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.verification.inputs.ranges import RangedFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -152,43 +153,25 @@ class SparkFiles:
             raise
 
 
-class _Ranges(io.RawIOBase):
+class _Ranges(RangedFile):
     """A file of which ranges can be read; `tail`: its end, as far as it is known."""
 
     def __init__(self, size: int, read: Any, tail: bytes) -> None:
+        super().__init__(size)
         self._read = read
-        self._size = size
         self._known = tail
         self._known_at = size - len(tail)
-        self._at = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence] + offset
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        wanted = min(len(buffer), self._size - self._at)
-        if wanted <= 0:
-            return 0
-        skipped = self._at - self._known_at
+    def content(self, start: int, length: int) -> bytes:
+        """See `RangedFile`."""
+        skipped = start - self._known_at
         if not 0 <= skipped < len(self._known):
-            self._known = self._read(self._at, max(wanted, min(WINDOW, self._size - self._at)))
-            self._known_at, skipped = self._at, 0
-        content = self._known[skipped : skipped + wanted]
+            self._known = self._read(start, max(length, min(WINDOW, self._size - start)))
+            self._known_at, skipped = start, 0
+        content = self._known[skipped : skipped + length]
         if not content:
             raise OSError("the file is shorter than it was when it was listed")
-        buffer[: len(content)] = content
-        self._at += len(content)
-        return len(content)
+        return content
 
 
 def _path(uri: str) -> str:
