@@ -92,7 +92,11 @@ class Progress(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class FaultRequested(Event):
-    """A fault is about to be injected; `resolved` are the containers that held its target's role."""
+    """A fault is about to be injected; `resolved` are the containers that held its target's role.
+
+    `at` and `duration`: what the schedule asks for, in seconds from the start of the load; `late`: by how many seconds
+    it comes later than that. None in a lock-step phase, which waits for conditions.
+    """
 
     fault_id: str
     kind: str
@@ -100,14 +104,18 @@ class FaultRequested(Event):
     resolved: tuple[str, ...]
     lanes: tuple[str, ...]
     parameters: Mapping[str, Any]
+    at: float | None = None
+    duration: float | None = None
+    late: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class FaultProven(Event):
-    """The fault took effect, as `evidence` shows."""
+    """The fault took effect, as `evidence` shows. `applied_ns`: when its injection was done."""
 
     fault_id: str
     evidence: Mapping[str, Any]
+    applied_ns: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, get_type_hints
@@ -21,6 +22,10 @@ from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.target import Target
 
 Nodes = tuple[NodeControl, ...]
+
+DOWN = "down"
+FROZEN = "frozen"
+"""States in which a fault may hold a container. The last of the faults that hold it there brings it back."""
 
 _COMMON_FIELDS = ("target", "at", "duration")
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
@@ -66,6 +71,10 @@ class Fault(Protocol):
     `kind` is its name in experiments and reports. The class's docstring is its entry in the reference: what it breaks,
     and what its proof is. A kind may have a static method `describe_evidence(evidence) -> str`, which puts the evidence
     of one container into words for reports; without it, reports show keys and values.
+
+    Two more attributes of a class say what happens when faults overlap on a container. `holds` is `DOWN` or `FROZEN` if
+    the fault keeps its containers so. `ends_with_process` is true if a restart of the container ends the fault: then it
+    is injected again, which must change nothing where it is still in place.
     """
 
     kind: ClassVar[str]
@@ -101,6 +110,16 @@ class Fault(Protocol):
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Undo the damage, and wait until everything works again."""
         ...
+
+
+def at_once(nodes: Nodes, action: Callable[[NodeControl], object]) -> None:
+    """Do this to all containers at the same moment; returns when it is done everywhere, or raises the first error."""
+    if len(nodes) == 1:
+        action(nodes[0])
+        return
+    with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as threads:
+        for done in [threads.submit(action, node) for node in nodes]:
+            done.result()
 
 
 def one_per_broker(kind: str, target: Target, brokers: int) -> tuple[str, ...]:

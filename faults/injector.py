@@ -1,16 +1,24 @@
 """Injects faults at their times, collects their proofs, and heals all of them on every way out.
 
+Faults of a schedule run side by side: no fault waits for another, except for one that changes the same container at
+that moment. Faults that overlap on a container have these rules:
+
+- Of faults that hold a container down (or frozen), the last one to end brings it back.
+- What ends a frozen process ends its freeze.
+- A fault that a restart would end, such as a partition, applies again once its container is back.
+
 The injector emits no events. It calls an observer instead, which makes it testable without a cluster.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafka_chaos.faults.cluster import ClusterControl
@@ -19,17 +27,21 @@ from kafka_chaos.faults.target import TargetError
 
 PROOF_TIMEOUT = 10.0
 _PROOF_INTERVAL = 0.1
+_CANCELLED_INTERVAL = 0.1
 
 
 class Observer(Protocol):
-    """Is called at each step of the injector; `fault_id` identifies one fault."""
+    """Is called at each step of the injector, from several threads; `fault_id` identifies one fault."""
 
-    def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...]) -> None:
-        """The fault is about to be injected into these containers."""
+    def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...], *, late: float | None) -> None:
+        """The fault is about to be injected into these containers, `late` seconds after its time in the schedule.
+
+        `late` None: it has no time, since it belongs to a lock-step phase.
+        """
         ...
 
-    def proven(self, fault_id: str, evidence: Mapping[str, Any]) -> None:
-        """It took effect."""
+    def proven(self, fault_id: str, evidence: Mapping[str, Any], *, applied_ns: int) -> None:
+        """It took effect. `applied_ns`: when its injection was done, on the monotonic clock."""
         ...
 
     def not_proven(self, fault_id: str, reason: str) -> None:
@@ -41,15 +53,25 @@ class Observer(Protocol):
         ...
 
 
-@dataclass
+@dataclass(eq=False)
 class Occurrence:
-    """One fault that was injected, with the containers that it hit."""
+    """One fault that was injected, with the containers that it hit. `injected_at`: a reading of `time.monotonic()`."""
 
     fault_id: str
     fault: Fault
     nodes: Nodes
     injected_at: float
-    healed: bool = field(default=False)
+    ended: bool = False
+    """It is healed, or is about to be: it holds no container any more."""
+
+    def holds(self, name: str, state: str | None) -> bool:
+        """Whether it keeps this container in this state."""
+        return not self.ended and self.fault_state == state and name in {node.name for node in self.nodes}
+
+    @property
+    def fault_state(self) -> str | None:
+        """The state in which it keeps its containers, if its kind names one."""
+        return getattr(self.fault, "holds", None)
 
 
 class Injector:
@@ -59,8 +81,11 @@ class Injector:
         self._cluster = cluster
         self._observer = observer
         self._seed = seed
-        self._count = itertools.count(1)
+        self._count = 0
         self._occurrences: list[Occurrence] = []
+        self._changing: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
+        """By container: held while a fault changes it."""
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Injector:
         return self
@@ -70,32 +95,20 @@ class Injector:
 
     def inject(self, fault: Fault) -> Occurrence:
         """Resolve the target, inject, and wait for the proof (at most `PROOF_TIMEOUT` seconds)."""
-        number = next(self._count)
-        fault_id = f"{fault.kind}-{number}"
-        try:
-            nodes = fault.target.resolve(self._cluster, self._seed + number)
-        except TargetError as error:
-            self._observer.requested(fault_id, fault, ())
-            self._observer.not_proven(fault_id, str(error))
-            raise
-        self._observer.requested(fault_id, fault, tuple(node.name for node in nodes))
-        occurrence = Occurrence(fault_id, fault, nodes, time.monotonic())
-        # Noted before it is injected: a fault whose injection fails half-way must be healed, too.
-        self._occurrences.append(occurrence)
-        fault.inject(self._cluster, nodes)
-        proof = self._await_proof(occurrence)
-        if proof.took_effect:
-            self._observer.proven(fault_id, proof.evidence)
-        else:
-            self._observer.not_proven(fault_id, proof.reason)
-        return occurrence
+        return self._inject(fault, self._next_number(), None, threading.Event())
 
     def heal(self, occurrence: Occurrence) -> None:
         """Heal one fault, unless it is healed already."""
-        if not occurrence.healed:
-            occurrence.fault.heal(self._cluster, occurrence.nodes)
-            occurrence.healed = True
-            self._observer.healed(occurrence.fault_id)
+        with self._change(occurrence.nodes):
+            if occurrence.ended:
+                return
+            occurrence.ended = True
+            try:
+                self._heal(occurrence)
+            except BaseException:
+                occurrence.ended = False
+                raise
+        self._observer.healed(occurrence.fault_id)
 
     def heal_all(self) -> None:
         """Heal all faults, the latest first. An error is raised only after healing every one was tried."""
@@ -109,30 +122,98 @@ class Injector:
             raise errors[0]
 
     def run(self, faults: Sequence[Fault], *, start: float, cancelled: threading.Event) -> None:
-        """Inject each fault at `start + at` and heal it `duration` later, in order of time; returns after the last one.
+        """Inject each fault at `start + at` and heal it `duration` later, side by side; returns after the last one.
 
         `start` is a reading of `time.monotonic()`. `cancelled` ends the wait early; `heal_all` then heals what is still
-        broken.
+        broken. The first error ends the wait, too, and is raised.
         """
-        order = itertools.count()
-        queue: list[tuple[float, int, Fault | Occurrence]] = [(fault.at, next(order), fault) for fault in faults]
-        heapq.heapify(queue)
-        while queue and not cancelled.is_set():
-            due, _, entry = heapq.heappop(queue)
-            if cancelled.wait(max(0.0, start + due - time.monotonic())):
-                return
-            if isinstance(entry, Occurrence):
-                self.heal(entry)
-            else:
-                occurrence = self.inject(entry)
-                heal_at = max(occurrence.injected_at - start + entry.duration, due)
-                heapq.heappush(queue, (heal_at, next(order), occurrence))
+        if not faults:
+            return
+        ended = threading.Event()
+        # Numbered by time, so that a seed chooses the same targets every time.
+        numbered = [(self._next_number(), fault) for fault in sorted(faults, key=lambda fault: fault.at)]
+        with ThreadPoolExecutor(max_workers=len(faults), thread_name_prefix="fault") as threads:
+            try:
+                lives = [threads.submit(self._live, fault, number, start, ended) for number, fault in numbered]
+                while not cancelled.is_set():
+                    done, pending = wait(lives, timeout=_CANCELLED_INTERVAL, return_when=FIRST_EXCEPTION)
+                    if not pending or any(life.exception() for life in done):
+                        break
+            finally:
+                ended.set()
+        for life in lives:
+            life.result()
 
-    def _await_proof(self, occurrence: Occurrence) -> Proof:
+    def _live(self, fault: Fault, number: int, start: float, ended: threading.Event) -> None:
+        due = start + fault.at
+        if ended.wait(max(0.0, due - time.monotonic())):
+            return
+        occurrence = self._inject(fault, number, due, ended)
+        if not ended.wait(max(0.0, occurrence.injected_at + fault.duration - time.monotonic())):
+            self.heal(occurrence)
+
+    def _inject(self, fault: Fault, number: int, due: float | None, ended: threading.Event) -> Occurrence:
+        fault_id = f"{fault.kind}-{number}"
+        try:
+            nodes = fault.target.resolve(self._cluster, self._seed + number)
+        except TargetError as error:
+            self._observer.requested(fault_id, fault, (), late=_late(due))
+            self._observer.not_proven(fault_id, str(error))
+            raise
+        with self._change(nodes):
+            self._observer.requested(fault_id, fault, tuple(node.name for node in nodes), late=_late(due))
+            occurrence = Occurrence(fault_id, fault, nodes, time.monotonic())
+            # Noted before it is injected: a fault whose injection fails half-way must be healed, too.
+            self._occurrences.append(occurrence)
+            fault.inject(self._cluster, nodes)
+        applied_ns = time.monotonic_ns()
+        proof = self._await_proof(occurrence, ended)
+        if proof.took_effect:
+            self._observer.proven(fault_id, proof.evidence, applied_ns=applied_ns)
+        else:
+            self._observer.not_proven(fault_id, proof.reason)
+        return occurrence
+
+    def _heal(self, occurrence: Occurrence) -> None:
+        """Heal what no other fault holds in the same state; then apply again what a restart has ended."""
+        state, others = occurrence.fault_state, list(self._occurrences)
+        free = tuple(
+            node
+            for node in occurrence.nodes
+            if state is None or not any(other.holds(node.name, state) for other in others)
+        )
+        if not free:
+            return
+        occurrence.fault.heal(self._cluster, free)
+        back = {node.name for node in free}
+        for other in others:
+            again = not other.ended and getattr(other.fault, "ends_with_process", False)
+            if again and back & {node.name for node in other.nodes}:
+                other.fault.inject(self._cluster, other.nodes)
+
+    def _await_proof(self, occurrence: Occurrence, ended: threading.Event) -> Proof:
         deadline = time.monotonic() + PROOF_TIMEOUT
-        waiting = threading.Event()
         while True:
             proof = occurrence.fault.proof(self._cluster, occurrence.nodes)
-            if proof.took_effect or time.monotonic() > deadline:
+            if proof.took_effect or time.monotonic() > deadline or ended.wait(_PROOF_INTERVAL):
                 return proof
-            waiting.wait(_PROOF_INTERVAL)
+
+    @contextmanager
+    def _change(self, nodes: Nodes) -> Iterator[None]:
+        """Keeps other faults from changing these containers; taken in the order of names, so that nobody waits in a
+        circle."""
+        with ExitStack() as held:
+            for name in sorted({node.name for node in nodes}):
+                with self._lock:
+                    changing = self._changing[name]
+                held.enter_context(changing)
+            yield
+
+    def _next_number(self) -> int:
+        with self._lock:
+            self._count += 1
+            return self._count
+
+
+def _late(due: float | None) -> float | None:
+    return None if due is None else max(0.0, time.monotonic() - due)

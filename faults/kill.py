@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl
-from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, one_per_broker
+from kafka_chaos.faults.fault import DOWN, Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
 from kafka_chaos.faults.process import describe_end, ended_with
 from kafka_chaos.faults.target import Target
 
@@ -21,6 +21,7 @@ class Kill:
     at: float = 0.0
     duration: float = 0.0
     kind: ClassVar[str] = "kill"
+    holds: ClassVar[str] = DOWN
     appearance: ClassVar[Appearance] = Appearance("#b3431f", "#f0895f", Pattern.CROSSES)
 
     describe_evidence = staticmethod(describe_end)
@@ -31,8 +32,7 @@ class Kill:
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Kill the processes and wait until they are gone."""
-        for node in nodes:
-            node.kill()
+        at_once(nodes, lambda node: node.kill())
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Gone, with SIGKILL's exit code."""

@@ -2,18 +2,19 @@
 
 Each fault has its own chain, so faults neither see nor remove each other's rules. `DROP` blackholes packets: the peer
 waits for its time-outs. `REJECT` answers with a TCP reset: the peer fails fast. These are different faults. The rules
-go with the container's network namespace, which is a new one after a restart. So a restart ends the partition.
+go with the container's network namespace, which is a new one after a restart. So the injector installs them again once
+a restarted container serves.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, one_per_broker
+from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
 from kafka_chaos.faults.target import Target
 
 PORTS = {"replication": 9092, "control": 9091}
@@ -43,6 +44,7 @@ class Partition:
     action: str = "drop"
     peers: tuple[int, ...] | None = None
     kind: ClassVar[str] = "partition"
+    ends_with_process: ClassVar[bool] = True
     appearance: ClassVar[Appearance] = Appearance("#0b7285", "#57c3d6", Pattern.DOTS)
 
     def __post_init__(self) -> None:
@@ -65,16 +67,9 @@ class Partition:
         return one_per_broker(self.kind, self.target, brokers)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Install the rules."""
+        """Install the rules on the targets that run and lack them."""
         peers = [node for number, node in cluster.brokers.items() if self._is_peer(number, nodes)]
-        for node in nodes:
-            for hook, chain in self._chains():
-                node.execute("iptables", "-w", "-N", chain)
-                node.must_execute("iptables", "-w", "-F", chain)
-                for peer in peers:
-                    node.must_execute("iptables", "-w", "-A", chain, *self._rule(hook, peer))
-                if node.execute("iptables", "-w", "-C", hook, "-j", chain)[0] != 0:
-                    node.must_execute("iptables", "-w", "-I", hook, "-j", chain)
+        at_once(nodes, lambda node: self._install(node, peers) if node.is_running() else None)
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Packets have matched the rules on every target."""
@@ -82,14 +77,7 @@ class Partition:
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Remove the rules where the container still has them."""
-        for node in nodes:
-            if not node.is_running():
-                continue
-            for hook, chain in self._chains():
-                while node.execute("iptables", "-w", "-D", hook, "-j", chain)[0] == 0:
-                    pass
-                if node.execute("iptables", "-w", "-F", chain)[0] == 0:
-                    node.must_execute("iptables", "-w", "-X", chain)
+        at_once(nodes, lambda node: self._remove(node) if node.is_running() else None)
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
@@ -97,6 +85,24 @@ class Partition:
         count = sum(evidence["packets"].values())
         fate = {"drop": "dropped", "reject": "rejected"}.get(evidence.get("action", ""), "stopped")
         return f"{count:,} packet{'' if count == 1 else 's'} {fate}"
+
+    def _install(self, node: NodeControl, peers: Sequence[NodeControl]) -> None:
+        for hook, chain in self._chains():
+            # The jump is installed last: where it stands, nothing is missing.
+            if node.execute("iptables", "-w", "-C", hook, "-j", chain)[0] == 0:
+                continue
+            node.execute("iptables", "-w", "-N", chain)
+            node.must_execute("iptables", "-w", "-F", chain)
+            for peer in peers:
+                node.must_execute("iptables", "-w", "-A", chain, *self._rule(hook, peer))
+            node.must_execute("iptables", "-w", "-I", hook, "-j", chain)
+
+    def _remove(self, node: NodeControl) -> None:
+        for hook, chain in self._chains():
+            while node.execute("iptables", "-w", "-D", hook, "-j", chain)[0] == 0:
+                pass
+            if node.execute("iptables", "-w", "-F", chain)[0] == 0:
+                node.must_execute("iptables", "-w", "-X", chain)
 
     def _is_peer(self, broker: int, nodes: Nodes) -> bool:
         if self.peers is not None:
@@ -119,6 +125,8 @@ class Partition:
 
     def _packets(self, node: NodeControl) -> Proof:
         counted: dict[str, int] = {}
+        if not node.is_running():
+            return Proof(False, counted, "its process does not run")
         for _, chain in self._chains():
             code, listing = node.execute("iptables", "-w", "-nvx", "-L", chain)
             if code != 0:

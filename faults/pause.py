@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl
-from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, one_per_broker
+from kafka_chaos.faults.fault import FROZEN, Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
 from kafka_chaos.faults.target import Target
 
 
@@ -26,6 +26,7 @@ class Pause:
     at: float = 0.0
     duration: float = 0.0
     kind: ClassVar[str] = "pause"
+    holds: ClassVar[str] = FROZEN
     appearance: ClassVar[Appearance] = Appearance("#5b4bb5", "#a99bf5", Pattern.DIAGONALS)
 
     def model_faults(self, brokers: int) -> tuple[str, ...]:
@@ -33,9 +34,8 @@ class Pause:
         return one_per_broker(self.kind, self.target, brokers)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Freeze them."""
-        for node in nodes:
-            node.pause()
+        """Freeze those that run."""
+        at_once(nodes, lambda node: node.pause() if node.is_running() else None)
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Every process is frozen."""
@@ -43,8 +43,7 @@ class Pause:
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Thaw them."""
-        for node in nodes:
-            node.unpause()
+        at_once(nodes, lambda node: node.unpause())
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
@@ -54,6 +53,8 @@ class Pause:
 
 def _frozen(state: dict[str, Any]) -> Proof:
     evidence: dict[str, Any] = {key: state.get(key) for key in ("Status", "Paused", "Pid")}
+    if not state["Running"]:
+        return Proof(False, evidence, "its process does not run")
     if not state["Paused"]:
         return Proof(False, evidence, "Docker does not report it as paused")
     kernel = _kernel_freezer(int(state["Pid"]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl
-from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, one_per_broker
+from kafka_chaos.faults.fault import DOWN, Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
 from kafka_chaos.faults.process import describe_end, ended_with
 from kafka_chaos.faults.target import Target
 
@@ -21,6 +21,7 @@ class Stop:
     at: float = 0.0
     duration: float = 0.0
     kind: ClassVar[str] = "stop"
+    holds: ClassVar[str] = DOWN
     appearance: ClassVar[Appearance] = Appearance("#9a6a00", "#dfae4a", Pattern.LINES)
 
     describe_evidence = staticmethod(describe_end)
@@ -31,8 +32,7 @@ class Stop:
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Ask the processes to end, and wait until they have ended."""
-        for node in nodes:
-            node.stop()
+        at_once(nodes, lambda node: node.stop())
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Gone, with SIGTERM's exit code."""

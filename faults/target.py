@@ -1,9 +1,9 @@
 """A target is a role. It is resolved to containers at the moment of injection, and the run records the result.
 
-`leader(lane)`, `follower(lane)`, `controller`, `broker:2`, `zookeeper`, `zookeeper:1`, `controllers`, `controller:1`,
-`random`, `all`, `minority`, `majority`. `leader(lane)` means the leader of partition 0; `leader(lane/3)` names another
-partition. `all`, `minority`, `majority` and `random` mean brokers. `controllers` and `controller:1` mean KRaft's
-dedicated controllers. `controller` is the active one, broker or not.
+`leader(lane)`, `follower(lane)`, `controller`, `broker:2`, `brokers:1,3`, `zookeeper`, `zookeeper:1`, `controllers`,
+`controller:1`, `random`, `all`, `minority`, `majority`. `leader(lane)` means the leader of partition 0;
+`leader(lane/3)` names another partition. `all`, `minority`, `majority` and `random` mean brokers. `controllers` and
+`controller:1` mean KRaft's dedicated controllers. `controller` is the active one, broker or not.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ _IN_KRAFT = "brokers and controllers"
 _SYNTAX = re.compile(
     r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"
     r"|(?P<numbered>broker|zookeeper|controller):(?P<number>\d+)"
+    r"|brokers:(?P<several>\d+(?:,\d+)+)"
     r"|(?P<role>controllers|controller|zookeeper|random|all|minority|majority)"
 )
 
 EXPECTED = (
-    "leader(LANE), leader(LANE/PARTITION), follower(LANE), controller, broker:ID, zookeeper, zookeeper:NUMBER, "
-    "controllers, controller:NUMBER, random, all, minority or majority"
+    "leader(LANE), leader(LANE/PARTITION), follower(LANE), controller, broker:ID, brokers:ID,ID…, zookeeper, "
+    "zookeeper:NUMBER, controllers, controller:NUMBER, random, all, minority or majority"
 )
 
 
@@ -50,6 +51,7 @@ class Target:
     lane: str | None = None
     partition: int = 0
     number: int | None = None
+    several: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Target:
@@ -62,6 +64,11 @@ class Target:
         if match["numbered"]:
             role = "controllers" if match["numbered"] == "controller" else match["numbered"]
             return cls(text, role, number=int(match["number"]))
+        if match["several"]:
+            several = tuple(int(number) for number in match["several"].split(","))
+            if len(set(several)) < len(several):
+                raise TargetError(f"{text!r} names a broker twice")
+            return cls(text, "brokers", several=several)
         return cls(text, match["role"])
 
     def check(self, *, brokers: int, zookeepers: int, lanes: Collection[str], controllers: int = 0) -> None:
@@ -78,6 +85,9 @@ class Target:
             )
         if self.lane is not None and self.lane not in lanes:
             raise TargetError(f"{self.text}: there is no lane {self.lane}; the lanes are {', '.join(sorted(lanes))}")
+        for number in self.several:
+            if not 1 <= number <= brokers:
+                raise TargetError(f"{self.text}: the cluster's brokers are numbered 1 to {brokers}")
         if self.number is not None:
             counts = {"broker": brokers, "zookeeper": zookeepers, "controllers": controllers}
             if not 1 <= self.number <= counts[self.role]:
@@ -95,6 +105,8 @@ class Target:
         if self.role == "broker":
             assert self.number is not None
             return (cluster.brokers[self.number],)
+        if self.role == "brokers":
+            return tuple(cluster.brokers[number] for number in self.several)
         if self.role == "controller":
             held = self._held(cluster.controller())
             nodes = [*cluster.brokers.values(), *cluster.controllers.values()]
@@ -109,6 +121,8 @@ class Target:
         """How many of a cluster's brokers hold this role at once."""
         if self.role in ("zookeeper", "controllers"):
             return 0
+        if self.role == "brokers":
+            return len(self.several)
         minority = (brokers - 1) // 2
         return {"all": brokers, "minority": minority, "majority": brokers - minority}.get(self.role, 1)
 

@@ -89,9 +89,10 @@ class Node:
             self._await_exit("SIGKILL", timeout=20)
 
     def stop(self, timeout: float = 60.0) -> None:
-        """SIGTERM, then wait for the controlled shutdown to end."""
+        """SIGTERM, which a frozen process meets once it is thawed; then wait for the controlled shutdown to end."""
         if self.is_running():
             self.container.kill(signal="SIGTERM")
+            self.unpause()
             self._await_exit("SIGTERM", timeout=timeout)
 
     def _await_exit(self, signal: str, *, timeout: float) -> None:

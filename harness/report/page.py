@@ -211,6 +211,7 @@ def _fault_times(fault: Any, timeline_events: TimelineEvents) -> tuple[str, str]
     starts = [phase.start_ns for phase in timeline_events.phases if phase.start_ns is not None]
     before = [start for start in starts if start <= fault.requested_ns]
     begun = clock((fault.requested_ns - max(before)) / 1e9) if before else "not known"
+    begun = ", ".join(filter(None, (begun, words.lateness(fault.late))))
     lasted = duration(fault.healed_ns - fault.requested_ns) if fault.healed_ns is not None else "not healed"
     return begun, lasted
 

@@ -18,7 +18,7 @@ class FaultEvents:
         self._phase = phase
         self._lanes = lanes
 
-    def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...]) -> None:
+    def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...], *, late: float | None) -> None:
         """Emit `FaultRequested`."""
         self._events.emit(
             FaultRequested(
@@ -28,12 +28,16 @@ class FaultEvents:
                 resolved=resolved,
                 lanes=self._lanes,
                 parameters=parameters(fault),
+                at=None if late is None else fault.at,
+                duration=None if late is None else fault.duration,
+                late=None if late is None else round(late, 3),
             )
         )
 
-    def proven(self, fault_id: str, evidence: Mapping[str, Any]) -> None:
+    def proven(self, fault_id: str, evidence: Mapping[str, Any], *, applied_ns: int) -> None:
         """Emit `FaultProven`."""
-        self._events.emit(FaultProven(fault_id=self._name(fault_id), evidence=dict(evidence)))
+        proven = FaultProven(fault_id=self._name(fault_id), evidence=dict(evidence), applied_ns=applied_ns)
+        self._events.emit(proven)
 
     def not_proven(self, fault_id: str, reason: str) -> None:
         """Emit `FaultNotProven`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +46,10 @@ class FakeNode:
         self.commands.append(command)
         return self.answers.get(" ".join(command), (1, ""))
 
+    def installed(self) -> list[tuple[str, ...]]:
+        """The jumps to chains of packet filter rules that were installed, over all starts."""
+        return [command for command in self.commands if "-I" in command]
+
     def must_execute(self, *command: str) -> str:
         return self.execute(*command)[1]
 
@@ -75,7 +80,10 @@ class FakeCluster:
 
 @dataclass(frozen=True)
 class FakeFault:
-    """A fault that notes what is asked of it in `notes`, and bites from the `bites_at`th proof on."""
+    """A fault that notes what is asked of it in `notes`, and bites from the `bites_at`th proof on.
+
+    Healing takes `heal_seconds`.
+    """
 
     notes: list[str]
     name: str
@@ -84,6 +92,7 @@ class FakeFault:
     duration: float = 0.0
     bites_at: int = 1
     fails: str | None = None
+    heal_seconds: float = 0.0
     kind = "fake"
     colour = "#000000"
 
@@ -100,6 +109,8 @@ class FakeFault:
 
     def heal(self, cluster: Any, nodes: Nodes) -> None:
         self._note("heal")
+        time.sleep(self.heal_seconds)
+        self._note("healed")
 
     def _note(self, what: str) -> None:
         self.notes.append(f"{self.name} {what}")
@@ -112,11 +123,14 @@ class Notes:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.late: list[float] = []
 
-    def requested(self, fault_id: str, fault: Any, resolved: tuple[str, ...]) -> None:
+    def requested(self, fault_id: str, fault: Any, resolved: tuple[str, ...], *, late: float | None) -> None:
         self.lines.append(f"{fault_id} requested {','.join(resolved)}")
+        if late is not None:
+            self.late.append(late)
 
-    def proven(self, fault_id: str, evidence: Any) -> None:
+    def proven(self, fault_id: str, evidence: Any, *, applied_ns: int) -> None:
         self.lines.append(f"{fault_id} proven")
 
     def not_proven(self, fault_id: str, reason: str) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from kafka_chaos.faults.fault import Fault, Proof
+from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.kill import Kill
 from kafka_chaos.faults.partition import Partition
 from kafka_chaos.faults.pause import Pause
@@ -17,6 +20,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
+from tests.faults.fakes import Notes
 
 pytestmark = pytest.mark.cluster
 
@@ -135,3 +139,20 @@ def test_zookeeper_can_be_killed_and_comes_back(view: ClusterView, cluster: Clus
     assert fault.proof(view, nodes).took_effect
     fault.heal(view, nodes)
     wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to hold their sessions", timeout=30)
+
+
+def test_faults_of_a_schedule_overlap_and_all_end(topic: str, view: ClusterView, cluster: Cluster) -> None:
+    faults = [
+        Stop(target=Target.parse("brokers:1,2"), at=0.0, duration=4.0),
+        Partition(target=Target.parse("broker:3"), at=0.5, duration=2.0),
+        Kill(target=Target.parse("broker:2"), at=4.0, duration=3.0),
+        Pause(target=Target.parse("zookeeper"), at=1.0, duration=0.5),
+    ]
+    notes = Notes()
+    with Injector(view, notes, seed=1) as injector:
+        injector.run(faults, start=time.monotonic(), cancelled=threading.Event())
+    # Only the second fault of broker 2 may have to wait: until its controlled shutdown is over.
+    assert sorted(notes.late)[-2] < 1.0
+    assert sum("proven" in line for line in notes.lines) == sum("healed" in line for line in notes.lines) == 4
+    assert not any("not proven" in line for line in notes.lines), notes.lines
+    wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=15)

@@ -13,6 +13,7 @@ from tests.faults.fakes import FakeCluster, FakeNode
         ("leader(orders/1)", ["broker-1"]),
         ("controller", ["broker-3"]),
         ("broker:2", ["broker-2"]),
+        ("brokers:3,1", ["broker-3", "broker-1"]),
         ("zookeeper", ["zookeeper-1"]),
         ("zookeeper:1", ["zookeeper-1"]),
         ("all", ["broker-1", "broker-2", "broker-3"]),
@@ -53,6 +54,7 @@ def test_other_texts_are_refused(text: str) -> None:
         ("leader(nine)", "there is no lane nine; the lanes are one"),
         ("broker:4", "the cluster's brokers are numbered 1 to 3"),
         ("broker:0", "numbered 1 to 3"),
+        ("brokers:2,4", "the cluster's brokers are numbered 1 to 3"),
         ("zookeeper:2", "the cluster's zookeepers are numbered 1 to 1"),
     ],
 )
@@ -89,3 +91,12 @@ def test_controllers_that_are_no_brokers_are_targets(text: str, expected: list[s
 def test_what_a_cluster_in_kraft_mode_does_not_have_is_refused(text: str, controllers: int, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         Target.parse(text).check(brokers=3, zookeepers=0, controllers=controllers, lanes=[])
+
+
+def test_a_broker_is_named_once() -> None:
+    with pytest.raises(TargetError, match="'brokers:2,2' names a broker twice"):
+        Target.parse("brokers:2,2")
+
+
+def test_each_broker_that_is_named_counts() -> None:
+    assert Target.parse("brokers:1,3").brokers_hit(3) == 2

@@ -23,7 +23,7 @@ from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.report.ledger import incomplete
 from kafka_chaos.harness.report.listeners.terminal_live import LiveView
-from kafka_chaos.harness.report.words import label
+from kafka_chaos.harness.report.words import label, lateness
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 
 STYLES = {Verdict.CONFORMS: "green", Verdict.UNKNOWN: "yellow", Verdict.VIOLATION: "bold red"}
@@ -75,7 +75,9 @@ class TerminalListener:
             case event_types.FaultRequested():
                 self._kinds[event.fault_id] = event.kind
                 hit = ", ".join(event.resolved) or "nobody"
-                self._line(event, f"[magenta]{event.kind}[/magenta] {escape(event.target)} = {hit}")
+                late = lateness(event.late)
+                words = f"[magenta]{event.kind}[/magenta] {escape(event.target)} = {hit}"
+                self._line(event, f"{words}, [yellow]{late}[/yellow]" if late else words)
             case event_types.FaultProven():
                 evidence = describe_evidence(self._kinds.get(event.fault_id, ""), event.evidence)
                 self._line(event, f"[magenta]{event.fault_id}[/magenta] took effect: {escape(evidence)}")

@@ -33,7 +33,8 @@ class Phase:
 class FaultSpan:
     """A fault from its request until it was healed; `healed_ns` None: no event says that it was healed.
 
-    `proof`: the evidence in words, or why there is none; `raw`: the evidence as recorded.
+    `proof`: the evidence in words, or why there is none; `raw`: the evidence as recorded. `late`: seconds after the
+    time that the schedule asked for; None if it had none.
     """
 
     fault_id: str
@@ -46,6 +47,7 @@ class FaultSpan:
     proven: bool = False
     proof: str = ""
     raw: str = ""
+    late: float | None = None
 
     @property
     def name(self) -> str:
@@ -199,6 +201,7 @@ def _faults(events: Iterable[Mapping[str, Any]]) -> tuple[FaultSpan, ...]:
                     resolved=tuple(str(name) for name in event.get("resolved") or ()),
                     lanes=tuple(str(lane) for lane in lanes) if isinstance(lanes, list) else None,
                     requested_ns=event["ts_ns"],
+                    late=_seconds(event.get("late")),
                 )
             case "fault_proven" if known:
                 evidence = event.get("evidence")
@@ -212,3 +215,7 @@ def _faults(events: Iterable[Mapping[str, Any]]) -> tuple[FaultSpan, ...]:
             case "fault_healed" if known:
                 faults[fault_id] = replace(known, healed_ns=event["ts_ns"])
     return tuple(faults.values())
+
+
+def _seconds(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
