@@ -1,7 +1,7 @@
 """Injects faults at their times, collects their proofs, and heals all of them on every way out.
 
-Faults of a schedule run side by side: no fault waits for another, except for one that changes the same container at
-that moment. Faults that overlap on a container have these rules:
+Faults of a schedule run side by side. A fault waits for another only while that one changes the same container's
+process, and both do. Faults that overlap on a container have these rules:
 
 - Of faults that hold a container down (or frozen), the last one to end brings it back.
 - What ends a frozen process ends its freeze.
@@ -83,8 +83,8 @@ class Injector:
         self._seed = seed
         self._count = 0
         self._occurrences: list[Occurrence] = []
-        self._changing: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
-        """By container: held while a fault changes it."""
+        self._changing: defaultdict[tuple[str, bool], threading.RLock] = defaultdict(threading.RLock)
+        """By container, and whether a restart ends the fault: held while such a fault changes the container."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> Injector:
@@ -99,7 +99,7 @@ class Injector:
 
     def heal(self, occurrence: Occurrence) -> None:
         """Heal one fault, unless it is healed already."""
-        with self._change(occurrence.nodes):
+        with self._change(occurrence.fault, occurrence.nodes):
             if occurrence.ended:
                 return
             occurrence.ended = True
@@ -160,7 +160,7 @@ class Injector:
             self._observer.requested(fault_id, fault, (), late=_late(due))
             self._observer.not_proven(fault_id, str(error))
             raise
-        with self._change(nodes):
+        with self._change(fault, nodes):
             self._observer.requested(fault_id, fault, tuple(node.name for node in nodes), late=_late(due))
             occurrence = Occurrence(fault_id, fault, nodes, time.monotonic())
             # Noted before it is injected: a fault whose injection fails half-way must be healed, too.
@@ -185,11 +185,15 @@ class Injector:
         if not free:
             return
         occurrence.fault.heal(self._cluster, free)
+        if _ends_with_process(occurrence.fault):
+            return
         back = {node.name for node in free}
-        for other in others:
-            again = not other.ended and getattr(other.fault, "ends_with_process", False)
-            if again and back & {node.name for node in other.nodes}:
-                other.fault.inject(self._cluster, other.nodes)
+        # Those that began during the restart count, too: they may have changed what the restart replaced.
+        for other in list(self._occurrences):
+            if _ends_with_process(other.fault) and back & {node.name for node in other.nodes}:
+                with self._change(other.fault, other.nodes):
+                    if not other.ended:
+                        other.fault.inject(self._cluster, other.nodes)
 
     def _await_proof(self, occurrence: Occurrence, ended: threading.Event) -> Proof:
         deadline = time.monotonic() + PROOF_TIMEOUT
@@ -199,13 +203,15 @@ class Injector:
                 return proof
 
     @contextmanager
-    def _change(self, nodes: Nodes) -> Iterator[None]:
-        """Keeps other faults from changing these containers; taken in the order of names, so that nobody waits in a
-        circle."""
+    def _change(self, fault: Fault, nodes: Nodes) -> Iterator[None]:
+        """Keeps other faults from changing the same of these containers.
+
+        Locks are taken in the order of names, and those of processes first, so that nobody waits in a circle.
+        """
         with ExitStack() as held:
             for name in sorted({node.name for node in nodes}):
                 with self._lock:
-                    changing = self._changing[name]
+                    changing = self._changing[name, _ends_with_process(fault)]
                 held.enter_context(changing)
             yield
 
@@ -217,3 +223,7 @@ class Injector:
 
 def _late(due: float | None) -> float | None:
     return None if due is None else max(0.0, time.monotonic() - due)
+
+
+def _ends_with_process(fault: Fault) -> bool:
+    return bool(getattr(fault, "ends_with_process", False))

@@ -93,6 +93,7 @@ class FakeFault:
     bites_at: int = 1
     fails: str | None = None
     heal_seconds: float = 0.0
+    ends_with_process: bool = False
     kind = "fake"
     colour = "#000000"
 

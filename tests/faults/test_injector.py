@@ -50,6 +50,14 @@ def test_a_fault_waits_while_another_changes_its_container_and_how_late_it_is_is
     assert 0.2 < notes.late[1] < 1.0
 
 
+def test_a_fault_of_the_network_waits_for_no_change_of_a_process() -> None:
+    notes, did = Notes(), []
+    faults = [FakeFault(did, "process", heal_seconds=0.5), FakeFault(did, "network", at=0.2, ends_with_process=True)]
+    injector(notes).run(faults, start=time.monotonic(), cancelled=threading.Event())
+    assert did.index("network inject") < did.index("process healed")
+    assert notes.late[1] < 0.2
+
+
 def test_an_error_in_a_schedule_ends_it_and_is_raised() -> None:
     notes, did = Notes(), []
     faults = [FakeFault(did, "long", duration=60.0), FakeFault(did, "bad", at=0.1, fails="inject")]
