@@ -20,6 +20,8 @@ RUNS = Path("runs")
 _ELSEWHERE = {
     "verify": ("kafka_chaos.harness.cli.verify_command", "verify_command"),
     "nightly": ("kafka_chaos.harness.nightly.command", "nightly_command"),
+    "replay": ("kafka_chaos.harness.replay.command", "replay_command"),
+    "shrink": ("kafka_chaos.harness.replay.command", "shrink_command"),
     "runs": ("kafka_chaos.harness.cli.runs_command", "runs_command"),
     "serve": ("kafka_chaos.harness.cli.serve", "serve_command"),
     "doctor": ("kafka_chaos.harness.cli.doctor", "doctor_command"),

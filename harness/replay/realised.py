@@ -1,0 +1,117 @@
+"""The schedule that a run realised: who was really hit, and when, as an experiment that does the same again.
+
+Guarantee: what the run did not record is refused, not guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
+from kafka_chaos.harness.experiment.file import experiment_of
+from kafka_chaos.harness.experiment.specs import Experiment
+
+_NODE = re.compile(r"(?P<role>broker|zookeeper|controller)-(?P<number>\d+)")
+_OF_A_RUN = ("recorded",)
+
+
+def realised_experiment(run: Path) -> Experiment:
+    """The experiment of a run directory, with its faults as they were realised; raises `UsageFailure`.
+
+    Times are those at which the faults really came; targets are the containers that held the roles then.
+    """
+    values = realised_values(run)
+    return experiment_of(values, str(run / EXPERIMENT_FILE))
+
+
+def realised_values(run: Path) -> dict[str, Any]:
+    """The keys of `realised_experiment`, as in an experiment file."""
+    values = _values(run / EXPERIMENT_FILE)
+    faults = list(_faults(run / EVENTS_FILE))
+    for number, phase in enumerate(values.get("phases") or ()):
+        schedule = phase.get("schedule") or []
+        realised = [entry for name, entry in faults if name == phase.get("phase")]
+        if len(realised) != len(schedule):
+            raise UsageFailure(
+                f"{run}: phases[{number}]: {len(realised)} of {len(schedule)} faults of the schedule were injected: "
+                "expected a run whose schedule was followed to its end"
+            )
+        phase["schedule"] = sorted(realised, key=lambda entry: float(entry["at"]))
+    return values
+
+
+def _values(path: Path) -> dict[str, Any]:
+    try:
+        document = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, YAMLError) as error:
+        raise UsageFailure(f"{path}: can't be read as YAML: {error}") from None
+    if not isinstance(document, dict) or not isinstance(document.get("phases"), list):
+        raise UsageFailure(f"{path}: expected the experiment of a run of kafka-chaos, with its phases")
+    return {key: value for key, value in document.items() if key not in _OF_A_RUN}
+
+
+def _faults(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each timed fault as an entry of a schedule, with its phase."""
+    for number, event in _events(path):
+        if event.get("type") != "fault_requested" or event.get("kind") == "lockstep":
+            continue
+        place = f"{path}:{number}"
+        phase, _, fault = str(event.get("fault_id")).rpartition("/")
+        times = [event.get(key) for key in ("at", "duration", "late")]
+        if "at" in event and event["at"] is None:
+            # A step of a lock-step phase, which waits for conditions again.
+            continue
+        if not all(isinstance(time, int | float) for time in times):
+            raise UsageFailure(f"{place}: {fault} has no times: expected a run of this version of kafka-chaos")
+        at, duration, late = (float(time) for time in times if time is not None)
+        yield (
+            phase,
+            {
+                "fault": event["kind"],
+                "target": _target(event.get("resolved") or (), place),
+                "at": round(at + late, 3),
+                "duration": duration,
+                **_parameters(event.get("parameters")),
+            },
+        )
+
+
+def _target(resolved: Any, place: str) -> str:
+    """The target that names just these containers."""
+    found = [_NODE.fullmatch(str(name)) for name in resolved]
+    matches = [match for match in found if match is not None]
+    roles = {match["role"] for match in matches}
+    if len(roles) != 1 or len(matches) != len(found):
+        hit = ", ".join(map(str, resolved)) or "nobody"
+        raise UsageFailure(f"{place}: the fault hit {hit}: no target names just that")
+    role, numbers = roles.pop(), [match["number"] for match in matches]
+    if len(numbers) == 1:
+        return f"{role}:{numbers[0]}"
+    # A fault that hits more than one server that is no broker hits all of them.
+    return {"broker": f"brokers:{','.join(numbers)}", "zookeeper": "zookeeper", "controller": "controllers"}[role]
+
+
+def _parameters(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UsageFailure(f"{path}: can't be read: {error.strerror}") from None
+    for number, line in enumerate(lines, start=1):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            raise UsageFailure(f"{path}:{number}: not JSON") from None
+        if isinstance(event, dict):
+            yield number, event

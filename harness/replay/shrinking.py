@@ -1,0 +1,119 @@
+"""Shrinks a schedule to the fewest and shortest faults that still show a finding, by delta debugging (ddmin).
+
+Source: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (2002). A run may miss a finding by
+luck, so a candidate is tried again until the odds are clear: it counts as one that does not show the finding once that
+many misses in a row were less likely than `DOUBT`, had it shown the finding as often as the whole schedule does.
+
+Nothing here runs a cluster: `Trial` does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Entry = Mapping[str, Any]
+Schedule = tuple[Entry, ...]
+Trial = Callable[[Schedule], bool]
+"""Runs a schedule once; returns whether it showed the finding. Raises `OutOfBudget` instead of starting too late."""
+
+DOUBT = 0.1
+MOST_MISSES = 4
+SHORTEST = 0.5
+"""A fault is not made shorter than this, in seconds."""
+
+
+class OutOfBudget(Exception):
+    """No time is left for one more run."""
+
+
+@dataclass
+class Shrinking:
+    """A schedule on its way to a smaller one. `shown` and `tried` count the runs of the whole schedule at the start."""
+
+    trial: Trial
+    say: Callable[[str], None]
+    shown: int = 0
+    tried: int = 0
+    smallest: Schedule = ()
+    results: dict[str, bool] = field(default_factory=dict)
+
+    def confirm(self, schedule: Schedule, *, wanted: int, most: int) -> bool:
+        """Run the whole schedule until it showed the finding `wanted` times, at most `most` times; whether it did."""
+        self.smallest = schedule
+        while self.shown < wanted and self.tried < most:
+            self.tried += 1
+            self.shown += self.trial(schedule)
+        return self.shown >= wanted
+
+    def shrink(self) -> Schedule:
+        """The smallest schedule found: faults left out first, then shortened, until nothing works or time is up."""
+        try:
+            self._leave_out()
+            self._shorten()
+        except OutOfBudget:
+            self.say("no time is left: this is the smallest so far")
+        return self.smallest
+
+    @property
+    def misses_needed(self) -> int:
+        """How many runs in a row must miss the finding before a candidate counts as one without it."""
+        # One hit and one miss more than seen (Laplace): a few runs prove no certainty.
+        rate = (self.shown + 1) / (self.tried + 2)
+        return min(MOST_MISSES, max(1, math.ceil(math.log(DOUBT) / math.log(1 - rate))))
+
+    def _shows(self, candidate: Schedule, what: str) -> bool:
+        key = repr(candidate)
+        if key not in self.results:
+            self.say(what)
+            self.results[key] = any(self.trial(candidate) for _ in range(self.misses_needed))
+            if self.results[key]:
+                self.smallest = candidate
+        return self.results[key]
+
+    def _leave_out(self) -> None:
+        parts = 2
+        while len(self.smallest) > 1:
+            kept = self._smaller(_split(self.smallest, min(parts, len(self.smallest))))
+            if kept is not None:
+                parts = max(2, kept)
+            elif parts >= len(self.smallest):
+                return
+            else:
+                parts *= 2
+
+    def _smaller(self, parts: Sequence[Schedule]) -> int | None:
+        """Go on with a part that shows the finding alone, or without a part that it does not need.
+
+        Returns into how many parts to split the rest next; None if every part is needed.
+        """
+        for part in parts:
+            if self._shows(part, f"trying {_named(part)} alone"):
+                return 2
+        if len(parts) > 2:
+            for part in parts:
+                rest = tuple(entry for entry in self.smallest if not any(entry is one for one in part))
+                if self._shows(rest, f"trying without {_named(part)}"):
+                    return len(parts) - 1
+        return None
+
+    def _shorten(self) -> None:
+        for place in range(len(self.smallest)):
+            while (before := float(self.smallest[place]["duration"])) > SHORTEST:
+                half = max(SHORTEST, round(before / 2, 1))
+                shorter = {**self.smallest[place], "duration": half}
+                candidate = (*self.smallest[:place], shorter, *self.smallest[place + 1 :])
+                if not self._shows(candidate, f"trying {_named((shorter,))} for {half:g} s instead of {before:g} s"):
+                    break
+
+
+def _split(schedule: Schedule, parts: int) -> list[Schedule]:
+    bounds = [len(schedule) * number // parts for number in range(parts + 1)]
+    return [schedule[start:end] for start, end in itertools.pairwise(bounds)]
+
+
+def _named(schedule: Schedule) -> str:
+    return ", ".join(f"{entry['fault']} {entry['target']} at {entry['at']:g} s" for entry in schedule)

@@ -1,0 +1,98 @@
+"""One run of a schedule, with the question whether it shows a finding."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.event_bus import Listener
+from kafka_chaos.harness.experiment.file import experiment_of
+from kafka_chaos.harness.replay.shrinking import OutOfBudget, Schedule
+from kafka_chaos.harness.run.runner import run_experiment
+
+LEAD = 2.0
+"""Seconds of load before the first fault of a candidate, unless it came earlier."""
+TAIL = 3.0
+"""Seconds of load after the last fault, at least."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An anomaly of a lane."""
+
+    lane: str
+    anomaly: Anomaly
+
+    def __str__(self) -> str:
+        return f"{self.lane}:{self.anomaly}"
+
+    @classmethod
+    def parse(cls, text: str) -> Finding:
+        """A finding as `LANE:ANOMALY`; raises `UsageFailure`."""
+        lane, _, name = text.rpartition(":")
+        if not lane or name not in set(Anomaly):
+            raise UsageFailure(f"--finding: {text!r} is not a finding: expected LANE:ANOMALY, such as acks1:lost_write")
+        return cls(lane, Anomaly(name))
+
+
+def findings(verdict: Mapping[str, Any]) -> dict[Finding, int]:
+    """The counts of all findings in the content of a verdict.json, those that are forbidden first."""
+    found = [
+        (entry.get("status") != Status.FORBIDDEN, Finding(lane["lane"], Anomaly(name)), int(entry["count"]))
+        for lane in verdict["lanes"]
+        for name, entry in lane["anomalies"].items()
+        if entry["count"]
+    ]
+    return {finding: count for _, finding, count in sorted(found, key=lambda one: one[0])}
+
+
+def forbidden(verdict: Mapping[str, Any]) -> list[Finding]:
+    """The findings that the lanes' predictions forbid."""
+    status = {lane["lane"]: lane["anomalies"] for lane in verdict["lanes"]}
+    return [one for one in findings(verdict) if status[one.lane][one.anomaly].get("status") == Status.FORBIDDEN]
+
+
+@dataclass
+class Trials:
+    """Runs schedules in a phase of an experiment (`values`, the keys of its file), each on a cluster of its own.
+
+    `deadline`: a reading of `time.monotonic()`; no run starts that would end later, as far as former runs tell.
+    """
+
+    values: Mapping[str, Any]
+    phase: str
+    finding: Finding
+    root: Path
+    deadline: float
+    listeners: Sequence[Listener] = ()
+    seconds: list[float] = field(default_factory=list)
+    paths: list[tuple[Path, bool]] = field(default_factory=list)
+    """The runs' directories, with whether they showed the finding."""
+
+    def __call__(self, schedule: Schedule) -> bool:
+        """Run the schedule; whether it showed the finding. Raises `OutOfBudget` if no time is left."""
+        started = time.monotonic()
+        if started + max(self.seconds, default=0.0) > self.deadline:
+            raise OutOfBudget
+        experiment = experiment_of(self.experiment(schedule), "the shrunk schedule")
+        result = run_experiment(experiment, root=self.root, listeners=self.listeners)
+        self.seconds.append(time.monotonic() - started)
+        shown = self.finding in findings(result.verdict.to_json())
+        self.paths.append((result.path, shown))
+        return shown
+
+    def experiment(self, schedule: Schedule) -> dict[str, Any]:
+        """The experiment with this schedule alone: no other phase, no idle time before and after the faults."""
+        phase = next(one for one in self.values["phases"] if one["phase"] == self.phase)
+        ends = [float(entry["at"]) + float(entry["duration"]) for entry in phase["schedule"]]
+        tail = max(TAIL, float(phase["workload"]["duration"]) - max(ends))
+        skipped = max(0.0, min(float(entry["at"]) for entry in schedule) - LEAD)
+        moved = [{**entry, "at": round(float(entry["at"]) - skipped, 3)} for entry in schedule]
+        load = max(entry["at"] + float(entry["duration"]) for entry in moved) + tail
+        workload = {**phase["workload"], "duration": round(load, 1)}
+        return {**self.values, "phases": [{**phase, "schedule": moved, "workload": workload}]}

@@ -1,0 +1,54 @@
+"""Run directories as far as a replay reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+LANE = {"lane": "acks1", "acks": "1"}
+EXPERIMENT = {
+    "name": "sample",
+    "seed": 7,
+    "phases": [
+        {
+            "phase": "main",
+            "lanes": [LANE],
+            "workload": {"rate": 100, "duration": 30},
+            "schedule": [
+                {"fault": "kill", "target": "leader(acks1)", "at": 5, "duration": 3},
+                {"fault": "partition", "target": "majority", "at": 12, "duration": 4, "action": "reject"},
+            ],
+        }
+    ],
+    "recorded": {"run_id": "sample"},
+}
+
+
+def requested(name: str, resolved: list[str], **fields: Any) -> dict[str, Any]:
+    kind = name.partition("-")[0]
+    given = {"target": "?", "lanes": ["acks1"], "parameters": {}, "late": 0.25, **fields}
+    return {
+        "ts_ns": 1,
+        "type": "fault_requested",
+        "fault_id": f"main/{name}",
+        "kind": kind,
+        "resolved": resolved,
+        **given,
+    }
+
+
+EVENTS = [
+    requested("kill-1", ["broker-2"], at=5.0, duration=3.0),
+    requested("partition-2", ["broker-1", "broker-3"], at=12.0, duration=4.0, parameters={"action": "reject"}),
+]
+
+
+def write_run(path: Path, *, events: list[dict[str, Any]] = EVENTS, found: dict[str, Any] | None = None) -> Path:
+    path.mkdir()
+    # JSON is YAML, too.
+    (path / "experiment.yaml").write_text(json.dumps(EXPERIMENT))
+    (path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    verdict = {"verdict": "conforms", "lanes": [{"lane": "acks1", "anomalies": found or {}}]}
+    (path / "verdict.json").write_text(json.dumps(verdict))
+    return path

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.harness.experiment.file import load_experiment
+from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.replay import trial
+from kafka_chaos.harness.replay.command import replay_command, shrink_command
+from kafka_chaos.harness.replay.realised import realised_values
+from kafka_chaos.harness.replay.shrinking import OutOfBudget
+from kafka_chaos.harness.replay.trial import Finding, Trials
+from kafka_chaos.harness.run import runner
+from tests.harness.replay.runs import EVENTS, requested, write_run
+
+LOST = {"lost_write": {"count": 9, "status": "permitted", "examples": []}}
+
+
+class Cluster:
+    """Stands in for runs: they show the loss if broker 1 is cut off."""
+
+    def __init__(self) -> None:
+        self.runs: list[Experiment] = []
+
+    def __call__(self, experiment: Experiment, *, root: Path, listeners: Any) -> Any:
+        self.runs.append(experiment)
+        shown = any("1" in entry.target for entry in experiment.phases[0].schedule if entry.fault == "partition")
+        lanes = [{"lane": "acks1", "anomalies": LOST if shown else {}}]
+        verdict = SimpleNamespace(
+            to_json=lambda: {"lanes": lanes}, outcome=Verdict.CONFORMS, described="conforms", verdict="conforms"
+        )
+        return SimpleNamespace(path=root / f"run-{len(self.runs)}", verdict=verdict)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    cluster = Cluster()
+    monkeypatch.setattr(trial, "run_experiment", cluster)
+    monkeypatch.setattr(runner, "run_experiment", cluster)
+    return cluster
+
+
+def shrink(*arguments: str) -> Any:
+    return CliRunner().invoke(shrink_command, arguments)
+
+
+def test_a_schedule_is_shrunk_to_what_the_finding_needs(tmp_path: Path, cluster: Cluster) -> None:
+    run, into = write_run(tmp_path / "run", found=LOST), tmp_path / "small.yaml"
+    result = shrink(str(run), "--finding", "acks1:lost_write", "--into", str(into), "--out", str(tmp_path / "runs"))
+    assert result.exit_code == 0, result.output
+    assert "1 of 2 faults; shown by 5 of 5 runs" in result.output
+    phase = load_experiment(into).phases[0]
+    assert [(entry.fault, entry.target, entry.at, entry.duration) for entry in phase.schedule] == [
+        ("partition", "brokers:1,3", 2.0, 0.5)
+    ]
+    # The load ends as long after the faults as it did in the run.
+    assert phase.workload.duration == pytest.approx(2.5 + 30 - 16.25, abs=0.06)
+
+
+def test_the_result_as_json(tmp_path: Path, cluster: Cluster) -> None:
+    run = write_run(tmp_path / "run", found=LOST)
+    into, runs = str(tmp_path / "small.yaml"), str(tmp_path / "runs")
+    result = shrink(
+        str(run), "--finding", "acks1:lost_write", "--into", into, "--out", runs, "--json", "--repeats", "2"
+    )
+    document = json.loads(result.stdout)
+    assert (document["finding"], document["shown"], document["runs"]) == ("acks1:lost_write", 2, 2)
+    assert len(document["tried"]) == len(cluster.runs)
+
+
+def test_a_finding_that_does_not_show_again_is_unknown(tmp_path: Path, cluster: Cluster) -> None:
+    run = write_run(
+        tmp_path / "run", found=LOST, events=[EVENTS[0], requested("pause-2", ["broker-3"], at=9.0, duration=1.0)]
+    )
+    result = shrink(str(run), "--finding", "acks1:lost_write", "--into", str(tmp_path / "x.yaml"))
+    assert result.exit_code == 2
+    assert "in only 0 of 5 runs" in result.output
+    assert not (tmp_path / "x.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing forbidden was found: name a finding by --finding (found: acks1:lost_write)"),
+        (["--finding", "acks1:duplicate"], "did not find it; it found acks1:lost_write"),
+        (["--finding", "acks1"], "expected LANE:ANOMALY, such as acks1:lost_write"),
+        (["--finding", "acks1:lost_write", "--into", "/proc/none/x.yaml"], "--into"),
+        (["--finding", "acks1:lost_write", "--minutes", "0"], "--minutes 0: too short for the first runs"),
+    ],
+)
+def test_what_cannot_be_shrunk_is_refused(tmp_path: Path, cluster: Cluster, arguments: list[str], message: str) -> None:
+    result = shrink(str(write_run(tmp_path / "run", found=LOST)), *arguments)
+    assert isinstance(result.exception, KafkaChaosError)
+    assert message in str(result.exception)
+    assert not cluster.runs
+
+
+def test_no_run_starts_that_would_end_after_the_budget(tmp_path: Path, cluster: Cluster) -> None:
+    values = realised_values(write_run(tmp_path / "run"))
+    trials = Trials(values, "main", Finding("acks1", Anomaly.LOST_WRITE), tmp_path, deadline=0.0)
+    with pytest.raises(OutOfBudget):
+        trials(tuple(values["phases"][0]["schedule"]))
+
+
+def test_a_replay_says_how_many_runs_show_each_finding(tmp_path: Path, cluster: Cluster) -> None:
+    run = write_run(tmp_path / "run", found=LOST)
+    result = CliRunner().invoke(replay_command, [str(run), "--times", "3", "--quiet", "--out", str(tmp_path / "runs")])
+    assert (result.exit_code, result.output) == (0, "")
+    result = CliRunner().invoke(replay_command, [str(run), "--times", "3", "--json", "--out", str(tmp_path / "runs")])
+    assert json.loads(result.output) == {"runs": 3, "findings": {"acks1:lost_write": 3}}
+    assert [entry.target for entry in cluster.runs[-1].phases[0].schedule] == ["broker:2", "brokers:1,3"]
+
+
+def test_a_replay_can_be_looked_at_before_it_runs(tmp_path: Path, cluster: Cluster) -> None:
+    result = CliRunner().invoke(replay_command, [str(write_run(tmp_path / "run")), "--print"])
+    (tmp_path / "again.yaml").write_text(result.output)
+    assert load_experiment(tmp_path / "again.yaml").phases[0].schedule[0].at == 5.25
+    assert not cluster.runs

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from kafka_chaos.harness.replay.shrinking import SHORTEST, OutOfBudget, Schedule, Shrinking
+
+EIGHT: Schedule = tuple({"fault": f"f{number}", "target": "all", "at": number, "duration": 8.0} for number in range(8))
+
+
+def names(schedule: Schedule) -> set[str]:
+    return {str(entry["fault"]) for entry in schedule}
+
+
+def shrunk(trial: Callable[[Schedule], bool], *, schedule: Schedule = EIGHT) -> tuple[Shrinking, int]:
+    runs: list[Schedule] = []
+
+    def counted(candidate: Schedule) -> bool:
+        runs.append(candidate)
+        return trial(candidate)
+
+    shrinking = Shrinking(counted, say=lambda _: None)
+    assert shrinking.confirm(schedule, wanted=2, most=5)
+    shrinking.shrink()
+    return shrinking, len(runs)
+
+
+@pytest.mark.parametrize(
+    "needed", [{"f0"}, {"f7"}, {"f2", "f5"}, {"f0", "f3", "f7"}, {f"f{n}" for n in range(8)}], ids=str
+)
+def test_what_a_finding_needs_is_kept_and_nothing_else(needed: set[str]) -> None:
+    shrinking, runs = shrunk(lambda candidate: needed <= names(candidate))
+    assert names(shrinking.smallest) == needed
+    assert runs < 120
+
+
+def test_faults_are_as_short_as_the_finding_allows() -> None:
+    def shows(candidate: Schedule) -> bool:
+        return any(entry["fault"] == "f3" and entry["duration"] >= 1.7 for entry in candidate)
+
+    shrinking, _ = shrunk(shows)
+    assert [(entry["fault"], entry["duration"]) for entry in shrinking.smallest] == [("f3", 2.0)]
+
+
+def test_no_fault_is_made_shorter_than_the_shortest() -> None:
+    shrinking, _ = shrunk(lambda candidate: True)
+    assert [entry["duration"] for entry in shrinking.smallest] == [SHORTEST]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_finding_that_shows_four_times_out_of_five_is_still_shrunk(seed: int) -> None:
+    chance = random.Random(seed)
+    shrinking, _ = shrunk(lambda candidate: {"f2", "f5"} <= names(candidate) and chance.random() < 0.8)
+    # A miss by luck may keep a fault that is not needed; what is needed is never left out.
+    assert {"f2", "f5"} <= names(shrinking.smallest)
+    assert len(shrinking.smallest) <= 4
+
+
+def test_a_rarer_finding_is_given_more_runs() -> None:
+    always, seldom = (Shrinking(lambda _: True, print, shown=shown, tried=5) for shown in (5, 2))
+    assert always.misses_needed < seldom.misses_needed
+
+
+def test_the_smallest_so_far_is_kept_when_no_time_is_left() -> None:
+    left = iter(range(6))
+
+    def trial(candidate: Schedule) -> bool:
+        if next(left, None) is None:
+            raise OutOfBudget
+        return "f7" in names(candidate)
+
+    shrinking, _ = shrunk(trial)
+    assert "f7" in names(shrinking.smallest)
+    assert len(shrinking.smallest) < len(EIGHT)
+
+
+def test_a_schedule_that_does_not_show_its_finding_again_is_not_confirmed() -> None:
+    shrinking = Shrinking(lambda _: False, print)
+    assert not shrinking.confirm(EIGHT, wanted=2, most=5)
+    assert (shrinking.shown, shrinking.tried) == (0, 5)
