@@ -74,7 +74,8 @@ class Fault(Protocol):
 
     Two more attributes of a class say what happens when faults overlap on a container. `holds` is `DOWN` or `FROZEN` if
     the fault keeps its containers so. `ends_with_process` is true if a restart of the container ends the fault: then it
-    is injected again, which must change nothing where it is still in place.
+    is injected again, which must change nothing where it is still in place. A static method
+    `unavailable() -> str | None` returns why this machine can't do the fault, and what would be needed.
     """
 
     kind: ClassVar[str]

@@ -44,6 +44,15 @@ def fault_kinds() -> Mapping[str, type[Fault]]:
     return {name: _load(entry) for name, entry in found.items()}
 
 
+def unavailable(kind: type[Fault]) -> str | None:
+    """Why this machine can't do faults of a kind, and what would be needed; None where it can.
+
+    A kind says so by a static method `unavailable() -> str | None`. Without it, every machine that runs clusters can.
+    """
+    reason = getattr(kind, "unavailable", None)
+    return None if reason is None else reason()
+
+
 def appearances() -> Mapping[str, Appearance]:
     """How each installed kind looks in the report."""
     return {name: kind.appearance for name, kind in fault_kinds().items()}

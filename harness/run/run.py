@@ -140,7 +140,7 @@ class Run:
             )
         )
         self.say("predicting what each lane may lose or duplicate")
-        self._predictions = {lane.lane: _predict(phase, lane) for phase, _, lane in lanes}
+        self._predictions = {lane.lane: predicted(phase, lane) for phase, _, lane in lanes}
         self.directory.write_predictions(self._predictions)
 
     def _verify(self) -> RunVerdict:
@@ -169,7 +169,8 @@ class Run:
         return verdict
 
 
-def _predict(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
+def predicted(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
+    """What a lane of this phase may show: its entry of prediction.json."""
     lockstep = phase.lockstep_steps()
     # A lock-step phase is all that its lane lives through: it takes the place of the free faults.
     alone = lane if lockstep is None else replace(lane, faults=())

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_chaos.contract import events as event_types
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.errors import EnvironmentFailure, counted
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.faults.injector import Injector
+from kafka_chaos.faults.registry import unavailable
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
@@ -48,6 +49,7 @@ def run_experiment(
     to functions that replace their producer or consumer. `replay`: the command that repeats the run, if the experiment
     file alone cannot. `accept_known`: see `verify`.
     """
+    require_available(experiment)
     version = experiment.cluster.kafka_version
     run = Run(
         experiment,
@@ -59,6 +61,14 @@ def run_experiment(
     )
     stages = Stages(run=run, keep=keep, given=cluster, applications=applications or {})
     return run.judge(stages.observe, collects=("log", "replicas"))
+
+
+def require_available(experiment: Experiment) -> None:
+    """Raise `EnvironmentFailure` if this machine can't do a fault of the experiment."""
+    for phase in experiment.phases:
+        for fault in phase.faults():
+            if (reason := unavailable(type(fault))) is not None:
+                raise EnvironmentFailure(f"phase {phase.phase}: {fault.kind} can't be done on this machine: {reason}")
 
 
 @dataclass(frozen=True, kw_only=True)

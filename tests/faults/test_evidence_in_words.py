@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.faults.isolate import Isolate
 from kafka_chaos.faults.kill import Kill
+from kafka_chaos.faults.packet_filter import chain_name
+from kafka_chaos.faults.packet_loss import PacketLoss
 from kafka_chaos.faults.partition import Partition
 from kafka_chaos.faults.pause import Pause
 from kafka_chaos.faults.registry import describe_evidence
@@ -55,15 +58,17 @@ def test_evidence_that_is_not_kept_per_container_is_shown_as_it_is() -> None:
         (Stop(target=TARGET), "process gone with exit code 143 (SIGTERM)"),
         (Pause(target=TARGET), "frozen, as Docker reports"),
         (Partition(target=TARGET, direction="in"), "5 packets dropped"),
+        (Isolate(target=TARGET), "10 packets dropped"),
+        (PacketLoss(target=TARGET), "5 packets dropped"),
     ],
 )
 def test_what_a_proof_records_is_what_its_kind_can_describe(fault: Any, words: str) -> None:
     cluster = FakeCluster()
     node = cluster.brokers[1]
-    if isinstance(fault, Partition):
+    for direction in ("in", "out"):
         listing = "Chain\npkts bytes target\n5 300 DROP\n"
-        node.answers[f"iptables -w -nvx -L {fault.chain}-in"] = (0, listing)
+        node.answers[f"iptables -w -nvx -L {chain_name(fault)}-{direction}"] = (0, listing)
     fault.inject(cluster, (node,))
     proof = fault.proof(cluster, (node,))
     assert proof.took_effect
-    assert describe_evidence(fault.kind, proof.evidence) == words
+    assert fault.describe_evidence(proof.evidence["broker-1"]) == words

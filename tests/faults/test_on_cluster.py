@@ -11,7 +11,10 @@ import pytest
 
 from kafka_chaos.faults.fault import Fault, Proof
 from kafka_chaos.faults.injector import Injector
+from kafka_chaos.faults.isolate import Isolate
 from kafka_chaos.faults.kill import Kill
+from kafka_chaos.faults.packet_filter import chain_name
+from kafka_chaos.faults.packet_loss import PacketLoss
 from kafka_chaos.faults.partition import Partition
 from kafka_chaos.faults.pause import Pause
 from kafka_chaos.faults.stop import Stop
@@ -98,13 +101,13 @@ def test_a_leader_whose_replication_port_is_closed_loses_its_followers_and_gets_
     fault.inject(view, nodes)
     fault.inject(view, nodes)
     evidence = proof_of(fault, view).evidence["broker-1"]["packets"]
-    assert set(evidence) == {f"{fault.chain}-in"}
-    assert evidence[f"{fault.chain}-in"] > 0
+    assert set(evidence) == {f"{chain_name(fault)}-in"}
+    assert evidence[f"{chain_name(fault)}-in"] > 0
     code, listing = nodes[0].execute("iptables", "-w", "-S", "INPUT")
-    assert (code, listing.count(fault.chain)) == (0, 1)
+    assert (code, listing.count(chain_name(fault))) == (0, 1)
     fault.heal(view, nodes)
     fault.heal(view, nodes)
-    assert fault.chain not in nodes[0].must_execute("iptables", "-w", "-S")
+    assert chain_name(fault) not in nodes[0].must_execute("iptables", "-w", "-S")
     admin.await_full_isr([topic])
 
 
@@ -114,9 +117,9 @@ def test_a_broker_cut_off_from_the_others(direction: str, topic: str, view: Clus
     nodes = fault.target.resolve(view, 0)
     fault.inject(view, nodes)
     packets = proof_of(fault, view).evidence["broker-1"]["packets"]
-    assert set(packets) == {f"{fault.chain}-{way}" for way in ("in", "out") if direction in ("both", way)}
+    assert set(packets) == {f"{chain_name(fault)}-{way}" for way in ("in", "out") if direction in ("both", way)}
     fault.heal(view, nodes)
-    assert fault.chain not in nodes[0].must_execute("iptables", "-w", "-S")
+    assert chain_name(fault) not in nodes[0].must_execute("iptables", "-w", "-S")
 
 
 def test_two_partitions_of_one_broker_do_not_lift_each_other(topic: str, view: ClusterView) -> None:
@@ -139,6 +142,35 @@ def test_zookeeper_can_be_killed_and_comes_back(view: ClusterView, cluster: Clus
     assert fault.proof(view, nodes).took_effect
     fault.heal(view, nodes)
     wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to hold their sessions", timeout=30)
+
+
+def test_an_isolated_broker_is_reached_by_nobody(topic: str, view: ClusterView, cluster: Cluster) -> None:
+    fault = Isolate(target=Target.parse("broker:1"))
+    nodes = fault.target.resolve(view, 0)
+    assert _answers_api_versions(cluster, 1)
+    fault.inject(view, nodes)
+    fault.inject(view, nodes)
+    assert proof_of(fault, view).took_effect
+    assert not _answers_api_versions(cluster, 1)
+    fault.heal(view, nodes)
+    fault.heal(view, nodes)
+    assert not fault.proof(view, nodes).took_effect
+    wait_until(lambda: _answers_api_versions(cluster, 1), "the broker to answer", timeout=15)
+    wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=15)
+
+
+def test_a_part_of_the_packets_is_lost_and_replication_goes_on(
+    topic: str, view: ClusterView, admin: ClusterAdmin
+) -> None:
+    fault = PacketLoss(target=Target.parse("broker:1"), percent=20)
+    nodes = fault.target.resolve(view, 0)
+    fault.inject(view, nodes)
+    fault.inject(view, nodes)
+    assert proof_of(fault, view).took_effect
+    admin.await_full_isr([topic])
+    fault.heal(view, nodes)
+    fault.heal(view, nodes)
+    assert not fault.proof(view, nodes).took_effect
 
 
 def test_faults_of_a_schedule_overlap_and_all_end(topic: str, view: ClusterView, cluster: Cluster) -> None:

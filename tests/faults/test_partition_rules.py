@@ -1,9 +1,13 @@
-"""The rules a partition puts up, seen on a node that only writes commands down."""
+"""The rules of faults of the network, seen on a node that only writes commands down."""
 
 from __future__ import annotations
 
 import pytest
 
+from kafka_chaos.faults.fault import Fault
+from kafka_chaos.faults.isolate import Isolate
+from kafka_chaos.faults.packet_filter import chain_name
+from kafka_chaos.faults.packet_loss import PacketLoss
 from kafka_chaos.faults.partition import Partition
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster
@@ -11,11 +15,11 @@ from tests.faults.fakes import FakeCluster
 TARGET = Target.parse("broker:1")
 
 
-def rules(fault: Partition) -> list[str]:
+def rules(fault: Fault) -> list[str]:
     cluster = FakeCluster()
     fault.inject(cluster, (cluster.brokers[1],))
     commands = [" ".join(command[2:]) for command in cluster.brokers[1].commands]
-    return [command.replace(fault.chain, "CHAIN") for command in commands if command.startswith("-A")]
+    return [command.replace(chain_name(fault), "CHAIN") for command in commands if command.startswith("-A")]
 
 
 def test_both_ways_between_the_target_and_all_others() -> None:
@@ -42,7 +46,7 @@ def test_one_port_is_cut_for_connections_to_the_target_s_own_listener() -> None:
 
 def test_different_faults_have_different_chains_that_netfilter_accepts() -> None:
     faults = [Partition(target=TARGET), Partition(target=TARGET, action="reject"), Partition(target=TARGET, at=1)]
-    names = {f"{fault.chain}-out" for fault in faults}
+    names = {f"{chain_name(fault)}-out" for fault in faults}
     assert len(names) == 3
     assert all(len(name) < 29 for name in names)
 
@@ -52,9 +56,9 @@ def test_the_hook_is_put_first_and_once() -> None:
     cluster = FakeCluster()
     node = cluster.brokers[1]
     fault.inject(cluster, (node,))
-    assert ("iptables", "-w", "-I", "INPUT", "-j", f"{fault.chain}-in") in node.commands
+    assert ("iptables", "-w", "-I", "INPUT", "-j", f"{chain_name(fault)}-in") in node.commands
     node.commands.clear()
-    node.answers[f"iptables -w -C INPUT -j {fault.chain}-in"] = (0, "")
+    node.answers[f"iptables -w -C INPUT -j {chain_name(fault)}-in"] = (0, "")
     fault.inject(cluster, (node,))
     assert not [command for command in node.commands if "-I" in command]
 
@@ -73,3 +77,27 @@ def test_healing_a_container_that_is_down_asks_nothing_of_it() -> None:
 def test_other_parameters_are_refused(key: str, value: str, expected: str) -> None:
     with pytest.raises(ValueError, match=f"{key}: '{value}' is not valid: expected {expected}"):
         Partition(target=TARGET, **{key: value})  # type: ignore[arg-type]
+
+
+def test_an_isolated_broker_talks_to_itself_alone() -> None:
+    assert rules(Isolate(target=TARGET)) == ["-A CHAIN-in ! -i lo -j DROP", "-A CHAIN-out ! -o lo -j DROP"]
+
+
+def test_a_part_of_what_other_brokers_send_is_lost() -> None:
+    chance = "-m statistic --mode random --probability 0.2500 -j DROP"
+    assert rules(PacketLoss(target=TARGET, percent=25)) == [
+        f"-A CHAIN-in -s 10.0.0.2 {chance}",
+        f"-A CHAIN-in -s 10.0.0.3 {chance}",
+    ]
+
+
+@pytest.mark.parametrize("percent", [0, -1, 100.5])
+def test_a_loss_is_a_percentage(percent: float) -> None:
+    with pytest.raises(ValueError, match=r"percent: .* expected more than 0 and at most 100"):
+        PacketLoss(target=TARGET, percent=percent)
+
+
+def test_what_the_model_must_expect_of_the_network() -> None:
+    assert Isolate(target=Target.parse("brokers:1,2")).model_faults(3) == ("partition",) * 2 + ("session-expiry",) * 2
+    assert Isolate(target=Target.parse("zookeeper")).model_faults(3) == ("session-expiry",) * 3
+    assert PacketLoss(target=TARGET).model_faults(3) == ("partition",)

@@ -1,0 +1,54 @@
+"""`kafka-chaos faults`: the installed fault kinds, their proofs and keys, and what this machine can do."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Any
+
+import click
+
+from kafka_chaos.contract.command_line import console
+
+
+@click.command("faults")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per kind.")
+def faults_command(as_json: bool) -> None:
+    """List the fault kinds: what each breaks, its proof, its keys, and whether this machine can do it."""
+    kinds = described_kinds()
+    if as_json:
+        for kind in kinds:
+            click.echo(json.dumps(kind))
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 1, 0))
+    for heading in ("kind", "what it does, and its proof", "keys", "here"):
+        table.add_column(heading)
+    for kind in kinds:
+        keys = "\n".join(f"{key}: {_plain(default)}" for key, default in kind["keys"].items())
+        here = Text("yes", "green") if kind["unavailable"] is None else Text(f"no: {kind['unavailable']}", "yellow")
+        table.add_row(Text(kind["kind"], "bold"), Text(kind["description"]), Text(keys or "–"), here)
+    console().print(table)
+
+
+def described_kinds() -> list[dict[str, Any]]:
+    """One object per kind: `kind`, `description`, `keys` with defaults, `source`, and why it is `unavailable`."""
+    from kafka_chaos.faults.fault import defaults
+    from kafka_chaos.faults.registry import fault_kinds, unavailable
+
+    return [
+        {
+            "kind": name,
+            "description": " ".join(inspect.cleandoc(kind.__doc__ or "").split()).replace("`", ""),
+            "keys": defaults(kind),
+            "source": kind.__module__,
+            "unavailable": unavailable(kind),
+        }
+        for name, kind in fault_kinds().items()
+    ]
+
+
+def _plain(value: object) -> str:
+    return "none" if value is None else json.dumps(value) if not isinstance(value, str) else value

@@ -1,0 +1,121 @@
+"""`kafka-chaos plan`: what a run would do, resolved as far as it can be, and what it may show. Starts nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafka_chaos.contract.command_line import console
+from kafka_chaos.contract.errors import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
+
+
+@click.command("plan")
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Decides every random choice, instead of the seed in the file."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as one JSON object.")
+def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
+    """Print what a run of EXPERIMENT would do, and start nothing.
+
+    The plan has the schedule with every drawn fault, how many brokers each may hit, what the model expects of it, the
+    predictions of all lanes, and the least time and the space that the run needs. Roles such as leader(LANE) are
+    resolved only when a fault comes.
+    """
+    from kafka_chaos.harness.experiment.file import load_experiment
+
+    loaded = load_experiment(experiment, overrides={} if seed is None else {"seed": seed})
+    plan = planned(loaded)
+    if as_json:
+        click.echo(json.dumps(plan))
+        return
+    terminal = console()
+    terminal.print(f"{plan['experiment']}: {plan['cluster']}; seed {plan['seed']}", highlight=False)
+    for phase in plan["phases"]:
+        _print_phase(terminal, phase)
+    seconds, megabytes = plan["load_seconds"], plan["bytes"] / 2**20
+    terminal.print("\nAll other anomalies are forbidden.", highlight=False)
+    terminal.print(f"load for {seconds:g} s in all; up to {megabytes:,.0f} MiB of disk", highlight=False)
+
+
+def planned(experiment: Experiment) -> dict[str, Any]:
+    """The plan as `--json` prints it: `phases` with `schedule` and `lanes`; times in seconds from the phase's start."""
+    from kafka_chaos.harness.experiment.output import planned_bytes
+
+    return {
+        "experiment": experiment.name,
+        "seed": experiment.seed,
+        "cluster": experiment.cluster.spec().described,
+        "load_seconds": sum(phase.workload.duration for phase in experiment.phases),
+        "bytes": planned_bytes(experiment),
+        "phases": [_phase(experiment, phase) for phase in experiment.phases],
+    }
+
+
+def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
+    from kafka_chaos.faults.fault import parameters
+    from kafka_chaos.harness.run.run import predicted
+
+    brokers = experiment.cluster.brokers
+    schedule = [
+        {
+            "at": fault.at,
+            "until": fault.at + fault.duration,
+            "fault": fault.kind,
+            "target": fault.target.text,
+            "brokers": fault.target.brokers_hit(brokers),
+            "model_faults": list(fault.model_faults(brokers)),
+            "parameters": parameters(fault),
+        }
+        for fault in phase.faults()
+    ]
+    lanes = []
+    for spec in phase.lanes:
+        lane = experiment.as_lane(phase, spec)
+        statuses = {str(name): entry["status"] for name, entry in predicted(phase, lane)["anomalies"].items()}
+        lanes.append({"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses})
+    return {
+        "phase": phase.phase,
+        "workload": phase.workload.model_dump(mode="json"),
+        "lockstep": phase.lockstep.model_dump(mode="json") if phase.lockstep else None,
+        "schedule": schedule,
+        "lanes": lanes,
+    }
+
+
+def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    load = phase["workload"]
+    words = f"{load['rate']:g} records/s of {load['record_size']} bytes for {load['duration']:g} s"
+    terminal.print(f"\n{phase['phase']}: {counted(len(phase['lanes']), 'lane')}, each {words}", highlight=False)
+    if phase["lockstep"]:
+        steps = ", ".join(phase["lockstep"]["steps"])
+        terminal.print(f"  in lock step at {phase['lockstep']['target']}: {steps}", highlight=False)
+    if phase["schedule"]:
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for heading in ("at", "until", "fault", "target", "hits", "the model expects at most"):
+            table.add_column(heading, justify="right" if heading in ("at", "until") else "left")
+        for one in phase["schedule"]:
+            hits = counted(one["brokers"], "broker") if one["brokers"] else "no broker"
+            expected = ", ".join(one["model_faults"]) or "nothing"
+            table.add_row(f"{one['at']:g} s", f"{one['until']:g} s", one["fault"], one["target"], hits, expected)
+        terminal.print(table)
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("lane", "permitted", "required"):
+        table.add_column(heading)
+    for lane in phase["lanes"]:
+        named = [
+            ", ".join(name for name, status in lane["anomalies"].items() if status == wanted)
+            for wanted in ("permitted", "required")
+        ]
+        table.add_row(lane["lane"], *(one or "–" for one in named))
+    terminal.print(table)

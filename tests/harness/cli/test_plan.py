@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.faults.kill import Kill
+from kafka_chaos.harness.cli.faults_command import faults_command
+from kafka_chaos.harness.cli.plan_command import plan_command
+from kafka_chaos.harness.experiment.file import load_experiment
+from kafka_chaos.harness.run.runner import require_available
+
+EXPERIMENT = """\
+name: planned
+seed: 3
+workload: {rate: 100, record_size: 100, duration: 30}
+lanes:
+  - {lane: one, acks: "1", leader: 1}
+schedule:
+  - {fault: kill, target: leader(one), at: 2, duration: 3}
+  - {fault: stop, target: majority, at: 9.5, duration: 4}
+"""
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    path = tmp_path / "planned.yaml"
+    path.write_text(EXPERIMENT)
+    return path
+
+
+def test_a_plan_has_schedule_predictions_and_costs(experiment: Path) -> None:
+    result = CliRunner().invoke(plan_command, [str(experiment)], catch_exceptions=False)
+    assert result.exit_code == 0
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert "planned: 1 ZooKeeper and 3 brokers of Kafka 3.9.1; seed 3" in lines
+    assert "main: 1 lane, each 100 records/s of 100 bytes for 30 s" in lines
+    assert "2 s 5 s kill leader(one) 1 broker kill" in lines
+    assert "9.5 s 13.5 s stop majority 2 brokers stop, stop" in lines
+    assert any(line.startswith("one lost_write, duplicate") for line in lines)
+    assert any(line.startswith("load for 30 s in all; up to ") for line in lines)
+
+
+def test_a_plan_as_json(experiment: Path) -> None:
+    document = json.loads(CliRunner().invoke(plan_command, [str(experiment), "--json", "--seed", "8"]).output)
+    phase = document["phases"][0]
+    assert (document["seed"], document["load_seconds"]) == (8, 30)
+    assert [(one["fault"], one["brokers"], one["model_faults"]) for one in phase["schedule"]] == [
+        ("kill", 1, ["kill"]),
+        ("stop", 2, ["stop", "stop"]),
+    ]
+    assert phase["lanes"][0]["faults"] == ["kill", "stop", "stop"]
+    assert phase["lanes"][0]["anomalies"]["lost_write"] == "permitted"
+
+
+def test_a_plan_writes_out_what_is_drawn(experiment: Path) -> None:
+    drawn = "generate: {faults: [kill], targets: ['broker:2'], count: 2, duration: [1, 2]}"
+    experiment.write_text(EXPERIMENT.partition("schedule:")[0] + f"schedule: {{{drawn}}}\n")
+    plans = [json.loads(CliRunner().invoke(plan_command, [str(experiment), "--json"]).output) for _ in range(2)]
+    assert plans[0] == plans[1]
+    assert [one["target"] for one in plans[0]["phases"][0]["schedule"]] == ["broker:2", "broker:2"]
+
+
+def test_a_bad_experiment_is_refused_as_by_run(experiment: Path) -> None:
+    experiment.write_text(EXPERIMENT.replace("majority", "most"))
+    result = CliRunner().invoke(plan_command, [str(experiment)])
+    assert isinstance(result.exception, UsageFailure)
+    assert "schedule[1].target: 'most' is not a target" in str(result.exception)
+
+
+def test_faults_are_listed_with_their_proofs_and_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    text = " ".join(CliRunner().invoke(faults_command, []).output.split())
+    assert "kill Kill the processes (SIGKILL). Its proof: each is gone with the signal's exit code" in text
+    kinds = [json.loads(line) for line in CliRunner().invoke(faults_command, ["--json"]).output.splitlines()]
+    partition = next(kind for kind in kinds if kind["kind"] == "partition")
+    assert partition["keys"] == {"direction": "both", "port": None, "action": "drop", "peers": None}
+    assert all(kind["unavailable"] is None for kind in kinds)
+
+
+def test_what_this_machine_cannot_do_is_refused_before_anything_starts(
+    experiment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load_experiment(experiment)
+    require_available(loaded)
+    monkeypatch.setattr(Kill, "unavailable", staticmethod(lambda: "no signals here: use a kernel"), raising=False)
+    with pytest.raises(EnvironmentFailure, match="phase main: kill can't be done on this machine: no signals here"):
+        require_available(loaded)
+    assert "no: no signals here" in " ".join(CliRunner().invoke(faults_command, []).output.split())
