@@ -25,26 +25,26 @@ class Rules:
     by_hook: Mapping[str, Sequence[Rule]]
 
     def install(self, node: NodeControl) -> None:
-        """Install the rules where they are not."""
+        """Install all rules at the same moment, unless they are there."""
+        first = next(iter(self.by_hook))
+        lines = ["*filter"]
         for hook, rules in self.by_hook.items():
             chain = self._chain(hook)
-            # The jump is installed last: where it stands, nothing is missing.
-            if node.execute("iptables", "-w", "-C", hook, "-j", chain)[0] == 0:
-                continue
-            node.execute("iptables", "-w", "-N", chain)
-            node.must_execute("iptables", "-w", "-F", chain)
-            for rule in rules:
-                node.must_execute("iptables", "-w", "-A", chain, *rule)
-            node.must_execute("iptables", "-w", "-I", hook, "-j", chain)
+            lines += [f":{chain} - [0:0]", *(f"-A {chain} {' '.join(rule)}" for rule in rules)]
+            lines.append(f"-I {hook} -j {chain}")
+        document = "\n".join([*lines, "COMMIT", ""])
+        installed = f"iptables -w -C {first} -j {self._chain(first)} 2>/dev/null"
+        node.must_execute("sh", "-c", f"{installed} || iptables-restore -w --noflush <<'END'\n{document}END\n")
 
     def remove(self, node: NodeControl) -> None:
         """Remove the rules where the container still has them."""
-        for hook in self.by_hook:
-            chain = self._chain(hook)
-            while node.execute("iptables", "-w", "-D", hook, "-j", chain)[0] == 0:
-                pass
-            if node.execute("iptables", "-w", "-F", chain)[0] == 0:
-                node.must_execute("iptables", "-w", "-X", chain)
+        chains = [(hook, self._chain(hook)) for hook in self.by_hook]
+        # The jumps first: from then on, no packet meets the rules.
+        jumps = [f"while iptables -w -D {hook} -j {chain} 2>/dev/null; do :; done" for hook, chain in chains]
+        rules = [
+            f"if iptables -w -F {chain} 2>/dev/null; then iptables -w -X {chain} || exit 1; fi" for _, chain in chains
+        ]
+        node.must_execute("sh", "-c", "\n".join([*jumps, *rules]))
 
     def matched(self, node: NodeControl) -> Proof:
         """Whether packets have matched the rules; the evidence is their number per chain, in `packets`."""

@@ -47,8 +47,8 @@ class FakeNode:
         return self.answers.get(" ".join(command), (1, ""))
 
     def installed(self) -> list[tuple[str, ...]]:
-        """The jumps to chains of packet filter rules that were installed, over all starts."""
-        return [command for command in self.commands if "-I" in command]
+        """The commands that installed packet filter rules, over all starts."""
+        return [command for command in self.commands if "iptables-restore" in command[-1]]
 
     def must_execute(self, *command: str) -> str:
         return self.execute(*command)[1]
