@@ -19,7 +19,7 @@ import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from kafka_chaos.harness.cluster import broker_client
+from kafka_chaos.harness.cluster import broker_client, error_codes
 from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
@@ -36,9 +36,9 @@ KAFKA_STORAGE_ERROR = 56
 OFFSET_NOT_AVAILABLE = 78
 """A leader whose high watermark has not yet reached the start of its epoch (KIP-207)."""
 _ROLES = {
-    broker_client.NONE: LEADER,
+    error_codes.NONE: LEADER,
     OFFSET_NOT_AVAILABLE: LEADER,
-    broker_client.NOT_LEADER_OR_FOLLOWER: FOLLOWER,
+    error_codes.NOT_LEADER_OR_FOLLOWER: FOLLOWER,
     UNKNOWN_TOPIC_OR_PARTITION: NONE,
     KAFKA_STORAGE_ERROR: OFFLINE,
 }
@@ -123,7 +123,7 @@ class ReplicaObserver:
                 epoch = client.leader_epoch(self.topic, guess=known.leader_epoch)
         except BrokerUnreachable:
             return replace(on_disk, role=UNREACHABLE)
-        answers = fetched.error == broker_client.NONE
+        answers = fetched.error == error_codes.NONE
         return replace(
             on_disk,
             role=role,
