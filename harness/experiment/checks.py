@@ -105,6 +105,7 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
             raise ExperimentError((*place, key), rest) from error
         _check_target(cluster, (*place, "target"), fault.target, phase)
         _check_kraft(cluster, place, fault)
+        _check_control_port(cluster, place, fault)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
     if phase.lockstep is not None:
@@ -137,6 +138,13 @@ def _check_kraft(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Faul
         raise ExperimentError(
             (*place, "port"), "brokers have no such listener where controllers are no brokers: expected replication"
         )
+
+
+def _check_control_port(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    oldest = cluster.spec().oldest
+    if fault.kind == "partition" and parameters(fault).get("port") == "control" and not oldest.has_control_plane:
+        message = f"Kafka {oldest.number} has no such listener (before 2.2): expected replication"
+        raise ExperimentError((*place, "port"), message)
 
 
 def _check_lockstep(
