@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import secrets
@@ -99,6 +100,14 @@ def test_a_key_s_span_ends_where_it_vanished() -> None:
         "gone": ["0.10.2.2", "0.10.2.2"],
         "new": ["1.0.2", None],
     }
+
+
+def test_the_page_shows_the_results_of_every_version_in_every_mode() -> None:
+    rows = json.loads(BENCHMARK.RESULTS.read_text())
+    assert sorted((row["version"], row["mode"]) for row in rows) == sorted(
+        (version.number, mode) for version in VERSIONS.values() for mode in version.modes
+    )
+    assert BENCHMARK.table(rows) in BENCHMARK.PAGE.read_text()
 
 
 @pytest.mark.parametrize(
