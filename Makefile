@@ -1,6 +1,6 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
 .PHONY: demo test test-unit test-all mutation tla walk scenarios nightly keep-summaries docs links bench bench-verify bench-verify-sizes \
-	lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
+	bench-versions lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
 NIGHTLY_MINUTES ?= 60
@@ -84,6 +84,10 @@ bench-verify-sizes: setup
 	mkdir -p runs
 	$(BIN)/python benchmarks/verify_sizes.py --into runs/verify-sizes.json --plot runs/verify-sizes.svg
 	$(BIN)/python benchmarks/verify_sizes.py --dirty --sizes 10000000 --contenders spark --into runs/verify-sizes-dirty.json
+
+# Every supported version of Kafka in each of its modes: builds the images, then half a minute each; for docs/versions.md.
+bench-versions: setup
+	$(BIN)/python benchmarks/versions.py
 
 # What CI checks; the hooks in .pre-commit-config.yaml are the same four.
 lint: lint-style lint-format lint-types lint-imports

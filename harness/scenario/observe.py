@@ -3,11 +3,14 @@
 | observed | where, and how exact |
 | --- | --- |
 | log, with leader epochs; log end offset | the broker's own segment files, running or stopped: exact |
-| leader epochs, checkpointed high watermark | leader-epoch-checkpoint and replication-offset-checkpoint: exact |
-| high watermark in memory | a consumer's fetch sent to that very broker (Fetch 12): the leader and, since KIP-392,
-followers answer with the high watermark of their own replica, exact at the moment of the answer |
+| leader epochs, checkpointed high watermark | leader-epoch-checkpoint (since 0.11) and
+replication-offset-checkpoint: exact |
+| high watermark in memory | a consumer's fetch sent to that very broker (Fetch 12), before KIP-392 a debugging
+consumer's: the leader and followers answer with the high watermark of their own replica, exact at the moment of the
+answer |
 | role | ListOffsets for the latest offset, which only a leader answers |
-| leader epoch | fetches fenced by a guessed epoch (KIP-320) until one is neither too old nor unknown: exact |
+| leader epoch | fetches fenced by a guessed epoch (KIP-320, since 2.1) until one is neither too old nor unknown:
+exact |
 | leader | this broker's own metadata response, from its metadata cache, which the controller's UpdateMetadata fills
 right after LeaderAndIsr on the same connection |
 | leader, ISR, leader epoch, controller epoch of the partition | ZooKeeper: exact |
@@ -19,7 +22,7 @@ import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from kafka_chaos.harness.cluster import broker_client
+from kafka_chaos.harness.cluster import broker_client, error_codes
 from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
@@ -36,9 +39,9 @@ KAFKA_STORAGE_ERROR = 56
 OFFSET_NOT_AVAILABLE = 78
 """A leader whose high watermark has not yet reached the start of its epoch (KIP-207)."""
 _ROLES = {
-    broker_client.NONE: LEADER,
+    error_codes.NONE: LEADER,
     OFFSET_NOT_AVAILABLE: LEADER,
-    broker_client.NOT_LEADER_OR_FOLLOWER: FOLLOWER,
+    error_codes.NOT_LEADER_OR_FOLLOWER: FOLLOWER,
     UNKNOWN_TOPIC_OR_PARTITION: NONE,
     KAFKA_STORAGE_ERROR: OFFLINE,
 }
@@ -108,7 +111,7 @@ class ReplicaObserver:
         on_disk = ReplicaObservation(
             log=tuple((r.offset, _named(r), r.leader_epoch) for r in files.records),
             log_end=files.log_end,
-            epochs=tuple(files.leader_epochs),
+            epochs=tuple(files.leader_epochs) if self.cluster.spec.oldest.has_leader_epochs else None,
             checkpointed_high_watermark=files.high_watermark or 0,
         )
         return self._in_memory(broker, on_disk) if serves else on_disk
@@ -123,12 +126,12 @@ class ReplicaObserver:
                 epoch = client.leader_epoch(self.topic, guess=known.leader_epoch)
         except BrokerUnreachable:
             return replace(on_disk, role=UNREACHABLE)
-        answers = fetched.error == broker_client.NONE
+        answers = fetched.error == error_codes.NONE
         return replace(
             on_disk,
             role=role,
             high_watermark=fetched.high_watermark if answers else None,
-            log_start=fetched.log_start if answers else None,
+            log_start=fetched.log_start if answers and fetched.log_start >= 0 else None,
             leader=None if role == NONE else known.leader or NOBODY,
             leader_epoch=epoch,
         )
