@@ -276,11 +276,12 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
 
 
 def make_leader(replica: Replica) -> Replica:
-    """The broker leads: it notes the epoch's start offset, and knows nothing yet of its followers."""
+    """The broker leads: it notes the epoch's start offset. If it led before, it still knows how far the ISR was."""
     epochs = replica.epochs
     if not epochs or epochs[-1][0] < replica.leader_epoch:
         epochs = (*(line for line in epochs if line[1] < replica.log_end), (replica.leader_epoch, replica.log_end))
-    return replica._replace(role=LEADER, fetched=(), truncating=False, parked=False, epochs=epochs)
+    known = tuple((broker, end) for broker, end in replica.fetched if broker in replica.isr)
+    return replica._replace(role=LEADER, fetched=known, truncating=False, parked=False, epochs=epochs)
 
 
 def make_follower(replica: Replica) -> Replica:

@@ -248,3 +248,12 @@ def test_every_new_controller_begins_a_leader_epoch_for_a_dead_last_member_of_th
     model.apply(step("stop", broker=1))
     model.apply(step("start", broker=3))
     assert (leader_epochs(model), the_partition(model).isr, the_partition(model).leader) == (3, (2,), 0)
+
+
+def test_a_leader_that_stays_in_a_new_epoch_still_knows_how_far_its_isr_was() -> None:
+    """Random walks showed it (seed 7): the follower that is cut off lacks nothing, so it stays in the ISR."""
+    config = ClusterConfig(controller=2, lag_is_short=True)
+    model = run(config, cut(2, 1), step("kill", broker=3))
+    assert (leader_epochs(model), the_partition(model).isr) == (1, (1, 2))
+    moved = run(config, cut(3, 2), step("kill", broker=1))
+    assert (the_partition(moved).leader, the_partition(moved).isr) == (2, (2,))
