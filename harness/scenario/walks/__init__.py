@@ -1,0 +1,1 @@
+"""Random walks of the model, replayed in lock step on real brokers."""
