@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka_chaos.contract.errors import counted
+from kafka_chaos.harness.scenario.walks import BESIDE, STEPS
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.scenario.record import ScenarioRecord
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
 
 @click.command("walk")
-@click.option("--walks", type=click.IntRange(min=1), default=8, show_default=True,
+@click.option("--walks", type=click.IntRange(min=1), default=12, show_default=True,
               help="Number of walks, rounded up to whole groups.")  # fmt: skip
-@click.option("--steps", type=click.IntRange(min=1), default=12, show_default=True, help="Steps of each walk.")
-@click.option("--beside", type=click.IntRange(min=1, max=8), default=4, show_default=True,
+@click.option("--steps", type=click.IntRange(min=1), default=STEPS, show_default=True, help="Steps of each walk.")
+@click.option("--beside", type=click.IntRange(min=1, max=8), default=BESIDE, show_default=True,
               help="Walks in a group: they share a cluster and its faults, each has a topic of its own.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the first group; the next has the next.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True),

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafka_chaos.harness.scenario.in_model import Cut
+from kafka_chaos.harness.scenario.walks import BESIDE, STEPS
 from kafka_chaos.harness.scenario.walks.group import (
     BROKERS,
     CLIENTS,
@@ -35,16 +36,13 @@ from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, ClusterMo
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import REPLICATION, ClusterState
 
-STEPS = 12
-WALKS = 4
-"""Walks in a group."""
 _MOST_CUTS = 3
 _MOST_STATES = 100
 """States of one topic after a step: a walk that leaves more open than that shows little."""
 _WEIGHTS = {CLIENTS: 12, "kill": 2, "stop": 2, "start": 4, "pause": 2, "thaw": 4, "cut": 3, "heal": 3}
 
 
-def draw(seed: int, *, steps: int = STEPS, walks: int = WALKS) -> Group:
+def draw(seed: int, *, steps: int = STEPS, walks: int = BESIDE) -> Group:
     """The group of a seed."""
     chance = random.Random(seed)
     settings = tuple(_settings(chance) for _ in range(walks))
