@@ -257,3 +257,13 @@ def test_a_leader_that_stays_in_a_new_epoch_still_knows_how_far_its_isr_was() ->
     assert (leader_epochs(model), the_partition(model).isr) == (1, (1, 2))
     moved = run(config, cut(3, 2), step("kill", broker=1))
     assert (the_partition(moved).leader, the_partition(moved).isr) == (2, (2,))
+
+
+def test_a_record_with_acks_0_may_wait_for_a_leader_or_be_sent_to_a_former_one() -> None:
+    """Random walks showed it (seed 1002): a new client learns that nobody leads, and waits."""
+    config = ClusterConfig(assignment=(1, 2), controller=3)
+    model = run(config, step("kill", broker=2), step("kill", broker=1), produce("m1", acks="0"))
+    assert {state.acknowledged for state in model.states} == {(), (("m1", None),)}
+    model.apply(step("start", broker=1))
+    assert {state.acknowledged for state in model.states} == {(("m1", None),)}
+    assert all_of(model, 1, "log_end") == {0, 1}
