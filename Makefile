@@ -1,11 +1,12 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all mutation tla walk scenarios nightly keep-summaries docs links bench bench-verify bench-verify-sizes \
+.PHONY: demo test test-unit test-all mutation tla walk scenarios random-walks nightly keep-summaries docs links bench bench-verify bench-verify-sizes \
 	bench-versions lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
 NIGHTLY_MINUTES ?= 60
 DEMO ?= demo
 MUTATION_LOWEST ?= 70
+WALKS ?= 200
 # Tests of pure Python run side by side; then those with a cluster or Spark, which need the whole machine, one by one.
 PURE := not cluster and not spark
 
@@ -47,6 +48,11 @@ walk: setup
 scenarios: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos scenario run --all --out runs/scenarios.json
+
+# New random walks of the model on brokers every time; WALKS=200 WALK_SEED=1 for those of docs/walks.md.
+random-walks: setup
+	mkdir -p runs
+	$(BIN)/kafka-chaos scenario walk --walks $(WALKS) $(if $(WALK_SEED),--seed $(WALK_SEED)) --out runs/walks.json
 
 # Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
 nightly: setup

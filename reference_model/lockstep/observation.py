@@ -37,15 +37,20 @@ class ReplicaObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What was seen of a cluster: replicas by broker, the partition in ZooKeeper, and the producers' acknowledgements,
-    as (record, offset)."""
+    """What was seen of a cluster: replicas by broker, the partition in ZooKeeper, the `controller` (0: there is none),
+    the brokers that are `registered`, and the producers' acknowledgements, as (record, offset)."""
 
     replicas: Mapping[int, ReplicaObservation] = field(default_factory=dict)
     leader: int | None = None
     leader_epoch: int | None = None
     isr: tuple[int, ...] | None = None
     controller_epoch: int | None = None
+    controller: int | None = None
+    registered: tuple[int, ...] | None = None
     acknowledged: tuple[tuple[str, int | None], ...] | None = None
+
+
+_OF_THE_CLUSTER = ("leader", "leader_epoch", "isr", "controller_epoch", "controller", "registered", "acknowledged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,8 @@ def observe_state(state: ClusterState) -> Observation:
         leader_epoch=state.partition.leader_epoch,
         isr=state.partition.isr,
         controller_epoch=state.controller_epoch,
+        controller=state.controller,
+        registered=tuple(replica.broker for replica in state.replicas if replica.registered),
         acknowledged=state.acknowledged,
     )
 
@@ -131,7 +138,7 @@ def _mismatches(state: ClusterState, observation: Observation) -> dict[tuple[int
     """(broker, field) → (observed, expected), where they differ."""
     different: dict[tuple[int, str], tuple[Any, Any]] = {}
     expected_state = observe_state(state)
-    for name in ("leader", "leader_epoch", "isr", "controller_epoch", "acknowledged"):
+    for name in _OF_THE_CLUSTER:
         seen, expected = getattr(observation, name), getattr(expected_state, name)
         if seen is not None and seen != expected:
             different[NOBODY, name] = (seen, expected)
