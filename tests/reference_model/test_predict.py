@@ -131,6 +131,15 @@ def test_cut_then_kill_requires_the_loss_of_what_the_leader_alone_acknowledged(a
     assert predict(lane(acks), lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.REQUIRED
 
 
+def test_beside_the_record_that_a_lock_step_phase_loses_two_others_may_change_their_order() -> None:
+    """The lost one shows nothing but its loss, so the scope has one more."""
+    prediction = predict(lane("1"), lockstep=CUT_THEN_KILL)
+    assert prediction.bounds["records"] == 3
+    assert prediction.status(Anomaly.REORDERED) is Status.PERMITTED
+    assert predict(lane("1", max_in_flight=1), lockstep=CUT_THEN_KILL).status(Anomaly.REORDERED) is Status.FORBIDDEN
+    assert predict(lane("all"), lockstep=CUT_THEN_KILL).bounds["records"] == 2
+
+
 @pytest.mark.parametrize("minimum", [1, 2])
 @pytest.mark.parametrize("idempotence", [False, True])
 @pytest.mark.parametrize("unclean", [False, True])
