@@ -8,7 +8,8 @@ name no free faults.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from kafka_chaos.contract.lanes import Lane, LaneError
@@ -21,7 +22,9 @@ from kafka_chaos.reference_model.predict.state import (
     FROZEN_LEADER,
     NOWHERE,
     OK,
+    USUAL,
     LaneState,
+    Scope,
     leader_index,
     with_replica,
 )
@@ -62,6 +65,16 @@ def parse_lockstep(steps: Iterable[str]) -> Lockstep:
         except ValueError:
             raise LaneError("lockstep", step, f"steps out of {', '.join(LockstepStep)}") from None
     return tuple(lockstep)
+
+
+def usual_scope(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> Scope:
+    """The scope of a search, unless the caller says otherwise.
+
+    Where `append` waits for a record that is acknowledged and will be lost, the search takes one more: that record can
+    show nothing else any more.
+    """
+    waits = lockstep is not None and LockstepStep.APPEND in lockstep and lane.acks != "all"
+    return replace(USUAL, records=USUAL.records + 1) if waits else USUAL
 
 
 def replication_is_cut(lockstep: Lockstep, position: int) -> bool:
