@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.explore import core
 from kafka_chaos.reference_model.explore.core import CoreScope
@@ -28,6 +27,7 @@ from kafka_chaos.reference_model.lockstep import (
     producers,
 )
 from kafka_chaos.reference_model.lockstep.search import CLUSTER_INVARIANTS
+from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict import exchanges, faults, idempotence, logs, replication
 from kafka_chaos.reference_model.predict.anomalies import CHECKS
 from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
@@ -37,20 +37,6 @@ from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 
 SCOPE = CoreScope(brokers=3, records=2, leader_epochs=3)
-
-LANES: dict[str, Lane] = {
-    "acks=0": Lane(lane="0", acks="0"),
-    "acks=1": Lane(lane="1", acks="1"),
-    "acks=1, one request in flight": Lane(lane="1-1", acks="1", max_in_flight=1),
-    "acks=1, unclean election": Lane(lane="1u", acks="1", unclean_leader_election=True),
-    "acks=all": Lane(lane="a1", acks="all"),
-    "acks=all, min ISR 2": Lane(lane="a2", acks="all", min_insync_replicas=2),
-    "acks=all, min ISR 2, idempotent": Lane(lane="ai", min_insync_replicas=2, idempotence=True),
-    "acks=all, min ISR 2, unclean election": Lane(lane="au", min_insync_replicas=2, unclean_leader_election=True),
-    "acks=all, idempotent, unclean election": Lane(lane="aiu", idempotence=True, unclean_leader_election=True),
-}
-
-FAULT_SETS: tuple[tuple[str, ...], ...] = ((), *((kind,) for kind in FAULT_KINDS), ("kill", "kill"))
 
 CUT_THEN_KILL = (
     LockstepStep.CUT_REPLICATION,
