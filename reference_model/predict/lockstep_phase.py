@@ -44,7 +44,7 @@ class LockstepStep(StrEnum):
     PAUSE_LEADER = "pause-leader"
     """The leader's process is frozen."""
     EXPIRE_SESSION = "expire-session"
-    """The frozen leader's ZooKeeper session expires."""
+    """The frozen leader's session, with ZooKeeper or with the controller, expires."""
     THAW = "thaw"
     """The frozen broker runs on."""
     ELECT = "elect"
@@ -103,7 +103,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
             yield Action("condition"), after
         case LockstepStep.KILL_LEADER if leader >= 0:
             log = state.replicas[leader].log
-            yield Action("kill", leader), fail_broker(after, lane, leader, len(log))
+            yield Action("kill", leader), fail_broker(after, lane, leader, len(log), clean=False)
         case LockstepStep.PAUSE_LEADER if leader >= 0:
             frozen = state.replicas[leader]._replace(role=FROZEN_LEADER)
             yield Action("pause", leader), with_replica(after, leader, frozen)
@@ -116,7 +116,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
         case LockstepStep.ELECT:
             yield from elect(after, lane)
         case LockstepStep.RESTART:
-            yield from _restart_all(after)
+            yield from _restart_all(after, lane)
         case _:
             return
 
@@ -129,7 +129,7 @@ def _has_lonely_record(state: LaneState, lane: Lane, leader: int) -> bool:
     return bool(lonely)
 
 
-def _restart_all(state: LaneState) -> Iterator[Step]:
+def _restart_all(state: LaneState, lane: Lane) -> Iterator[Step]:
     while any(replica.role == DOWN for replica in state.replicas):
-        _, state = next(restart(state))
+        _, state = next(restart(state, lane))
     yield Action("restart_all"), state

@@ -26,6 +26,7 @@ from kafka_chaos.reference_model.predict.steps import steps
 from kafka_chaos.reference_model.predict.story import tell
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.rules import rules_of
 from kafka_chaos.reference_model.search import (
     Budget,
     ScopeNotExhausted,
@@ -173,7 +174,8 @@ class _Work:
         self.stories: dict[Anomaly, Story] = {}
 
     def bounds(self) -> dict[str, Any]:
-        """The scope, as `predict --json` names it."""
+        """The scope, as `predict --json` names it, and where the model knows less than the cluster's rules allow."""
+        limits = rules_of(self.lane).limits
         return {
             "brokers": self.lane.replication_factor,
             "records": self.scope.records,
@@ -181,6 +183,7 @@ class _Work:
             "faults": list(self.lane.faults),
             "known_defects": [defect.id for defect in KNOWN_DEFECTS.values() if defect.concerns(self.lane)],
             "lockstep": None if self.lockstep is None else [str(step) for step in self.lockstep],
+            **({"limits": list(limits)} if limits else {}),
         }
 
     def free(self) -> Prediction:
