@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_chaos.contract.errors import KafkaChaosError
-from kafka_chaos.harness.cluster.broker_client import NONE, error_name
+from kafka_chaos.harness.cluster.error_codes import NONE, error_name
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario.clusters import ClusterPool, ClusterProfile
 from kafka_chaos.harness.scenario.lockstep import Listener, take_together
