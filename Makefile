@@ -1,11 +1,12 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all mutation tla walk scenarios nightly keep-summaries docs links bench bench-verify bench-verify-sizes \
-	lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
+.PHONY: demo test test-unit test-all mutation tla walk scenarios random-walks nightly keep-summaries docs links bench bench-verify bench-verify-sizes \
+	bench-versions lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
 NIGHTLY_MINUTES ?= 60
 DEMO ?= demo
 MUTATION_LOWEST ?= 70
+WALKS ?= 200
 # Tests of pure Python run side by side; then those with a cluster or Spark, which need the whole machine, one by one.
 PURE := not cluster and not spark
 
@@ -48,6 +49,11 @@ scenarios: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos scenario run --all --out runs/scenarios.json
 
+# New random walks of the model on brokers every time; WALKS=200 WALK_SEED=1 for those of docs/walks.md.
+random-walks: setup
+	mkdir -p runs
+	$(BIN)/kafka-chaos scenario walk --walks $(WALKS) $(if $(WALK_SEED),--seed $(WALK_SEED)) --out runs/walks.json
+
 # Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
 nightly: setup
 	$(if $(NIGHTLY_HISTORY),mkdir -p $(NIGHTLY_HISTORY))
@@ -84,6 +90,10 @@ bench-verify-sizes: setup
 	mkdir -p runs
 	$(BIN)/python benchmarks/verify_sizes.py --into runs/verify-sizes.json --plot runs/verify-sizes.svg
 	$(BIN)/python benchmarks/verify_sizes.py --dirty --sizes 10000000 --contenders spark --into runs/verify-sizes-dirty.json
+
+# Every supported version of Kafka in each of its modes: builds the images, then half a minute each; for docs/versions.md.
+bench-versions: setup
+	$(BIN)/python benchmarks/versions.py
 
 # What CI checks; the hooks in .pre-commit-config.yaml are the same four.
 lint: lint-style lint-format lint-types lint-imports

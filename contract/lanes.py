@@ -12,7 +12,16 @@ from typing import Any
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.metadata import METADATA_MODES
+from kafka_chaos.contract.metadata import (
+    KRAFT,
+    METADATA_MODES,
+    USUAL_VERSION,
+    ZOOKEEPER,
+    has_mode,
+    may_elect_from_elr,
+    release,
+    usual_mode,
+)
 
 ACKS = ("0", "1", "all")
 CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
@@ -41,7 +50,8 @@ class Lane:
     repeated entry means one more such fault. `cleanup_policy` None means that nothing is deleted or compacted during
     the run (topic configuration `cleanup.policy`, with retention limits that the run does not reach).
     `kafka_version`, `metadata_mode` and `elr` (whether leaders are elected from the eligible leader replicas, KIP-966)
-    name what the lane ran on; None if that is not known.
+    name what the lane ran on; None if that is not known. The prediction is then that for 3.9.1, for ZooKeeper in
+    versions that have it, and for what a new cluster does.
     """
 
     lane: str
@@ -112,11 +122,30 @@ _OF_ITS_CLUSTER = ("kafka_version", "metadata_mode", "elr")
 
 def _check_cluster(lane: Lane) -> None:
     version: object = lane.kafka_version
-    _require(version is None or (isinstance(version, str) and version != ""), "kafka_version", version, "a version")
+    _require(version is None or _is_version(version), "kafka_version", version, "a version such as 4.3.1")
     modes = " or ".join(METADATA_MODES)
     _require(lane.metadata_mode in (None, *METADATA_MODES), "metadata_mode", lane.metadata_mode, modes)
     elr: object = lane.elr
     _require(elr is None or isinstance(elr, bool), "elr", elr, "true or false")
+    number = lane.kafka_version or USUAL_VERSION
+    mode = lane.metadata_mode or usual_mode(number)
+    other = KRAFT if mode == ZOOKEEPER else ZOOKEEPER
+    _require(has_mode(number, mode), "metadata_mode", mode, f"{other}: Kafka {number} has no {_SPELLED[mode]}")
+    expected = f"false: eligible leader replicas are there since 4.0, in KRaft mode, not in Kafka {number} ({mode})"
+    _require(not lane.elr or may_elect_from_elr(number, mode), "elr", elr, expected)
+    if lane.idempotence:
+        expected = "0.11 or later with idempotence (KIP-98)"
+        _require(release(number) >= (0, 11), "kafka_version", number, expected)
+
+
+_SPELLED = {ZOOKEEPER: "ZooKeeper", KRAFT: "KRaft mode"}
+
+
+def _is_version(version: object) -> bool:
+    try:
+        return isinstance(version, str) and bool(release(version))
+    except ValueError:
+        return False
 
 
 def _require(holds: bool, key: str, value: object, expected: str) -> None:

@@ -1,7 +1,58 @@
-"""Where a cluster keeps its metadata: the metadata modes, as `metadata_mode` in lanes.json names them."""
+"""Where a cluster keeps its metadata, and what its version and metadata mode say of its elections.
+
+`metadata_mode` in lanes.json names a mode. The sources are Kafka's upgrade notes, KIP-833 and the section "Eligible
+Leader Replicas" of its documentation.
+"""
 
 from __future__ import annotations
+
+import re
 
 ZOOKEEPER = "zookeeper"
 KRAFT = "kraft"
 METADATA_MODES = (ZOOKEEPER, KRAFT)
+
+USUAL_VERSION = "3.9.1"
+"""The version that a lane is taken to run on where it names none."""
+
+Release = tuple[int, int]
+"""A feature release: 3.9.1 is (3, 9), and 0.10.2.2 is (0, 10)."""
+
+KRAFT_SINCE: Release = (2, 8)
+"""Early access; for production since 3.3 (KIP-833)."""
+NO_ZOOKEEPER_SINCE: Release = (4, 0)
+ELR_SINCE: Release = (4, 0)
+"""Eligible leader replicas (KIP-966): the feature `eligible.leader.replicas.version`, in KRaft mode."""
+ELR_BY_DEFAULT_SINCE: Release = (4, 1)
+"""On in clusters that were created in this release or later; an upgrade alone does not switch them on."""
+
+_VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})([.-][\w.-]{1,40})?")
+
+
+def release(version: str) -> Release:
+    """The feature release of a version; raises `ValueError` for what is no version."""
+    found = _VERSION.fullmatch(version)
+    if not found:
+        raise ValueError(f"{version!r} is no version of Kafka: expected one such as {USUAL_VERSION}")
+    return int(found[1]), int(found[2])
+
+
+def usual_mode(version: str) -> str:
+    """The mode of a cluster of this version where none is named: with ZooKeeper, while there was one."""
+    return KRAFT if release(version) >= NO_ZOOKEEPER_SINCE else ZOOKEEPER
+
+
+def has_mode(version: str, mode: str) -> bool:
+    """Whether a cluster of this version can run in this mode."""
+    return release(version) < NO_ZOOKEEPER_SINCE if mode == ZOOKEEPER else release(version) >= KRAFT_SINCE
+
+
+def may_elect_from_elr(version: str, mode: str) -> bool:
+    """Whether a cluster can elect leaders from the eligible leader replicas."""
+    return mode == KRAFT and release(version) >= ELR_SINCE
+
+
+def elects_from_elr(version: str, mode: str, elr: bool | None) -> bool:
+    """Whether it does so: `elr`, or else what a new cluster of this version does."""
+    usual = release(version) >= ELR_BY_DEFAULT_SINCE
+    return may_elect_from_elr(version, mode) and (usual if elr is None else elr)

@@ -15,10 +15,14 @@ from types import FrameType
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from kafka_chaos.contract.errors import ExitCode, quoted
+from kafka_chaos.contract.errors import ExitCode, UsageFailure, quoted
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import ACKS, Lane, LaneError
+from kafka_chaos.contract.metadata import METADATA_MODES, USUAL_VERSION
+from kafka_chaos.reference_model.compare import Cluster
+from kafka_chaos.reference_model.compare import compare as compare_clusters
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
 from kafka_chaos.reference_model.predict.cache import predict_cached
@@ -63,6 +67,19 @@ def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[s
     metavar="KIND[,KIND…]",
     help=f"Faults that may occur, each entry at most once: {', '.join(FAULT_KINDS)}.",
 )
+@click.option("--kafka-version", metavar="VERSION", help=f"Version of the brokers; {USUAL_VERSION} unless given.")
+@click.option("--metadata-mode", type=click.Choice(METADATA_MODES), help="Default: zookeeper, and kraft from 4.0 on.")
+@click.option(
+    "--elr",
+    type=click.Choice(("true", "false")),
+    help="Whether leaders are elected from the eligible leader replicas (KIP-966); default: as in a new cluster.",
+)
+@click.option(
+    "--compare",
+    metavar="BEFORE,AFTER",
+    help="Instead of one lane, show which lanes of the standard matrix change between two clusters, each written as "
+    "VERSION/MODE or VERSION/MODE/elr=true|false: 3.9.1/zookeeper,4.3.1/kraft. Takes no option but --json.",
+)
 @click.option("--lockstep", metavar="STEP[,STEP…]", help="Steps of a lock-step phase, instead of free faults.")
 @click.option(
     "--max-states",
@@ -79,6 +96,8 @@ def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[s
 @click.option("--no-cache", is_flag=True, help="Search again, and do not cache the answer.")
 def predict_command(
     faults: tuple[str, ...],
+    elr: str | None,
+    compare: str | None,
     lockstep: str | None,
     max_states: int,
     timeout: float | None,
@@ -89,16 +108,21 @@ def predict_command(
 ) -> None:
     """Predict which anomalies a lane must not, may and must show, and why.
 
-    A lane is one topic together with one producer configuration. Progress goes to standard error. If the search ends
-    early (--max-states, --timeout or Ctrl-C), the answer has the anomalies found by then, and `not exhausted` for the
-    others.
+    A lane is one topic together with one producer configuration. The rules of replication are those of the brokers'
+    version and metadata mode; versions with the same rules have the same answer. Progress goes to standard error. If
+    the search ends early (--max-states, --timeout or Ctrl-C), the answer has the anomalies found by then, and `not
+    exhausted` for the others.
 
     Exit code: 0 the answer is complete, 2 it is not, 64 no valid lane.
     """
+    if compare is not None:
+        _compare(compare, as_json)
+        return
     budget = Budget(max_states, timeout, _progress)
     found: Prediction | Unfinished
     try:
-        lane = Lane(lane="predict", faults=split_list(faults), **settings)
+        in_elr = None if elr is None else elr == "true"
+        lane = Lane(lane="predict", faults=split_list(faults), elr=in_elr, **settings)
         steps = None if lockstep is None else parse_lockstep(split_list((lockstep,)))
         with _cancelled_by_signals(budget):
             if no_cache:
@@ -106,7 +130,7 @@ def predict_command(
             else:
                 found = predict_cached(lane, steps, budget=budget)
     except LaneError as error:
-        message = f"{error.value!r}: expected {error.expected}"
+        message = f"{error.shown}: expected {error.expected}"
         raise click.BadParameter(message, param_hint=f"'--{error.key.replace('_', '-')}'") from error
     except PredictionNotExhausted as error:
         found = error.found
@@ -122,6 +146,29 @@ def predict_command(
             err=True,
         )
         sys.exit(ExitCode.UNKNOWN)
+
+
+def _compare(clusters: str, as_json: bool) -> None:
+    """Print what changes in the standard matrix between two clusters."""
+    context = click.get_current_context()
+    given = ParameterSource.COMMANDLINE
+    for name in context.params.keys() - {"compare", "as_json"}:
+        if context.get_parameter_source(name) is given:
+            option = f"--{name.replace('_', '-')}"
+            raise click.BadParameter(
+                "only --json goes with --compare, which asks the standard matrix", param_hint=option
+            )
+    try:
+        parsed = [Cluster.parse(text) for text in split_list((clusters,))]
+    except UsageFailure as error:
+        raise click.BadParameter(str(error), param_hint="--compare") from error
+    if len(parsed) != 2:
+        raise click.BadParameter("expected two clusters, such as 3.9.1/zookeeper,4.3.1/kraft", param_hint="--compare")
+    before, after = parsed
+    budget = Budget(MAX_STATES, progress=_progress)
+    with _cancelled_by_signals(budget):
+        found = compare_clusters(before, after, lambda lane: predict_cached(lane, budget=budget))
+    click.echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))
 
 
 def render(answer: dict[str, Any]) -> str:
@@ -141,6 +188,7 @@ def render(answer: dict[str, Any]) -> str:
             lines.append(
                 f"Known defect {name} ({defect.component}, {defect.versions}) allows nothing more. {defect.effect}"
             )
+    lines.extend(scope.get("limits", ()))
     lines.append(f"{scope['states']} states, scope {'exhausted' if scope['complete'] else 'NOT exhausted'}")
     return "\n".join(lines)
 

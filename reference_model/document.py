@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.compare import RULES, Answer, Change, Cluster, compare
 from kafka_chaos.reference_model.explore import core
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
@@ -28,29 +28,16 @@ from kafka_chaos.reference_model.lockstep import (
     producers,
 )
 from kafka_chaos.reference_model.lockstep.search import CLUSTER_INVARIANTS
-from kafka_chaos.reference_model.predict import exchanges, faults, idempotence, logs, replication
+from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
+from kafka_chaos.reference_model.predict import exchanges, faults, idempotence, logs, membership, replication
 from kafka_chaos.reference_model.predict.anomalies import CHECKS
 from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.prediction import predict
-from kafka_chaos.reference_model.protocol import PROTOCOLS, isr, leaders, sequences, truncation
+from kafka_chaos.reference_model.protocol import PROTOCOLS, eligible, isr, leaders, rules, sequences, truncation
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 
 SCOPE = CoreScope(brokers=3, records=2, leader_epochs=3)
-
-LANES: dict[str, Lane] = {
-    "acks=0": Lane(lane="0", acks="0"),
-    "acks=1": Lane(lane="1", acks="1"),
-    "acks=1, one request in flight": Lane(lane="1-1", acks="1", max_in_flight=1),
-    "acks=1, unclean election": Lane(lane="1u", acks="1", unclean_leader_election=True),
-    "acks=all": Lane(lane="a1", acks="all"),
-    "acks=all, min ISR 2": Lane(lane="a2", acks="all", min_insync_replicas=2),
-    "acks=all, min ISR 2, idempotent": Lane(lane="ai", min_insync_replicas=2, idempotence=True),
-    "acks=all, min ISR 2, unclean election": Lane(lane="au", min_insync_replicas=2, unclean_leader_election=True),
-    "acks=all, idempotent, unclean election": Lane(lane="aiu", idempotence=True, unclean_leader_election=True),
-}
-
-FAULT_SETS: tuple[tuple[str, ...], ...] = ((), *((kind,) for kind in FAULT_KINDS), ("kill", "kill"))
 
 CUT_THEN_KILL = (
     LockstepStep.CUT_REPLICATION,
@@ -75,7 +62,9 @@ MODULES: tuple[ModuleType, ...] = (
         truncation,
         leaders,
         isr,
+        eligible,
         sequences,
+        rules,
         core,
         brokers,
         clients,
@@ -85,13 +74,13 @@ MODULES: tuple[ModuleType, ...] = (
         processes,
         cleaning,
     ),
-    *(idempotence, exchanges, replication, faults, logs),
+    *(idempotence, exchanges, replication, membership, faults, logs),
 )
 
 
 def document() -> str:
     """The whole document."""
-    sections = (introduction(), explorations(), predictions(), stories(), lockstep(), omissions())
+    sections = (introduction(), explorations(), predictions(), stories(), lockstep(), upgrades(predict), omissions())
     return "\n\n".join("\n".join(section) for section in sections) + "\n"
 
 
@@ -119,7 +108,7 @@ def introduction() -> Iterator[str]:
     yield ""
     yield "| rule of `protocol/` | meaning |"
     yield "| --- | --- |"
-    for module in (truncation, leaders, isr, sequences):
+    for module in (truncation, leaders, isr, eligible, sequences):
         for name, rule in vars(module).items():
             if callable(rule) and getattr(rule, "__module__", "") == module.__name__ and name.islower():
                 yield f"| `{module.__name__.rpartition('.')[2]}.{name}` | {_summary(rule.__doc__)} |"
@@ -280,6 +269,36 @@ def lockstep() -> Iterator[str]:
             for status in ("required", "permitted")
         ]
         yield f"| {name} | {cells[0]} | {cells[1]} |"
+
+
+UPGRADES = (("3.6.2/zookeeper", "3.9.1/zookeeper"), ("3.9.1/zookeeper", "4.3.1/kraft"))
+
+
+def upgrades(answer: Answer) -> Iterator[str]:
+    """What depends on version and metadata mode, and which lanes of the tables above it concerns."""
+    yield "## What depends on version and metadata mode"
+    yield ""
+    yield "Each release has the rules of those before it. `predict` knows them by `--kafka-version`, `--metadata-mode`"
+    yield "and `--elr`; the tables above are those of 3.9.1, in either mode."
+    yield ""
+    yield from (f"- {name}" for name, _ in RULES[1:])
+    for before, after in UPGRADES:
+        found = compare(Cluster.parse(before), Cluster.parse(after), answer)
+        yield ""
+        yield f"From `{before}` to `{after}` {'these statuses change' if found.changes else 'no status changes'}."
+        if not found.changes:
+            continue
+        yield ""
+        yield "| lane | faults | anomalies | before | after | rule |"
+        yield "| --- | --- | --- | --- | --- | --- |"
+        yield from map(_change_row, found.changes)
+
+
+def _change_row(change: Change) -> str:
+    anomalies = ", ".join(f"`{anomaly}`" for anomaly in change.why)
+    by = "; ".join(rule.partition(":")[0] for rule in change.rules)
+    faults_named = ", ".join(change.faults) or "no fault"
+    return f"| {change.lane} | {faults_named} | {anomalies} | {change.before} | {change.after} | {by} |"
 
 
 def omissions() -> Iterator[str]:

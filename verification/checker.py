@@ -113,31 +113,30 @@ def _judged_by_spark(
         facts = counts.with_replicas(run, frames, survey.facts)
         facts = counts.with_unjudged(run, survey.scope.records, facts)
         skipped = {lane.lane: not_applied(run, lane) for lane in run.lanes}
-        with findings.find(session, run, replace(survey, facts=facts), skipped) as cases:
-            observed = cases.observed
-            tables = tables_as_read(run, facts)
-            missing = unread(run, tables, HISTORY)
-            missing_replicas = unread(run, tables, ["replicas"])
-            lanes = tuple(
-                judge(
-                    run,
-                    lane,
-                    facts.get(lane.lane, LaneFacts()),
-                    predictions[lane.lane],
-                    _of_lane(observed, lane.lane),
-                    unread=missing,
-                    unread_replicas=missing_replicas,
-                )
-                for lane in run.lanes
+        cases = findings.find(session, run, replace(survey, facts=facts), skipped)
+        tables = tables_as_read(run, facts)
+        missing = unread(run, tables, HISTORY)
+        missing_replicas = unread(run, tables, ["replicas"])
+        lanes = tuple(
+            judge(
+                run,
+                lane,
+                facts.get(lane.lane, LaneFacts()),
+                predictions[lane.lane],
+                _of_lane(cases.observed, lane.lane),
+                unread=missing,
+                unread_replicas=missing_replicas,
             )
-            verdict = RunVerdict(
-                run_dir=run.path or Path(FRAMES),
-                verdict=Verdict.gravest(lane.verdict for lane in lanes),
-                lanes=lanes,
-                tables=tables,
-            )
-            if write and run.path is not None:
-                output.write_findings(run.path, cases.rows if observed else None, verdict)
+            for lane in run.lanes
+        )
+        verdict = RunVerdict(
+            run_dir=run.path or Path(FRAMES),
+            verdict=Verdict.gravest(lane.verdict for lane in lanes),
+            lanes=lanes,
+            tables=tables,
+        )
+        if write and run.path is not None:
+            output.write_findings(run.path, cases.rows if cases.observed else None, verdict)
     return verdict
 
 

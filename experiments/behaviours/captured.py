@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafka_chaos.harness.cluster.broker_client import error_name
+from kafka_chaos.harness.cluster.error_codes import error_name
 from kafka_chaos.harness.cluster.wire.capture import Capture
 from kafka_chaos.harness.cluster.wire.packets import Exchange
 from kafka_chaos.harness.scenario.stage import Stage

@@ -6,7 +6,7 @@ import time
 
 from confluent_kafka import Consumer
 
-from kafka_chaos.harness.cluster.broker_client import error_name
+from kafka_chaos.harness.cluster.error_codes import error_name
 from kafka_chaos.harness.scenario.clusters import ClusterProfile
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario

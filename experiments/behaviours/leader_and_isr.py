@@ -6,7 +6,7 @@ import uuid
 
 from kafka_chaos.experiments.behaviours.captured import deletes_replica, field_names, note_requests, states_of
 from kafka_chaos.experiments.behaviours.leader_epoch import TRUNCATE_TO_HIGH_WATERMARK
-from kafka_chaos.harness.cluster.broker_client import NONE
+from kafka_chaos.harness.cluster.error_codes import NONE
 from kafka_chaos.harness.cluster.server_properties import SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.wire.capture import Capture
 from kafka_chaos.harness.cluster.wire.client import send_as_controller

@@ -6,13 +6,8 @@ import time
 from functools import partial
 
 from kafka_chaos.experiments.behaviours.leader_epoch import A_WITH
-from kafka_chaos.harness.cluster.broker_client import (
-    FETCH_FROM_ANY,
-    FETCH_FROM_LEADER,
-    NONE,
-    BrokerUnreachable,
-    error_name,
-)
+from kafka_chaos.harness.cluster.broker_client import FETCH_FROM_ANY, FETCH_FROM_LEADER, BrokerUnreachable
+from kafka_chaos.harness.cluster.error_codes import NONE, error_name
 from kafka_chaos.harness.scenario.clusters import QUICK
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario

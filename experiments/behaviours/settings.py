@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kafka_chaos.harness.cluster.broker_client import error_name
+from kafka_chaos.harness.cluster.error_codes import error_name
 from kafka_chaos.harness.cluster.storage.power_loss import cut_last_batch
 from kafka_chaos.harness.scenario.clusters import QUICK, ClusterProfile
 from kafka_chaos.harness.scenario.play import Play

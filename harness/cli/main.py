@@ -174,17 +174,28 @@ def clean_command(kept: bool) -> None:
 
 
 @cli.command("prepare")
-def prepare_command() -> None:
+@click.option(
+    "--kafka-version",
+    "kafka_versions",
+    metavar="VERSION",
+    multiple=True,
+    help="Build the image of this version of Kafka too; may be repeated.",
+)
+def prepare_command(kafka_versions: tuple[str, ...]) -> None:
     """Build the broker image and fetch the jars of Spark's Kafka source, which all runs share."""
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.image import ensure_image, is_built
     from kafka_chaos.harness.cluster.containers.reaper import try_to_pull_reaper
+    from kafka_chaos.harness.cluster.containers.versions import known_version
     from kafka_chaos.verification.spark.jars import cache_dir, ensure_jars
 
+    others = [known_version(number).number for number in kafka_versions]
     if not is_built():
         ensure_image(say=_say)
         if not try_to_pull_reaper(docker_client()):
             _say("the reaper's image is not available: `kafka-chaos clean` removes what a killed run leaves")
+    for number in others:
+        ensure_image(number, say=_say)
     if not cache_dir().is_dir():
         _say("fetching the jars of Spark's Kafka source with Maven")
         ensure_jars()

@@ -1,6 +1,7 @@
 """Requests to one chosen broker, which a client library would send only to the leader that it knows.
 
-The messages are kafka-python's. Nothing is retried: an answer is what this broker says at this moment.
+The messages are kafka-python's, in the newest version that is used here and that the broker knows. Nothing is retried:
+an answer is what this broker says at this moment.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_chaos.harness.cluster.broker_login import BrokerUnreachable, log_in, over_tls
+from kafka_chaos.harness.cluster.error_codes import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH
 from kafka_chaos.harness.cluster.kafka_python import (
     AlterPartitionReassignmentsRequest,
+    ApiVersionsRequest,
     DescribeQuorumRequest,
     ElectLeadersRequest,
     FetchRequest,
@@ -24,29 +27,15 @@ from kafka_chaos.harness.cluster.kafka_python import (
     ProduceRequest,
 )
 
-__all__ = ["BrokerClient", "BrokerUnreachable", "FetchAnswer", "MetadataAnswer", "QuorumAnswer", "error_name"]
-
-NONE = 0
-NOT_LEADER_OR_FOLLOWER = 6
-FENCED_LEADER_EPOCH = 74
-UNKNOWN_LEADER_EPOCH = 75
-
-_NAMES = {
-    NONE: "NONE",
-    3: "UNKNOWN_TOPIC_OR_PARTITION",
-    5: "LEADER_NOT_AVAILABLE",
-    NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_OR_FOLLOWER",
-    7: "REQUEST_TIMED_OUT",
-    11: "STALE_CONTROLLER_EPOCH",
-    19: "NOT_ENOUGH_REPLICAS",
-    20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-    31: "CLUSTER_AUTHORIZATION_FAILED",
-    56: "KAFKA_STORAGE_ERROR",
-    FENCED_LEADER_EPOCH: "FENCED_LEADER_EPOCH",
-    UNKNOWN_LEADER_EPOCH: "UNKNOWN_LEADER_EPOCH",
-    78: "OFFSET_NOT_AVAILABLE",
-    87: "INVALID_RECORD",
-}
+__all__ = [
+    "FETCH_FROM_ANY",
+    "FETCH_FROM_LEADER",
+    "BrokerClient",
+    "BrokerUnreachable",
+    "FetchAnswer",
+    "MetadataAnswer",
+    "QuorumAnswer",
+]
 
 FETCH_FROM_LEADER = 10
 """The last version of Fetch that only a leader answers (KIP-392 lets followers answer consumers from 11 on)."""
@@ -61,13 +50,14 @@ _DESCRIBE_QUORUM = 1
 _PREFERRED = 0
 _ADMIN_TIMEOUT_MS = 10_000
 _LATEST = -1
+_FIRST_WITH_BATCHES = 3
+"""The first version of Produce that takes message format v2."""
+_FIRST_WITH_EPOCHS = 9
+"""The first version of Fetch that is fenced by leader epochs (KIP-320)."""
 _CONSUMER = -1
+_DEBUGGING_CONSUMER = -2
+"""A replica id whose fetches a follower answers too, before KIP-392."""
 _ENOUGH = 1 << 20
-
-
-def error_name(code: int) -> str:
-    """Kafka's name of an error code (org.apache.kafka.common.protocol.Errors)."""
-    return _NAMES.get(code, f"error {code}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +98,7 @@ class BrokerClient:
     def __init__(self, address: str, *, timeout: float = 3.0, configs: Mapping[str, str] | None = None) -> None:
         host, _, port = address.rpartition(":")
         self.address = address
+        self._newest: dict[int, int] = {}
         self._protocol = KafkaProtocol(client_id="kafka-chaos")
         try:
             self._socket = over_tls(socket.create_connection((host, int(port)), timeout), host, configs or {})
@@ -144,10 +135,19 @@ class BrokerClient:
             # What a TLS listener answers to a plaintext request.
             raise BrokerUnreachable(f"{self.address} did not answer {request.name} in Kafka's protocol") from error
 
+    def _version(self, request: Any, wanted: int) -> int:
+        """The version of a request to use: `wanted`, or the newest that this broker knows if that is older."""
+        if not self._newest:
+            known = self.request(ApiVersionsRequest(version=0)).api_keys
+            self._newest = {api.api_key: api.max_version for api in known}
+        return min(wanted, self._newest[request.API_KEY])
+
     def fetch(
         self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_FROM_ANY
     ) -> FetchAnswer:
         """Fetch as a consumer, without waiting; `leader_epoch` is the one that the consumer knows, −1 for none."""
+        known = self._version(FetchRequest, version)
+        debugging = known <= FETCH_FROM_LEADER < version
         wanted = FetchRequest.FetchTopic.FetchPartition(
             partition=partition,
             current_leader_epoch=leader_epoch,
@@ -157,7 +157,7 @@ class BrokerClient:
             partition_max_bytes=_ENOUGH,
         )
         request = FetchRequest(
-            replica_id=_CONSUMER,
+            replica_id=_DEBUGGING_CONSUMER if debugging else _CONSUMER,
             max_wait_ms=0,
             min_bytes=0,
             max_bytes=_ENOUGH,
@@ -167,7 +167,7 @@ class BrokerClient:
             topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
             forgotten_topics_data=[],
             rack_id="",
-            version=version,
+            version=known,
         )
         answer = self.request(request).responses[0].partitions[0]
         return FetchAnswer(answer.error_code, answer.high_watermark, answer.log_start_offset, answer.records or b"")
@@ -181,11 +181,14 @@ class BrokerClient:
         return {place: (found.error_code, found.offset) for place, found in self._list_offsets(partitions).items()}
 
     def high_watermarks(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """Of the partitions that this broker leads: (topic, partition) to (leader epoch, high watermark)."""
+        """Of the partitions that this broker leads: (topic, partition) to (leader epoch, high watermark).
+
+        Empty where the broker does not tell leader epochs (before 2.1).
+        """
         return {
             place: (found.leader_epoch, found.offset)
             for place, found in self._list_offsets(partitions).items()
-            if found.error_code == NONE
+            if found.error_code == NONE and found.leader_epoch >= 0
         }
 
     def _list_offsets(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], Any]:
@@ -201,7 +204,8 @@ class BrokerClient:
             )
             for topic, numbers in partitions.items()
         ]
-        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=topics, version=_LIST_OFFSETS)
+        version = self._version(ListOffsetsRequest, _LIST_OFFSETS)
+        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=topics, version=version)
         return {
             (topic.name, found.partition_index): found
             for topic in self.request(request).topics
@@ -215,7 +219,8 @@ class BrokerClient:
 
         `timeout` is how long the broker may wait for the ISR, in seconds.
         """
-        builder = MemoryRecordsBuilder(2, 0, _ENOUGH)
+        version = self._version(ProduceRequest, _PRODUCE)
+        builder = MemoryRecordsBuilder(2 if version >= _FIRST_WITH_BATCHES else 1, 0, _ENOUGH)
         builder.append(timestamp=None, key=None, value=record.encode(), headers=[])
         builder.close()
         data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
@@ -224,7 +229,7 @@ class BrokerClient:
             acks=-1 if acks == "all" else int(acks),
             timeout_ms=int(timeout * 1000),
             topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
-            version=_PRODUCE,
+            version=version,
         )
         answer = self.request(request).responses[0].partition_responses[0]
         return int(answer.error_code), int(answer.base_offset)
@@ -253,8 +258,7 @@ class BrokerClient:
     def metadata(self, topic: str, partition: int = 0) -> MetadataAnswer:
         """This broker's metadata of the partition."""
         topics = [MetadataRequest.MetadataRequestTopic(name=topic)]
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=_METADATA)
-        answer = self.request(request).topics[0]
+        answer = self._metadata(topics).topics[0]
         for found in answer.partitions:
             if found.partition_index == partition:
                 leader = found.leader_id if found.leader_id >= 0 else None
@@ -263,14 +267,16 @@ class BrokerClient:
 
     def controller(self) -> int | None:
         """The controller in this broker's metadata."""
-        request = MetadataRequest(topics=[], allow_auto_topic_creation=False, version=_METADATA)
-        controller = int(self.request(request).controller_id)
+        controller = int(self._metadata([]).controller_id)
         return controller if controller >= 0 else None
 
     def brokers(self) -> frozenset[int]:
         """The brokers in this broker's metadata."""
-        request = MetadataRequest(topics=[], allow_auto_topic_creation=False, version=_METADATA)
-        return frozenset(int(broker.node_id) for broker in self.request(request).brokers)
+        return frozenset(int(broker.node_id) for broker in self._metadata([]).brokers)
+
+    def _metadata(self, topics: Sequence[Any]) -> Any:
+        version = self._version(MetadataRequest, _METADATA)
+        return self.request(MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=version))
 
     def quorum(self) -> QuorumAnswer | None:
         """The quorum as its leader describes it, to whom the broker passes this on; None where none does."""
@@ -285,11 +291,13 @@ class BrokerClient:
         return QuorumAnswer(int(found.leader_id), int(found.leader_epoch))
 
     def leader_epoch(self, topic: str, partition: int = 0, *, guess: int = 0) -> int | None:
-        """The leader epoch that this broker's replica is in, exactly; None where it has no replica to ask.
+        """The leader epoch that this broker's replica is in, exactly; None where it has no replica, or fences nobody.
 
         Found by fencing (KIP-320): the answer to a fetch with a lower epoch is FENCED_LEADER_EPOCH, with a higher one
         UNKNOWN_LEADER_EPOCH.
         """
+        if self._version(FetchRequest, FETCH_FROM_ANY) < _FIRST_WITH_EPOCHS:
+            return None
         epoch, tried = max(guess, 0), set()
         while epoch >= 0 and epoch not in tried:
             tried.add(epoch)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import ROLE
+from kafka_chaos.harness.cluster.containers.versions import KafkaVersion
 from kafka_chaos.harness.cluster.layout import ClusterLayout
 
 if TYPE_CHECKING:
@@ -24,11 +25,14 @@ CONTROLLER_OPTIONS = ("-Xmx160m",)
 
 @dataclass(frozen=True)
 class NodeBuilder:
-    """What all containers of a cluster share: `addresses` by host name, and the host's free `ports`, one for each."""
+    """What all containers of a cluster share.
+
+    `images` by Kafka's version, `addresses` by host name, and the host's free `ports`, one for each container.
+    """
 
     spec: ClusterLayout
     run_id: str
-    image: str
+    images: Mapping[str, str]
     network: str
     labels: Mapping[str, str]
     addresses: Mapping[str, str]
@@ -40,6 +44,7 @@ class NodeBuilder:
         server: str,
         properties: str,
         *,
+        version: KafkaVersion,
         jvm_options: Sequence[str],
         published: tuple[int, int] | None = None,
         environment: Mapping[str, str] | None = None,
@@ -54,7 +59,7 @@ class NodeBuilder:
 
         api_version = docker_client().api._version
         endpoint = EndpointConfig(version=api_version, aliases=[name], ipv4_address=self.addresses[name])
-        container = DockerContainer(self.image, name=f"kafka-chaos-{self.run_id}-{name}")
+        container = DockerContainer(self.images[version.number], name=f"kafka-chaos-{self.run_id}-{name}")
         container.with_command(["/opt/kafka/bin/start-server", server, *jvm_options])
         # Not copied into the container: that costs every start a mount of its file system.
         for key, value in {"SERVER_PROPERTIES": properties, **(environment or {})}.items():

@@ -158,7 +158,7 @@ class Cluster:
     def _start(self) -> None:
         check_memory(self.spec.brokers + self.spec.controllers)
         client = docker_client()
-        image = ensure_image(self.spec.kafka_version)
+        images = {version.number: ensure_image(version.number) for version in (self.spec.version, *self.spec.versions)}
         choose_reaper(client, keep=self.keep)
         logging.getLogger("testcontainers").setLevel(logging.WARNING)
         labels = run_labels(self.run_id, keep=self.keep)
@@ -166,7 +166,7 @@ class Cluster:
         names = _node_names(self.spec)
         addresses = dict(zip(names, node_addresses(network, len(names)), strict=True))
         ports = iter(free_ports(len(names)))
-        self._mode = _mode(NodeBuilder(self.spec, self.run_id, image, str(network.name), labels, addresses, ports))
+        self._mode = _mode(NodeBuilder(self.spec, self.run_id, images, str(network.name), labels, addresses, ports))
         self.members = self._mode.make()
         self._start_nodes()
 

@@ -1,8 +1,8 @@
 """Broker and topic configuration keys: passed through as they are, unknown ones refused with the nearest known name.
 
 A broker only warns of a key that it does not know, and then runs without it: an experiment with a misspelt key would
-measure something else than it says. The keys are those that Kafka's own classes list, in 3.9.1 for versions before
-4.0 and in the version that `config_keys.json` names for later ones.
+measure something else than it says. `config_keys.json` has the keys that Kafka's own classes list, each with the first
+and the last of the supported versions that have it, null for the newest (`benchmarks/versions.py --keys` writes it).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from importlib.resources import files
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
+from kafka_chaos.harness.cluster.containers.versions import known_version
 
 OWNED_BROKER_KEYS = frozenset(
     {
@@ -46,11 +47,12 @@ AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 def known_keys(kind: str, kafka_version: str = KAFKA_VERSION) -> frozenset[str]:
     """The configuration keys of a `broker` or a `topic` of a version of Kafka."""
     listed = json.loads(files("kafka_chaos.harness.cluster").joinpath("config_keys.json").read_text())
-    keys = frozenset(listed[kind])
-    if int(kafka_version.partition(".")[0]) < 4:
-        return keys
-    since_4 = listed["since_4"]
-    return keys - frozenset(since_4["removed"][kind]) | frozenset(since_4["added"][kind])
+    version = known_version(kafka_version)
+    return frozenset(
+        key
+        for key, (first, last) in listed[kind].items()
+        if version.at_least(first) and (last is None or known_version(last).at_least(kafka_version))
+    )
 
 
 def check_keys(

@@ -16,16 +16,19 @@ with warnings.catch_warnings():
     from kafka.protocol.admin.topics import AlterPartitionReassignmentsRequest, ElectLeadersRequest
     from kafka.protocol.consumer.fetch import FetchRequest
     from kafka.protocol.consumer.offsets import ListOffsetsRequest
+    from kafka.protocol.metadata import ApiVersionsRequest
     from kafka.protocol.metadata.metadata import MetadataRequest
     from kafka.protocol.parser import KafkaProtocol
     from kafka.protocol.producer.produce import ProduceRequest
     from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
     from kafka.record.default_records import DefaultRecordBatch
+    from kafka.record.legacy_records import LegacyRecordBatch
     from kafka.record.memory_records import MemoryRecordsBuilder
     from kafka.record.util import calc_crc32c, size_of_varint
 
 __all__ = [
     "AlterPartitionReassignmentsRequest",
+    "ApiVersionsRequest",
     "DefaultRecordBatch",
     "DescribeQuorumRequest",
     "ElectLeadersRequest",
@@ -33,6 +36,7 @@ __all__ = [
     "InvalidReceiveError",
     "KafkaError",
     "KafkaProtocol",
+    "LegacyRecordBatch",
     "ListOffsetsRequest",
     "MemoryRecordsBuilder",
     "MetadataRequest",

@@ -9,7 +9,7 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.metadata import KRAFT, METADATA_MODES, ZOOKEEPER
 from kafka_chaos.harness.cluster.configs import check_keys
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
-from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, check_version
+from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, check_version, oldest_of
 from kafka_chaos.harness.cluster.security import PLAINTEXT, check_security
 
 
@@ -21,10 +21,12 @@ class ClusterLayout:
     are nothing but controllers (0: every broker is a controller too). `elr`: whether a partition's leader may be
     elected from its eligible leader replicas (KIP-966); None leaves it to the version.
     `broker_configs` go to every broker, and to KRaft's controllers; `configs_of` to single brokers by id; both in
-    Kafka's own key names. `controller` names the broker that is to be controller (started first: in ZooKeeper mode the
-    first to register becomes it), None leaves it open and starts all at once. With two `log_directories` a broker
-    outlives the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`). `security` is how clients connect: `plaintext`,
-    `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client certificates).
+    Kafka's own key names. `broker_versions` gives single brokers a version of their own, by id (ZooKeeper mode only):
+    all then speak the oldest version's protocol, as during a rolling upgrade. `controller` names the broker that is to
+    be controller (started first: in ZooKeeper mode the first to register becomes it), None leaves it open and starts
+    all at once. With two `log_directories` a broker outlives the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`).
+    `security` is how clients connect: `plaintext`, `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client
+    certificates).
     """
 
     brokers: int = 3
@@ -32,6 +34,7 @@ class ClusterLayout:
     zookeepers: int | None = None
     controllers: int = 0
     kafka_version: str = KAFKA_VERSION
+    broker_versions: Mapping[int, str] = field(default_factory=dict)
     elr: bool | None = None
     controller: int | None = None
     broker_configs: Mapping[str, object] = field(default_factory=dict)
@@ -45,6 +48,7 @@ class ClusterLayout:
             expected = " or ".join(METADATA_MODES)
             raise UsageFailure(f"metadata_mode: {self.metadata_mode!r} is not valid: expected {expected}")
         version = check_version(self.kafka_version, self.metadata_mode)
+        self._check_broker_versions()
         if not 1 <= self.brokers <= 9:
             raise UsageFailure(f"brokers: {self.brokers} is not valid: expected 1 to 9")
         if self.log_directories not in (1, 2):
@@ -56,6 +60,17 @@ class ClusterLayout:
         if self.elr and not version.elr:
             raise UsageFailure(f"elr: true is not valid: Kafka {self.kafka_version} has no eligible leader replicas")
         self._check_configs()
+
+    def _check_broker_versions(self) -> None:
+        for broker, number in self.broker_versions.items():
+            if not 1 <= broker <= self.brokers:
+                raise UsageFailure(f"broker_versions: {broker} is not a broker: expected 1 to {self.brokers}")
+            check_version(number, self.metadata_mode)
+            if self.metadata_mode == KRAFT and number != self.kafka_version:
+                raise UsageFailure(
+                    f"broker_versions: {number} for broker {broker} is not valid: in KRaft mode all nodes run "
+                    f"kafka_version, {self.kafka_version}"
+                )
 
     def _check_kraft(self) -> None:
         if self.zookeepers:
@@ -81,21 +96,51 @@ class ClusterLayout:
                 f"controllers: {self.controllers} is not valid: in ZooKeeper mode a broker is controller; set "
                 f"metadata_mode to {KRAFT}"
             )
+        if self.security != PLAINTEXT and not self.oldest.has_pem:
+            raise UsageFailure(
+                f"security: {self.security} is not valid: Kafka {self.oldest.number} reads no certificates in PEM; "
+                f"expected {PLAINTEXT}, or Kafka 2.7 and later"
+            )
         if self.controller is not None and not 1 <= self.controller <= self.brokers:
             raise UsageFailure(f"controller: {self.controller} is not a broker: expected 1 to {self.brokers}")
 
     def _check_configs(self) -> None:
-        mode, version = self.metadata_mode, self.kafka_version
-        check_keys("broker", self.broker_configs, kafka_version=version, metadata_mode=mode)
+        mode = self.metadata_mode
+        for version in self.versions:
+            check_keys("broker", self.broker_configs, kafka_version=version.number, metadata_mode=mode)
         for broker, configs in self.configs_of.items():
             if not 1 <= broker <= self.brokers:
                 raise UsageFailure(f"configs_of: {broker} is not a broker: expected 1 to {self.brokers}")
-            check_keys("broker", configs, kafka_version=version, metadata_mode=mode)
+            check_keys("broker", configs, kafka_version=self.version_of(broker).number, metadata_mode=mode)
 
     @property
     def version(self) -> KafkaVersion:
-        """What is known of the brokers' version."""
+        """The version of ZooKeeper's or the controllers' image, and of all brokers without one of their own."""
         return check_version(self.kafka_version, self.metadata_mode)
+
+    def version_of(self, broker: int) -> KafkaVersion:
+        """A broker's version."""
+        return check_version(self.broker_versions.get(broker, self.kafka_version), self.metadata_mode)
+
+    @property
+    def versions(self) -> tuple[KafkaVersion, ...]:
+        """The versions of all brokers, each once, in the brokers' order."""
+        return tuple(dict.fromkeys(self.version_of(broker) for broker in range(1, self.brokers + 1)))
+
+    @property
+    def oldest(self) -> KafkaVersion:
+        """The oldest version of a broker: what the whole cluster can do."""
+        return oldest_of(self.versions)
+
+    @property
+    def protocol_configs(self) -> dict[str, str]:
+        """What makes brokers of several versions speak the oldest one's protocol, as Kafka's upgrade guide asks."""
+        if len(self.versions) == 1:
+            return {}
+        keys = ["inter.broker.protocol.version"]
+        if not self.oldest.at_least("3.0"):
+            keys.append("log.message.format.version")
+        return dict.fromkeys(keys, self.oldest.protocol)
 
     @property
     def servers(self) -> int:
@@ -119,7 +164,8 @@ class ClusterLayout:
         """The nodes, the metadata mode and the version, as a run says what it starts."""
         brokers = f"{self.brokers} broker{'' if self.brokers == 1 else 's'}"
         if self.metadata_mode == ZOOKEEPER:
-            return f"{self.servers} ZooKeeper and {brokers} of Kafka {self.kafka_version}"
+            versions = " and ".join(version.number for version in self.versions)
+            return f"{self.servers} ZooKeeper and {brokers} of Kafka {versions}"
         controllers = f"{self.controllers} controller{'' if self.controllers == 1 else 's'}"
         nodes = f"{controllers} and {brokers}" if self.controllers else f"{brokers} that are controllers too,"
         return f"{nodes} of Kafka {self.kafka_version} (KRaft)"

@@ -1,9 +1,14 @@
-"""What brokers, controllers and ZooKeeper servers are started with: a test cluster's defaults, each with its reason."""
+"""What brokers, controllers and ZooKeeper servers are started with: a test cluster's defaults, each with its reason.
+
+A default that a version of Kafka does not have is not written for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kafka_chaos.harness.cluster.configs import known_keys
+from kafka_chaos.harness.cluster.containers.versions import KafkaVersion
 from kafka_chaos.harness.cluster.security import PLAINTEXT, listener_properties
 
 CLIENT_PORT = 9094
@@ -37,11 +42,11 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     "log.index.size.max.bytes": "3145728",
     # 128 MiB by default, of a 300 MiB heap.
     "log.cleaner.dedupe.buffer.size": "8388608",
+    # No JMX port is open: hundreds of MBeans would be registered for nobody at every start. The first key is that of
+    # 3.4 to 3.9; the second alone says so since 4.0.
+    "auto.include.jmx.reporter": "false",
+    "metric.reporters": "",
 }
-
-NO_JMX_REPORTER = {"auto.include.jmx.reporter": "false"}
-NO_JMX_REPORTER_SINCE_4 = {"metric.reporters": ""}
-"""No JMX port is open: hundreds of MBeans would be registered for nobody at every start."""
 
 ZOOKEEPER_MODE_DEFAULTS: Mapping[str, str] = {
     # A sixth of Kafka's default, 18 s: a failure is noticed within a test's patience.
@@ -65,30 +70,28 @@ def broker_properties(
     brokers: int,
     host_port: int,
     zookeepers: Sequence[str],
+    version: KafkaVersion,
+    control_plane: bool,
     configs: Mapping[str, object],
     log_directories: int = 1,
     security: str = PLAINTEXT,
 ) -> str:
-    """The text of server.properties of a broker with ZooKeeper; `configs` go over the defaults."""
+    """The text of server.properties of a broker with ZooKeeper; `configs` go over the defaults.
+
+    `control_plane`: whether controllers send their requests to a port of their own (all brokers, or none).
+    """
     owned = {
         "broker.id": str(broker),
         "zookeeper.connect": ",".join(f"{name}:{ZOOKEEPER_PORT}" for name in zookeepers),
         **_listeners(broker, host_port, security),
         "log.dirs": ",".join((BROKER_DATA, SECOND_BROKER_DATA)[:log_directories]),
-        "control.plane.listener.name": "CONTROL",
     }
-    owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
-    owned["advertised.listeners"] += f",CONTROL://{broker_name(broker)}:{CONTROL_PORT}"
-    return _text(
-        {
-            **BROKER_DEFAULTS,
-            **NO_JMX_REPORTER,
-            **ZOOKEEPER_MODE_DEFAULTS,
-            **_replicated(brokers),
-            **_texts(configs),
-            **owned,
-        }
-    )
+    if control_plane:
+        owned["control.plane.listener.name"] = "CONTROL"
+        owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
+        owned["advertised.listeners"] += f",CONTROL://{broker_name(broker)}:{CONTROL_PORT}"
+    defaults = _known({**BROKER_DEFAULTS, **ZOOKEEPER_MODE_DEFAULTS, **_replicated(brokers)}, version)
+    return _text({**defaults, **_texts(configs), **owned})
 
 
 def kraft_properties(
@@ -99,7 +102,7 @@ def kraft_properties(
     voters: Mapping[int, str],
     brokers: int,
     host_port: int,
-    kafka_version: str,
+    version: KafkaVersion,
     configs: Mapping[str, object],
     log_directories: int = 1,
 ) -> str:
@@ -121,10 +124,8 @@ def kraft_properties(
         owned["listeners"] = ",".join([owned["listeners"], *controls])
     else:
         owned |= {**listener_properties(PLAINTEXT), "listeners": ",".join(controls)}
-    no_reporter = NO_JMX_REPORTER_SINCE_4 if int(kafka_version.partition(".")[0]) >= 4 else NO_JMX_REPORTER
-    return _text(
-        {**BROKER_DEFAULTS, **no_reporter, **KRAFT_DEFAULTS, **_replicated(brokers), **_texts(configs), **owned}
-    )
+    defaults = _known({**BROKER_DEFAULTS, **KRAFT_DEFAULTS, **_replicated(brokers)}, version)
+    return _text({**defaults, **_texts(configs), **owned})
 
 
 def _listeners(broker: int, host_port: int, security: str) -> dict[str, str]:
@@ -135,6 +136,11 @@ def _listeners(broker: int, host_port: int, security: str) -> dict[str, str]:
         **listener_properties(security),
         "inter.broker.listener.name": "REPLICATION",
     }
+
+
+def _known(defaults: Mapping[str, str], version: KafkaVersion) -> dict[str, str]:
+    keys = known_keys("broker", version.number)
+    return {key: value for key, value in defaults.items() if key in keys}
 
 
 def _replicated(brokers: int) -> dict[str, str]:

@@ -47,7 +47,7 @@ def check(experiment: Experiment) -> None:
 
 
 def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[str], topics: set[str]) -> None:
-    brokers = cluster.brokers
+    brokers, oldest = cluster.brokers, cluster.spec().oldest
     for index, lane in enumerate(phase.lanes):
         place: tuple[str | int, ...] = ("phases", number, "lanes", index)
         if lane.lane in names:
@@ -56,6 +56,9 @@ def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set
         if lane.topic_name in topics:
             raise ExperimentError((*place, "topic"), f"{lane.topic_name!r} is the topic of two lanes")
         topics.add(lane.topic_name)
+        if lane.idempotence and not oldest.has_idempotence:
+            message = f"Kafka {oldest.number} has no idempotent producers: they came with 0.11"
+            raise ExperimentError((*place, "idempotence"), message)
         try:
             lane.as_lane(())
         except LaneError as error:
@@ -68,7 +71,7 @@ def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set
         if lane.leader is not None and not 1 <= lane.leader <= brokers:
             raise ExperimentError((*place, "leader"), f"{lane.leader} is not a broker: expected 1 to {brokers}")
         try:
-            check_keys("topic", lane.topic_configs, owned=OWNED_TOPIC_KEYS, kafka_version=cluster.kafka_version)
+            check_keys("topic", lane.topic_configs, owned=OWNED_TOPIC_KEYS, kafka_version=oldest.number)
         except UsageFailure as failure:
             raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
         _check_client_keys((*place, "producer_configs"), lane)
@@ -102,6 +105,7 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
             raise ExperimentError((*place, key), rest) from error
         _check_target(cluster, (*place, "target"), fault.target, phase)
         _check_kraft(cluster, place, fault)
+        _check_control_port(cluster, place, fault)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
     if phase.lockstep is not None:
@@ -134,6 +138,13 @@ def _check_kraft(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Faul
         raise ExperimentError(
             (*place, "port"), "brokers have no such listener where controllers are no brokers: expected replication"
         )
+
+
+def _check_control_port(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    oldest = cluster.spec().oldest
+    if fault.kind == "partition" and parameters(fault).get("port") == "control" and not oldest.has_control_plane:
+        message = f"Kafka {oldest.number} has no such listener (before 2.2): expected replication"
+        raise ExperimentError((*place, "port"), message)
 
 
 def _check_lockstep(

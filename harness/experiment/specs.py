@@ -93,6 +93,11 @@ class ClusterSpec(_Spec):
         description="KRaft controllers that are no brokers: 1 or 3; with 0, up to three of the brokers are controllers",
     )
     kafka_version: KafkaVersion = Field(default=KAFKA_VERSION, description="version of Kafka that the cluster runs")
+    broker_versions: dict[int, KafkaVersion] = Field(
+        default_factory=dict,
+        description="versions of single brokers, by number, in a mixed cluster (ZooKeeper); all speak the oldest one's "
+        "protocol",
+    )
     elr: bool | None = Field(
         default=None,
         description="whether leaders are elected from the eligible leader replicas (KIP-966); a new cluster's default "
@@ -168,7 +173,7 @@ class LaneSpec(_Spec):
         """
         fields = self.model_dump(exclude={"leader", "topic", "topic_configs", "producer_configs"})
         if cluster is not None:
-            fields |= {"kafka_version": cluster.kafka_version, "metadata_mode": cluster.metadata_mode}
+            fields |= {"kafka_version": cluster.oldest.number, "metadata_mode": cluster.metadata_mode}
             fields["elr"] = cluster.elects_from_elr
         return Lane(**fields, topic=self.topic_name, faults=faults)
 

@@ -34,8 +34,9 @@ def running(
     cluster = refusal = None
     try:
         options = dict(wanted)
-        if "broker_configs" in options:
-            options["broker_configs"] = dict(options["broker_configs"])
+        for key in ("broker_configs", "broker_versions"):
+            if key in options:
+                options[key] = dict(options[key])
         spec = ClusterLayout(**options)
         cluster = Cluster(spec, run_id=f"pytest-{secrets.token_hex(4)}", keep=keep)
         with contextlib.suppress(_TestsFailed), cluster:

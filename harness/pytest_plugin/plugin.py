@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 CLUSTER = "kafka_chaos_cluster"
 DEFAULT_OUT = "kafka-chaos-runs"
 MARKER = (
-    "kafka_chaos(*, brokers=3, metadata_mode='zookeeper', zookeepers=1, controllers=0, kafka_version=None, elr=None, "
+    "kafka_chaos(*, brokers=3, metadata_mode='zookeeper', zookeepers=1, controllers=0, kafka_version=None, "
+    "broker_versions=None, elr=None, "
     "controller=None, broker_configs=None, security='plaintext'): "
     "the cluster that the test needs as kafka_chaos_cluster"
 )
@@ -31,6 +32,7 @@ _KEYS = (
     "zookeepers",
     "controllers",
     "kafka_version",
+    "broker_versions",
     "elr",
     "controller",
     "broker_configs",

@@ -157,6 +157,7 @@ class Runs:
                 "zookeepers": spec.servers if spec.metadata_mode == ZOOKEEPER else 0,
                 "controllers": spec.controllers,
                 "kafka_version": spec.kafka_version,
+                "broker_versions": dict(spec.broker_versions),
                 "elr": spec.elr,
                 "controller": spec.controller,
                 "broker_configs": dict(spec.broker_configs),

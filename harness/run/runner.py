@@ -85,14 +85,15 @@ class Stages:
         with self.cluster() as cluster:
             topics = {lane.lane: lane.topic_name for _, lane, _ in self.run.experiment.lanes()}
             admin = cluster.admin(topics=topics)
-            for phase in self.run.experiment.phases:
-                last = phase is self.run.experiment.phases[-1]
-                # Spark's start takes both cores for seconds: where steps wait for conditions that does no harm, timed
-                # faults come first.
-                if last and phase.lockstep is not None:
+            phases = self.run.experiment.phases
+            for number, phase in enumerate(phases):
+                # Spark's start takes both cores for seconds: timed faults come first. It does no harm where steps wait
+                # for conditions, or while a phase settles.
+                no_timed_left = all(later.lockstep is not None for later in phases[number + 1 :])
+                if no_timed_left and phase.lockstep is not None:
                     self.run.start_spark()
                 with self.phase(cluster, admin, phase):
-                    if last:
+                    if no_timed_left:
                         self.run.start_spark()
             self.collect(cluster, admin)
 

@@ -119,6 +119,15 @@ class ClusterLease:
             return now == broker
 
         wait_until(elected, f"broker {broker} to become controller", timeout=timeout, interval=0.05)
+        self._renew_admin()
+
+    def settled_controller(self) -> int:
+        """The controller, whichever broker it is, once every broker's metadata responses name it."""
+        controller = self._await_settled_controller()
+        self._renew_admin()
+        return controller
+
+    def _renew_admin(self) -> None:
         # An admin client keeps using the controller that it learned of first.
         self.admin = ClusterAdmin(self.cluster.bootstrap_servers)
         self.view = ClusterView(self.cluster, self.admin)

@@ -8,7 +8,8 @@ differ. Observations narrow the model's states, so that later steps are as exact
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -181,20 +182,7 @@ class LockStep:
     # --- Comparison ------------------------------------------------------------------------------------------------
 
     def _take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
-        # Time has passed since the last observation: whatever may happen by itself may have happened.
-        self.model.states = self.model.settle(self.model.states)
-        start = time.monotonic()
-        act()
-        for action in actions:
-            self.model.apply(action)
-        states = len(self.model.states)
-        observation, comparison = self._agree()
-        if comparison.conforms:
-            self.model.states = comparison.matching
-        record = self._note(sentence, time.monotonic() - start, observation, comparison, states)
-        if not comparison.conforms:
-            what = "; ".join(str(difference) for difference in comparison.differences)
-            raise ScenarioViolation(f"{self.act.name}, step {record.number} ({sentence}) {what}")
+        take_together(sentence, act, [(self, actions)])
 
     def _note(
         self, sentence: str, seconds: float, observation: Observation, comparison: Comparison, states: int
@@ -246,6 +234,33 @@ class LockStep:
         assert last is not None
         assert comparison is not None
         return last, comparison
+
+
+def take_together(sentence: str, act: Callable[[], object], parts: Sequence[tuple[LockStep, Sequence[Step]]]) -> None:
+    """Execute one step that concerns several topics of a cluster: each has its own steps in the model."""
+    for stage, _ in parts:
+        # Time has passed since the last observation: whatever may happen by itself may have happened.
+        stage.model.states = stage.model.settle(stage.model.states)
+    start = time.monotonic()
+    act()
+    states = []
+    for stage, actions in parts:
+        for action in actions:
+            stage.model.apply(action)
+        states.append(len(stage.model.states))
+    with ThreadPoolExecutor(len(parts)) as threads:
+        seen = list(threads.map(lambda part: part[0]._agree(), parts))
+    seconds = time.monotonic() - start
+    disagreements = []
+    for (stage, _), (observation, comparison), count in zip(parts, seen, states, strict=True):
+        if comparison.conforms:
+            stage.model.states = comparison.matching
+        record = stage._note(sentence, seconds, observation, comparison, count)
+        if not comparison.conforms:
+            what = "; ".join(str(difference) for difference in comparison.differences)
+            disagreements.append(f"{stage.act.name}, step {record.number} ({sentence}) {what}")
+    if disagreements:
+        raise ScenarioViolation("\n".join(disagreements))
 
 
 def _allowed(states: frozenset[ClusterState], most: int = 8) -> tuple[Observation, ...]:

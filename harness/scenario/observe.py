@@ -3,28 +3,36 @@
 | observed | where, and how exact |
 | --- | --- |
 | log, with leader epochs; log end offset | the broker's own segment files, running or stopped: exact |
-| leader epochs, checkpointed high watermark | leader-epoch-checkpoint and replication-offset-checkpoint: exact |
-| high watermark in memory | a consumer's fetch sent to that very broker (Fetch 12): the leader and, since KIP-392,
-followers answer with the high watermark of their own replica, exact at the moment of the answer |
+| leader epochs, checkpointed high watermark | leader-epoch-checkpoint (since 0.11) and
+replication-offset-checkpoint: exact |
+| high watermark in memory | a consumer's fetch sent to that very broker (Fetch 12), before KIP-392 a debugging
+consumer's: the leader and followers answer with the high watermark of their own replica, exact at the moment of the
+answer |
 | role | ListOffsets for the latest offset, which only a leader answers |
-| leader epoch | fetches fenced by a guessed epoch (KIP-320) until one is neither too old nor unknown: exact |
+| leader epoch | fetches fenced by a guessed epoch (KIP-320, since 2.1) until one is neither too old nor unknown:
+exact |
 | leader | this broker's own metadata response, from its metadata cache, which the controller's UpdateMetadata fills
 right after LeaderAndIsr on the same connection |
-| leader, ISR, leader epoch, controller epoch of the partition | ZooKeeper: exact |
+| leader, ISR, leader epoch of the partition; controller and its epoch; registered brokers | ZooKeeper: exact |
 """
 
 from __future__ import annotations
 
 import tarfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from kafka_chaos.harness.cluster import broker_client
+from kafka_chaos.harness.cluster import broker_client, error_codes
 from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.server_properties import BROKER_DATA, SECOND_BROKER_DATA
-from kafka_chaos.harness.cluster.storage.replica import NoReplica, ReplicaFiles, read_replica
+from kafka_chaos.harness.cluster.storage.replica import NoReplica, ReplicaFiles, read_replicas
 from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario.clients import NAME, Clients
@@ -36,9 +44,9 @@ KAFKA_STORAGE_ERROR = 56
 OFFSET_NOT_AVAILABLE = 78
 """A leader whose high watermark has not yet reached the start of its epoch (KIP-207)."""
 _ROLES = {
-    broker_client.NONE: LEADER,
+    error_codes.NONE: LEADER,
     OFFSET_NOT_AVAILABLE: LEADER,
-    broker_client.NOT_LEADER_OR_FOLLOWER: FOLLOWER,
+    error_codes.NOT_LEADER_OR_FOLLOWER: FOLLOWER,
     UNKNOWN_TOPIC_OR_PARTITION: NONE,
     KAFKA_STORAGE_ERROR: OFFLINE,
 }
@@ -53,6 +61,27 @@ def _named(record: Record) -> str:
 
 
 @dataclass
+class BrokerReads:
+    """Reads of brokers' files that observers of several topics share: whoever asks meanwhile gets the next read."""
+
+    topics: set[str] = field(default_factory=set)
+    _latest: dict[tuple[int, str], tuple[float, Mapping[tuple[str, int], ReplicaFiles]]] = field(default_factory=dict)
+    _locks: defaultdict[tuple[int, str], threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
+
+    def read(self, node: Node, folder: str) -> Mapping[tuple[str, int], ReplicaFiles]:
+        """The topics' replicas in a log directory of a broker, none of them read before this was called."""
+        asked = time.monotonic()
+        place = (node.number, folder)
+        with self._locks[place]:
+            began, found = self._latest.get(place, (asked, {}))
+            if began <= asked:
+                began = time.monotonic()
+                found = read_replicas(node, [(topic, 0) for topic in sorted(self.topics)], data=folder)
+                self._latest[place] = (began, found)
+        return found
+
+
+@dataclass
 class ReplicaObserver:
     """Observes one partition of a cluster on the brokers `replicas`; the log directory of `without_files` is gone."""
 
@@ -62,6 +91,10 @@ class ReplicaObserver:
     topic: str
     replicas: tuple[int, ...]
     without_files: frozenset[int] = frozenset()
+    reads: BrokerReads = field(default_factory=BrokerReads)
+
+    def __post_init__(self) -> None:
+        self.reads.topics.add(self.topic)
 
     def observe(self) -> Observation:
         """Everything that can be observed now. It is not one moment: rely on two equal observations in a row."""
@@ -74,6 +107,8 @@ class ReplicaObserver:
             leader_epoch=None if partition is None else partition.leader_epoch,
             isr=None if partition is None else partition.isr,
             controller_epoch=self.zookeeper.controller_epoch(),
+            controller=self.zookeeper.controller() or NOBODY,
+            registered=tuple(sorted(self.zookeeper.brokers() & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),
         )
 
@@ -88,9 +123,9 @@ class ReplicaObserver:
         folders = (BROKER_DATA, SECOND_BROKER_DATA)[: self.cluster.spec.log_directories]
         for folder in folders:
             try:
-                return read_replica(node, self.topic, 0, data=folder)
-            except NoReplica:
-                continue
+                found = self.reads.read(node, folder)
+                if (self.topic, 0) in found:
+                    return found[self.topic, 0]
             except (tarfile.TarError, APIError, OSError, ValueError) as error:
                 raise ClusterFailure(f"{node.name}: its files could not be read: {error}") from error
         raise NoReplica(f"{node.name} has no replica of {self.topic}")
@@ -108,7 +143,7 @@ class ReplicaObserver:
         on_disk = ReplicaObservation(
             log=tuple((r.offset, _named(r), r.leader_epoch) for r in files.records),
             log_end=files.log_end,
-            epochs=tuple(files.leader_epochs),
+            epochs=tuple(files.leader_epochs) if self.cluster.spec.oldest.has_leader_epochs else None,
             checkpointed_high_watermark=files.high_watermark or 0,
         )
         return self._in_memory(broker, on_disk) if serves else on_disk
@@ -123,12 +158,12 @@ class ReplicaObserver:
                 epoch = client.leader_epoch(self.topic, guess=known.leader_epoch)
         except BrokerUnreachable:
             return replace(on_disk, role=UNREACHABLE)
-        answers = fetched.error == broker_client.NONE
+        answers = fetched.error == error_codes.NONE
         return replace(
             on_disk,
             role=role,
             high_watermark=fetched.high_watermark if answers else None,
-            log_start=fetched.log_start if answers else None,
+            log_start=fetched.log_start if answers and fetched.log_start >= 0 else None,
             leader=None if role == NONE else known.leader or NOBODY,
             leader_epoch=epoch,
         )

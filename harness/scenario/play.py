@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kafka_chaos.harness.scenario.clients import Clients
 from kafka_chaos.harness.scenario.clusters import STEADY, ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.harness.scenario.lockstep import Listener
-from kafka_chaos.harness.scenario.observe import ReplicaObserver
+from kafka_chaos.harness.scenario.observe import BrokerReads, ReplicaObserver
 from kafka_chaos.harness.scenario.record import ActRecord, ScenarioRecord
 from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
@@ -23,6 +23,18 @@ ModelOf = Callable[[ClusterConfig, frozenset[ClusterState]], ClusterModel]
 def model_of_kafka(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
     """The model as it is; tests replace it by one with a broken rule."""
     return ClusterModel(config, states=states)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What an act's topic is like; the first of `replicas` is the preferred leader, `others` are only observed."""
+
+    replicas: Sequence[int]
+    others: Sequence[int] = ()
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False
+    configs: Mapping[str, object] = field(default_factory=dict)
+    names: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -53,32 +65,19 @@ class Play:
         `others` are observed brokers that have no replica at first. `controller` is the broker that must be
         controller, by default the last of all. `names` are the document's names for the brokers.
         """
+        with self.cluster(profile) as lease:
+            controller = controller or (*replicas, *others)[-1]
+            lease.make_controller(controller)
+            topic = Topic(replicas, others, min_insync_replicas, unclean_leader_election, configs or {}, names or {})
+            with self.stage(lease, name, topic, controller=controller) as stage:
+                yield stage
+
+    @contextmanager
+    def cluster(self, profile: ClusterProfile) -> Iterator[ClusterLease]:
+        """A clean cluster; it is not used again if the block ends with an error."""
         lease = self.pool.enter(profile)
         try:
-            everyone = (*replicas, *others)
-            controller = controller or everyone[-1]
-            lease.make_controller(controller)
-            topic = self._make_topic(lease, name, replicas, min_insync_replicas, unclean_leader_election, configs or {})
-            config = ClusterConfig(
-                brokers=everyone,
-                assignment=tuple(replicas),
-                controller=controller,
-                protocol=PROTOCOLS[profile.protocol],
-                min_insync_replicas=min_insync_replicas,
-                unclean_leader_election=unclean_leader_election,
-                lag_is_short=profile.lag_is_short,
-                watermark_waits_for_min_isr=profile.watermark_waits_for_min_isr,
-            )
-            epoch = lease.zookeeper.controller_epoch()
-            model = self.model_of(config, frozenset([_beginning(config, epoch)]))
-            act = ActRecord(name, profile.name, profile.protocol, everyone, dict(names or {}))
-            self.record.acts.append(act)
-            self.notify("act", act)
-            with Clients(lease.cluster.bootstrap_servers, topic) as clients:
-                observer = ReplicaObserver(lease.cluster, lease.zookeeper, clients, topic, everyone)
-                stage = Stage(lease, topic, model, act, clients, observer, self.notify)
-                stage.settle("The topic is created; all replicas are in sync.")
-                yield stage
+            yield lease
         except BaseException as error:
             try:
                 self.pool.discard(profile)
@@ -86,19 +85,45 @@ class Play:
                 error.add_note(f"its cluster could not be removed either: {trouble}")
             raise
 
-    def _make_topic(
-        self,
-        lease: ClusterLease,
-        name: str,
-        replicas: Sequence[int],
-        min_insync_replicas: int,
-        unclean: bool,
-        configs: Mapping[str, object],
-    ) -> str:
+    @contextmanager
+    def stage(
+        self, lease: ClusterLease, name: str, topic: Topic, *, controller: int, reads: BrokerReads | None = None
+    ) -> Iterator[Stage]:
+        """A new topic on a running cluster, whose controller is known, and its model."""
+        profile = lease.profile
+        made = self._make_topic(lease, name, topic)
+        everyone = (*topic.replicas, *topic.others)
+        config = ClusterConfig(
+            brokers=everyone,
+            assignment=tuple(topic.replicas),
+            controller=controller,
+            protocol=PROTOCOLS[profile.protocol],
+            min_insync_replicas=topic.min_insync_replicas,
+            unclean_leader_election=topic.unclean_leader_election,
+            lag_is_short=profile.lag_is_short,
+            watermark_waits_for_min_isr=profile.watermark_waits_for_min_isr,
+        )
+        epoch = lease.zookeeper.controller_epoch()
+        model = self.model_of(config, frozenset([_beginning(config, epoch)]))
+        act = ActRecord(name, profile.name, profile.protocol, everyone, dict(topic.names))
+        self.record.acts.append(act)
+        self.notify("act", act)
+        with Clients(lease.cluster.bootstrap_servers, made) as clients:
+            place = (lease.cluster, lease.zookeeper, clients, made, everyone)
+            observer = ReplicaObserver(*place, reads=reads or BrokerReads())
+            stage = Stage(lease, made, model, act, clients, observer, self.notify)
+            stage.settle("The topic is created; all replicas are in sync.")
+            yield stage
+
+    def _make_topic(self, lease: ClusterLease, name: str, wanted: Topic) -> str:
         words = "".join(letter if letter.isalnum() else "-" for letter in f"{self.record.scenario}-{name}".lower())
         topic = f"{words}-{time.time_ns() % 10**9:09d}"
-        given = {"min.insync.replicas": min_insync_replicas, "unclean.leader.election.enable": unclean, **configs}
-        lease.admin.create_topic(topic, replica_assignment=[list(replicas)], configs=given)
+        given = {
+            "min.insync.replicas": wanted.min_insync_replicas,
+            "unclean.leader.election.enable": wanted.unclean_leader_election,
+            **wanted.configs,
+        }
+        lease.admin.create_topic(topic, replica_assignment=[list(wanted.replicas)], configs=given)
         lease.admin.await_full_isr([topic])
         return topic
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kafka_chaos.contract.anomalies import Verdict
@@ -29,14 +29,28 @@ def run_scenario(
 ) -> ScenarioRecord:
     """Run one scenario. A disagreement or a broken expectation is a violation, a failure of the cluster is unknown."""
     record = ScenarioRecord(scenario.id, scenario.source.document.title, scenario.title)
-    start = time.monotonic()
     notify("scenario", scenario)
-    try:
+
+    def play() -> None:
         scenario.play(Play(pool, record, notify, model_of))
-        if record.acts and all(act.steps and act.expectations for act in record.acts):
-            record.verdict = Verdict.CONFORMS
-        else:
-            record.reason = "an act without a step or without an expectation shows nothing"
+        if not (record.acts and all(act.steps and act.expectations for act in record.acts)):
+            raise _ShowsNothing("an act without a step or without an expectation shows nothing")
+
+    conclude(record, play)
+    notify("verdict", record)
+    return record
+
+
+class _ShowsNothing(KafkaChaosError):
+    """A scenario that checks nothing."""
+
+
+def conclude(record: ScenarioRecord, play: Callable[[], None]) -> None:
+    """Play, and write the verdict, its reason and the seconds into the record."""
+    start = time.monotonic()
+    try:
+        play()
+        record.verdict = Verdict.CONFORMS
     except ScenarioViolation as violation:
         record.verdict, record.reason = Verdict.VIOLATION, str(violation)
     except EnvironmentFailure:
@@ -46,8 +60,6 @@ def run_scenario(
     except Exception as error:  # noqa: BLE001 -- a crashed check is unknown, and the others can still run
         record.verdict, record.reason = Verdict.UNKNOWN, _crash(error)
     record.seconds = time.monotonic() - start
-    notify("verdict", record)
-    return record
 
 
 def run_scenarios(

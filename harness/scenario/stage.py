@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.faults.partition import Partition
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.scenario.lockstep import LockStep
+from kafka_chaos.harness.scenario import in_model
+from kafka_chaos.harness.scenario.lockstep import LockStep, take_together
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import Step, step
 from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL, FOLLOWER, REPLICATION
@@ -19,6 +20,8 @@ from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL,
 class Stage(LockStep):
     """The running act as a scenario gets it: its steps by name, and all of `LockStep`."""
 
+    beside: Sequence[LockStep] = ()
+    """Other topics of the same cluster: faults are steps of theirs too, records and elections are not."""
     _cuts: dict[tuple[str, int, int], Partition] = field(default_factory=dict)
 
     def produce(
@@ -52,23 +55,21 @@ class Stage(LockStep):
     def kill(self, *brokers: int) -> None:
         """SIGKILL, one broker after the other; each step ends when the controller has reacted."""
         for broker in brokers:
-            self._do(f"{self.name(broker)} is killed (SIGKILL).", self.node(broker).kill, step("kill", broker=broker))
+            self._do(f"{self.name(broker)} is killed (SIGKILL).", self.node(broker).kill, *in_model.kill(broker))
 
     def stop(self, broker: int) -> None:
         """SIGTERM: a controlled shutdown."""
-        self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("stop", broker=broker))
+        self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, *in_model.stop(broker))
 
     def start(self, broker: int) -> None:
         """Restart a broker."""
-        # Packet filter rules go with the container's network: a cut at this broker ends with its restart.
-        lifted = [cut for cut in self._cuts if cut[2] == broker]
+        lifted = in_model.lifted(self._cuts, broker)
         for cut in lifted:
             del self._cuts[cut]
         self._do(
             f"{self.name(broker)} is restarted.",
             lambda: self.lease.cluster.start_again([self.node(broker)]),
-            step("start", broker=broker),
-            *_channel_steps("heal", lifted),
+            *in_model.start(broker, lifted),
         )
 
     def pause(self, broker: int) -> None:
@@ -76,13 +77,12 @@ class Stage(LockStep):
         self._do(
             f"{self.name(broker)} is frozen until its ZooKeeper session expires.",
             self.node(broker).pause,
-            step("pause", broker=broker),
-            step("expire_session", broker=broker),
+            *in_model.pause(broker),
         )
 
     def thaw(self, broker: int) -> None:
         """Let a frozen broker continue."""
-        self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker))
+        self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, *in_model.thaw(broker))
 
     def cut(self, source: int, target: int, *, channel: str = "replication", action: str = "reject") -> None:
         """Requests from one broker to another no longer arrive: replication (follower → leader) or control."""
@@ -102,7 +102,7 @@ class Stage(LockStep):
 
         self._cuts[channel, source, target] = fault
         what = "fetches" if channel == "replication" else "control requests"
-        cuts = _channel_steps("cut", [(channel, source, target)])
+        cuts = in_model.cut((channel, source, target))
         self._do(f"{self.name(source)}'s {what} no longer reach {self.name(target)}.", cut, *cuts)
 
     def hold_next_fetch(self, source: int, target: int) -> None:
@@ -112,7 +112,7 @@ class Stage(LockStep):
         self._do(
             f"{self.name(source)}'s next fetch will be held on its way to {self.name(target)}.",
             lambda: fault.inject(self.lease.view, (self.node(target),)),
-            *_channel_steps("cut", [("held", source, target)]),
+            *in_model.cut(("held", source, target)),
         )
 
     def heal(self, source: int, target: int, *, channel: str = "replication") -> None:
@@ -121,7 +121,7 @@ class Stage(LockStep):
         self._do(
             f"{self.name(source)} reaches {self.name(target)} again.",
             lambda: fault.heal(self.lease.view, (self.node(target),)),
-            *_channel_steps("heal", [(channel, source, target)]),
+            *in_model.heal((channel, source, target)),
         )
 
     def isolate(self, broker: int) -> None:
@@ -132,7 +132,7 @@ class Stage(LockStep):
         self._do(
             f"{self.name(broker)} is cut off from the other brokers and from ZooKeeper.",
             lambda: self._isolation(broker, "-I"),
-            *_channel_steps("cut", self._around(broker)),
+            *in_model.cut(*self._around(broker)),
             step("expire_session", broker=broker, returns=False),
         )
 
@@ -141,7 +141,7 @@ class Stage(LockStep):
         self._do(
             f"{self.name(broker)} reaches the others and ZooKeeper again.",
             lambda: self._isolation(broker, "-D"),
-            *_channel_steps("heal", self._around(broker)),
+            *in_model.heal(*self._around(broker)),
             step("register", broker=broker),
         )
 
@@ -151,7 +151,8 @@ class Stage(LockStep):
         return {"bootstrap.servers": ",".join(addresses)}
 
     def _do(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
-        self._take(sentence[0].upper() + sentence[1:], act, *actions)
+        concerned = [(stage, actions) for stage in (self, *self.beside)]
+        take_together(sentence[0].upper() + sentence[1:], act, concerned)
 
     def _isolation(self, broker: int, change: str) -> None:
         """Insert (`-I`) or delete (`-D`) the rules that drop everything between a broker and every other node."""
@@ -171,15 +172,14 @@ class Stage(LockStep):
         ]
 
     def _follows(self, source: int, target: int) -> bool:
-        replicas = [state.replica(source) for state in self.model.states]
-        return all(replica.runs and replica.role == FOLLOWER and replica.leader == target for replica in replicas)
+        def follows(stage: LockStep) -> bool:
+            replicas = [state.replica(source) for state in stage.model.states]
+            return all(replica.runs and replica.role == FOLLOWER and replica.leader == target for replica in replicas)
+
+        return any(follows(stage) for stage in (self, *self.beside))
 
 
 def _partition(source: int, target: int, port: str, action: str) -> Partition:
     """Requests from one broker to a port of another are dropped or rejected."""
     at = Target(f"broker:{target}", "broker", number=target)
     return Partition(target=at, direction="in", port=port, action=action, peers=(source,))
-
-
-def _channel_steps(action: str, channels: Iterable[tuple[str, int, int]]) -> list[Step]:
-    return [step(action, channel=channel, source=source, target=target) for channel, source, target in channels]

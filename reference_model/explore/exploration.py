@@ -86,7 +86,7 @@ def explore(
     """Explore a protocol in a scope.
 
     `until` names invariants whose breach ends the search early (it is then not complete); `core` replaces the
-    model itself, for a mutation of it; `progress` is called now and then with the states so far and seconds.
+    model itself, for a mutation of it.
     """
     core = Core(protocol, scope) if core is None else core
     breaches: dict[str, CoreState] = {}

@@ -59,8 +59,21 @@ def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         watermark = follower.high_watermark - follower.log_start
         end = follower.log_start + config.protocol.truncation(mine, watermark, theirs)
         kept = truncated(follower, end)._replace(truncating=False)
+        if leader is not None and config.protocol.fenced and _diverges_from_nothing(follower, leader):
+            kept = kept._replace(epochs=follower.epochs)
         said = f", dropping {gone(follower, end)}" if end < follower.log_end else ""
         yield f"Broker {follower.broker} truncates to offset {end}{said}.", state.with_replica(kept)
+
+
+def _diverges_from_nothing(follower: Replica, leader: Replica) -> bool:
+    """Whether a fetch from an empty log finds no divergence: all of the leader's epochs are newer than the follower's.
+
+    Then nothing is truncated (since truncation came to fetches, KIP-595 and 2.7), not even the line of an epoch in
+    which the follower led and nobody sent a record. A record in a newer epoch replaces that line.
+    """
+    if follower.log_end > follower.log_start or not follower.epochs or not leader.epochs:
+        return False
+    return follower.epochs[-1][0] < leader.epochs[0][0] and follower.log_end <= leader.epochs[0][1]
 
 
 def epochs_of(replica: Replica) -> tuple[int, ...]:
@@ -143,7 +156,8 @@ def append(replica: Replica, entries: tuple[Entry, ...], log_end: int) -> Replic
     epochs = replica.epochs
     for entry in entries:
         if not epochs or epochs[-1][0] < entry.leader_epoch:
-            epochs = (*epochs, (entry.leader_epoch, entry.offset))
+            before = (line for line in epochs if line[1] < entry.offset)
+            epochs = (*before, (entry.leader_epoch, entry.offset))
     producers = after_append(replica.producers, entries)
     return replica._replace(log=replica.log + entries, log_end=log_end, epochs=epochs, producers=producers)
 
@@ -262,11 +276,12 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
 
 
 def make_leader(replica: Replica) -> Replica:
-    """The broker leads: it notes the epoch's start offset, and knows nothing yet of its followers."""
+    """The broker leads: it notes the epoch's start offset. If it led before, it still knows how far the ISR was."""
     epochs = replica.epochs
     if not epochs or epochs[-1][0] < replica.leader_epoch:
         epochs = (*(line for line in epochs if line[1] < replica.log_end), (replica.leader_epoch, replica.log_end))
-    return replica._replace(role=LEADER, fetched=(), truncating=False, parked=False, epochs=epochs)
+    known = tuple((broker, end) for broker, end in replica.fetched if broker in replica.isr)
+    return replica._replace(role=LEADER, fetched=known, truncating=False, parked=False, epochs=epochs)
 
 
 def make_follower(replica: Replica) -> Replica:

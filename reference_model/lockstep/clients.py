@@ -1,7 +1,7 @@
 """What brokers do for producers and consumers, and what those do of themselves: one action, one function.
 
-Sources: Kafka's documentation of the producer and topic configurations, KIP-98 (sequence numbers). All of it is
-urgent: it happens without anyone waiting for anything.
+Sources: Kafka's documentation of the producer and topic configurations, KIP-98 (sequence numbers). All of it but
+`send_astray` is urgent: it happens without anyone waiting for anything.
 
 Left out: batches of more than one record, more than one request in flight (`predict/exchanges.py` has them), consumer
 groups, transactions.
@@ -33,17 +33,30 @@ def send(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
 
     A producer has one request in flight: a broker takes no second one from a connection before it answered.
     """
-    busy = {pending.produce.producer for pending in state.pending}
-    for produce in dict.fromkeys(state.outgoing):
-        if produce.producer in busy:
-            continue
-        busy.add(produce.producer)
+    for produce in _first_of_each_producer(state):
         for leader in state.replicas:
             if leader.role == LEADER and leader.runs and not state.is_cut(CLIENTS, CLIENT, leader.broker):
                 yield from _handle(state, config, leader, produce)
+
+
+def send_astray(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A producer with acks=0 sends its first record to a former leader, which closes the connection without a word.
+
+    Optional: a client that knows the leader, or knows that there is none, does not.
+    """
+    for produce in _first_of_each_producer(state):
         if produce.acks == "0" and state.partition.leader_epoch > 0:
             sentence = f"{produce.record} is sent to a former leader, which closes the connection without a word."
             yield sentence, _acknowledged(_without(state, produce), produce.record, None)
+
+
+def _first_of_each_producer(state: ClusterState) -> Iterator[Produce]:
+    """The unanswered records that may be sent now: a producer has one request in flight."""
+    busy = {pending.produce.producer for pending in state.pending}
+    for produce in dict.fromkeys(state.outgoing):
+        if produce.producer not in busy:
+            busy.add(produce.producer)
+            yield produce
 
 
 def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce: Produce) -> Iterator[Outcome]:

@@ -135,16 +135,15 @@ def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
     """A new controller handles the failures from before its time, then informs every live broker.
 
     Unlike a controller that sees a leader fail, a new one first takes each dead broker out of the ISR, which
-    leaves the partition without a leader, and then elects one: two leader epochs, as real brokers show.
+    leaves the partition without a leader, and then elects one: two leader epochs, as real brokers show. A dead last
+    member stays in the ISR, but even that begins a leader epoch, with every new controller.
     """
     before = state.partition
     for replica in state.replicas:
         partition = state.partition
         if not replica.registered and replica.broker in partition.isr:
-            rest = isr_without(partition, replica.broker)
             leader = NOBODY if partition.leader == replica.broker else partition.leader
-            if leader != partition.leader or rest != partition.isr:
-                state = decide(state, leader, rest)
+            state = decide(state, leader, isr_without(partition, replica.broker))
     if not state.partition.leader:
         state = elect(state, config)
     if state.partition == before:

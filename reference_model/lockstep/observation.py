@@ -1,6 +1,7 @@
 """Compares what was seen of a real cluster with the states the model allows, and names what differs.
 
-Whatever was not observed is None and matches anything. A difference names the broker (0: the partition in
+Whatever was not observed is None and matches anything, and so does the leader epoch of a record in a log that holds
+none (`NO_EPOCH`). A difference names the broker (0: the partition in
 ZooKeeper), the field, what was seen there, and every value that some allowed state has; it is taken against the
 allowed states that differ in the fewest fields.
 """
@@ -12,6 +13,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterState, Replica
+
+NO_EPOCH = -1
+"""The leader epoch of a record in a message format without leader epochs (before Kafka 0.11)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +37,20 @@ class ReplicaObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What was seen of a cluster: replicas by broker, the partition in ZooKeeper, and the producers' acknowledgements,
-    as (record, offset)."""
+    """What was seen of a cluster: replicas by broker, the partition in ZooKeeper, the `controller` (0: there is none),
+    the brokers that are `registered`, and the producers' acknowledgements, as (record, offset)."""
 
     replicas: Mapping[int, ReplicaObservation] = field(default_factory=dict)
     leader: int | None = None
     leader_epoch: int | None = None
     isr: tuple[int, ...] | None = None
     controller_epoch: int | None = None
+    controller: int | None = None
+    registered: tuple[int, ...] | None = None
     acknowledged: tuple[tuple[str, int | None], ...] | None = None
+
+
+_OF_THE_CLUSTER = ("leader", "leader_epoch", "isr", "controller_epoch", "controller", "registered", "acknowledged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +128,8 @@ def observe_state(state: ClusterState) -> Observation:
         leader_epoch=state.partition.leader_epoch,
         isr=state.partition.isr,
         controller_epoch=state.controller_epoch,
+        controller=state.controller,
+        registered=tuple(replica.broker for replica in state.replicas if replica.registered),
         acknowledged=state.acknowledged,
     )
 
@@ -127,7 +138,7 @@ def _mismatches(state: ClusterState, observation: Observation) -> dict[tuple[int
     """(broker, field) → (observed, expected), where they differ."""
     different: dict[tuple[int, str], tuple[Any, Any]] = {}
     expected_state = observe_state(state)
-    for name in ("leader", "leader_epoch", "isr", "controller_epoch", "acknowledged"):
+    for name in _OF_THE_CLUSTER:
         seen, expected = getattr(observation, name), getattr(expected_state, name)
         if seen is not None and seen != expected:
             different[NOBODY, name] = (seen, expected)
@@ -135,6 +146,14 @@ def _mismatches(state: ClusterState, observation: Observation) -> dict[tuple[int
         expected_replica = observe_replica(state.replica(broker))
         for one in fields(ReplicaObservation):
             seen, expected = getattr(replica, one.name), getattr(expected_replica, one.name)
-            if seen is not None and seen != expected:
+            if seen is not None and seen != (_without_epochs(expected) if _lacks_epochs(one.name, seen) else expected):
                 different[broker, one.name] = (seen, expected)
     return different
+
+
+def _lacks_epochs(name: str, seen: Any) -> bool:
+    return name == "log" and any(epoch == NO_EPOCH for _, _, epoch in seen)
+
+
+def _without_epochs(log: tuple[tuple[int, str, int], ...]) -> tuple[tuple[int, str, int], ...]:
+    return tuple((offset, record, NO_EPOCH) for offset, record, _ in log)

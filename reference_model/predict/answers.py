@@ -1,4 +1,5 @@
-"""Answers that ship with the package: the lanes of experiments/ and of the documentation need no search.
+"""Answers that ship with the package: the lanes of experiments/ and of the documentation need no search, and the latter
+not in the releases before 3.7 and with eligible leader replicas either.
 
 The file names the model that gave the answers by its digest; any other model ignores it. Sentences, of which most
 recur, are in a list of their own.

@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -24,6 +25,7 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.answers import shipped
 from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.prediction import Prediction, predict
+from kafka_chaos.reference_model.protocol.rules import rules_of
 from kafka_chaos.reference_model.search import Budget
 
 FORMAT_VERSION = 2
@@ -65,8 +67,12 @@ def cache_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
 
 
 def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
-    """The digest of a question to the model; the lane's name, topic and partitions are not in it."""
+    """The digest of a question to the model; the lane's name, topic and partitions are not in it.
+
+    Of the cluster only its rules are, so that versions and modes with the same rules share an answer.
+    """
     question = {
+        "rules": asdict(rules_of(lane)),
         "replication_factor": lane.replication_factor,
         "min_insync_replicas": lane.min_insync_replicas,
         "unclean_leader_election": lane.unclean_leader_election,
@@ -83,6 +89,7 @@ SOURCES = (
     "kafka_chaos/contract/anomalies.py",
     "kafka_chaos/contract/fault_kinds.py",
     "kafka_chaos/contract/lanes.py",
+    "kafka_chaos/contract/metadata.py",
     "kafka_chaos/reference_model/interning.py",
     "kafka_chaos/reference_model/predict",
     "kafka_chaos/reference_model/protocol",

@@ -24,6 +24,7 @@ from kafka_chaos.reference_model.predict.state import (
     with_replica,
 )
 from kafka_chaos.reference_model.protocol.isr import refuses_append, watermark_waits
+from kafka_chaos.reference_model.protocol.rules import rules_of
 
 
 class Action(NamedTuple):
@@ -41,15 +42,16 @@ Step = tuple[Action, LaneState]
 
 def observe(state: LaneState, lane: Lane) -> LaneState:
     """Let consumers read all that any broker shows them: below the high watermark of whoever takes itself for
-    the leader, which waits while the ISR is smaller than min.insync.replicas (since 3.7, KAFKA-15583).
+    the leader, which since 3.7 waits while the ISR is smaller than min.insync.replicas (KAFKA-15583).
 
     Reading changes nothing else, so reading at once reaches every anomaly that reading later would.
     """
     reads = state.reads
+    minimum = lane.min_insync_replicas if rules_of(lane).watermark_waits else 0
     for replica in state.replicas:
-        if replica.role == LEADER and not watermark_waits(isr_size(state.replicas), lane.min_insync_replicas):
+        if replica.role == LEADER and not watermark_waits(isr_size(state.replicas), minimum):
             visible = high_watermark(state.replicas)
-        elif _leads_alone(replica) and not watermark_waits(1, lane.min_insync_replicas):
+        elif _leads_alone(replica) and not watermark_waits(1, minimum):
             visible = len(replica.log)
         else:
             continue

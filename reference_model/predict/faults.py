@@ -6,8 +6,11 @@ Each function yields every way in which a fault of its kind can strike a broker 
 - A kill ends the process; the operating system keeps what was written. Power loss also drops any suffix of
   the log, since which part was flushed is the operating system's affair (`log.flush.interval.messages` is
   left at its default). Several brokers that lose power at once are several entries.
-- A pause or a partition that outlasts the ZooKeeper session makes its leader a zombie. A paused broker answers
-  nobody; a partitioned one may or may not stay within its clients' reach: both are explored.
+- A kill and a power loss are unclean shutdowns: a broker that comes back from one is no eligible leader replica
+  (KIP-966). From a controlled shutdown, a pause or a partition it comes back with its standing.
+- A pause or a partition that outlasts the session with ZooKeeper, or in KRaft mode with the controller, makes its
+  leader a zombie. A paused broker answers nobody; a partitioned one may or may not stay within its clients' reach: both
+  are explored.
 - A fault on a follower, whichever it is, keeps it from fetching and out of the ISR until it is back.
 """
 
@@ -17,7 +20,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.effects import Action, Step, drop_connections, observe
-from kafka_chaos.reference_model.predict.replication import depose, lead, stays_in_isr
+from kafka_chaos.reference_model.predict.membership import without_failed
+from kafka_chaos.reference_model.predict.replication import depose, lead
 from kafka_chaos.reference_model.predict.state import (
     DOWN,
     FOLLOWER,
@@ -27,6 +31,7 @@ from kafka_chaos.reference_model.predict.state import (
     LaneState,
     follow_leader,
     replace_at,
+    truncation_of,
     with_replica,
     with_replicas,
 )
@@ -36,13 +41,13 @@ FaultAction = Callable[[LaneState, Lane, int], Iterator[Step]]
 
 def kill(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """SIGKILL: connections break, the log stays as it was written."""
-    yield Action("kill", broker), fail_broker(state, lane, broker, len(state.replicas[broker].log))
+    yield Action("kill", broker), fail_broker(state, lane, broker, len(state.replicas[broker].log), clean=False)
 
 
 def power_loss(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """The machine loses power: any suffix of the log that was not flushed is gone."""
     for kept in range(len(state.replicas[broker].log) + 1):
-        yield Action("power_loss", broker, -1, str(kept)), fail_broker(state, lane, broker, kept)
+        yield Action("power_loss", broker, -1, str(kept)), fail_broker(state, lane, broker, kept, clean=False)
 
 
 def stop(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
@@ -67,7 +72,7 @@ def pause(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
 
 
 def partition(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
-    """The broker is cut off from the other brokers and from ZooKeeper, with or without its clients."""
+    """The broker is cut off from the other brokers and from the controller, with or without its clients."""
     replica = state.replicas[broker]
     if replica.role == LEADER:
         yield Action("partition", broker), depose(state, lane, broker)
@@ -80,7 +85,8 @@ def partition(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
 
 
 def session_expiry(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
-    """The broker's ZooKeeper session expires while it runs on: it is replaced and learns of that later."""
+    """The broker's session, with ZooKeeper or the controller, expires while it runs on: it is replaced and learns of it
+    later."""
     replica = state.replicas[broker]
     if replica.role == LEADER:
         yield Action("session_expiry", broker), depose(state, lane, broker)
@@ -108,15 +114,17 @@ def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
                 yield from FAULT_ACTIONS[kind](rest, lane, broker)
 
 
-def fail_broker(state: LaneState, lane: Lane, broker: int, kept: int) -> LaneState:
-    """The broker's process is gone and its log ends at `kept`; it leaves the ISR unless it is the last.
+def fail_broker(state: LaneState, lane: Lane, broker: int, kept: int, *, clean: bool = True) -> LaneState:
+    """The broker's process is gone or out of reach and its log ends at `kept`; it leaves the ISR as
+    `membership.without_failed` says. `clean`: this is no unclean shutdown.
 
     With clean elections a broker that is down and one that is back but has fetched nothing yet can do the same
     things, so it counts as back at once; with unclean ones, whether it is there to be elected matters.
     """
     state = drop_connections(state, broker)
-    replica = state.replicas[broker]
-    in_isr = stays_in_isr(state.replicas, broker)
+    replicas = without_failed(state.replicas, lane, broker, clean=clean)
+    replica = replicas[broker]
     role = DOWN if lane.unclean_leader_election else FOLLOWER
-    failed = LaneReplica(role, in_isr, replica.log[:kept])
-    return observe(with_replicas(state, follow_leader(replace_at(state.replicas, broker, failed))), lane)
+    failed = LaneReplica(role, replica.in_isr, replica.log[:kept], standing=replica.standing)
+    replicas = follow_leader(replace_at(replicas, broker, failed), truncation_of(lane))
+    return observe(with_replicas(state, replicas), lane)

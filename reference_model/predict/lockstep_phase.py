@@ -8,7 +8,8 @@ name no free faults.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from kafka_chaos.contract.lanes import Lane, LaneError
@@ -21,7 +22,9 @@ from kafka_chaos.reference_model.predict.state import (
     FROZEN_LEADER,
     NOWHERE,
     OK,
+    USUAL,
     LaneState,
+    Scope,
     leader_index,
     with_replica,
 )
@@ -41,7 +44,7 @@ class LockstepStep(StrEnum):
     PAUSE_LEADER = "pause-leader"
     """The leader's process is frozen."""
     EXPIRE_SESSION = "expire-session"
-    """The frozen leader's ZooKeeper session expires."""
+    """The frozen leader's session, with ZooKeeper or with the controller, expires."""
     THAW = "thaw"
     """The frozen broker runs on."""
     ELECT = "elect"
@@ -62,6 +65,16 @@ def parse_lockstep(steps: Iterable[str]) -> Lockstep:
         except ValueError:
             raise LaneError("lockstep", step, f"steps out of {', '.join(LockstepStep)}") from None
     return tuple(lockstep)
+
+
+def usual_scope(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> Scope:
+    """The scope of a search, unless the caller says otherwise.
+
+    Where `append` waits for a record that is acknowledged and will be lost, the search takes one more: that record can
+    show nothing else any more.
+    """
+    waits = lockstep is not None and LockstepStep.APPEND in lockstep and lane.acks != "all"
+    return replace(USUAL, records=USUAL.records + 1) if waits else USUAL
 
 
 def replication_is_cut(lockstep: Lockstep, position: int) -> bool:
@@ -90,7 +103,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
             yield Action("condition"), after
         case LockstepStep.KILL_LEADER if leader >= 0:
             log = state.replicas[leader].log
-            yield Action("kill", leader), fail_broker(after, lane, leader, len(log))
+            yield Action("kill", leader), fail_broker(after, lane, leader, len(log), clean=False)
         case LockstepStep.PAUSE_LEADER if leader >= 0:
             frozen = state.replicas[leader]._replace(role=FROZEN_LEADER)
             yield Action("pause", leader), with_replica(after, leader, frozen)
@@ -103,7 +116,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
         case LockstepStep.ELECT:
             yield from elect(after, lane)
         case LockstepStep.RESTART:
-            yield from _restart_all(after)
+            yield from _restart_all(after, lane)
         case _:
             return
 
@@ -116,7 +129,7 @@ def _has_lonely_record(state: LaneState, lane: Lane, leader: int) -> bool:
     return bool(lonely)
 
 
-def _restart_all(state: LaneState) -> Iterator[Step]:
+def _restart_all(state: LaneState, lane: Lane) -> Iterator[Step]:
     while any(replica.role == DOWN for replica in state.replicas):
-        _, state = next(restart(state))
+        _, state = next(restart(state, lane))
     yield Action("restart_all"), state

@@ -1,10 +1,10 @@
 """An outer bound of a lane that knows nothing but logs, for the question whether replicas diverge.
 
-The ISR is forgotten: any replica that is there may be elected, which includes every election that an ISR or the lane's
-election policy allows. So are the producer and the records' names: whoever takes itself for the leader appends at any
-moment. A leader epoch has one leader, which appends at its log end and drops nothing while it leads, so leader epoch
-and offset name one append, and whose record it was adds nothing. A broker that shuts down in a controlled way is one
-that is killed before the election; whatever makes a zombie of a leader is an expired session.
+The ISR is forgotten: any replica that is there may be elected, which includes every election that an ISR, eligible
+replicas or the lane's election policy allow. So are the producer and the records' names: whoever takes itself for the
+leader appends at any moment. A leader epoch has one leader, which appends at its log end and drops nothing while it
+leads, so leader epoch and offset name one append, and whose record it was adds nothing. A broker that shuts down in a
+controlled way is one that is killed before the election; whatever makes a zombie of a leader is an expired session.
 
 If no follower diverges here, none diverges in any state of the lane.
 """
@@ -23,7 +23,9 @@ from kafka_chaos.reference_model.predict.state import (
     entry,
     entry_leader_epoch,
     truncated,
+    truncation_of,
 )
+from kafka_chaos.reference_model.protocol.truncation import Truncation
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
 LogReplica = tuple[int, int, tuple[int, ...]]
@@ -42,18 +44,21 @@ def initial_logs(lane: Lane, scope: Scope) -> LogState:
     return (*followers, (LEADER, 0, ())), 0, sum(scope.attempts_of(lane)), faults
 
 
-def log_steps(state: LogState) -> Iterator[LogState]:
-    """Every next state, its leader epochs counted anew (as `state.canonical` does: that changes nothing)."""
+def log_steps(state: LogState, rule: Truncation) -> Iterator[LogState]:
+    """Every next state, its leader epochs counted anew (as `state.canonical` does: that changes nothing).
+
+    `rule`: how a new follower truncates its log.
+    """
     replicas, epoch, appends, faults = state
     leader_log = next((log for role, _, log in replicas if role == LEADER), None)
     for index, (role, leads_in, log) in enumerate(replicas):
         if role in (LEADER, ZOMBIE) and appends:
             grown = (role, leads_in, (*log, entry(0, leads_in, 0)))
             yield _packed(_with(replicas, index, grown), epoch, appends - 1, faults)
-        for after in _heard(role, log, leader_log):
+        for after in _heard(role, log, leader_log, rule):
             yield _packed(_with(replicas, index, after), epoch, appends, faults)
         if leader_log is None and role != DOWN:
-            yield _packed(_elected(replicas, index, epoch + 1), epoch + 1, appends, faults)
+            yield _packed(_elected(replicas, index, epoch + 1, rule), epoch + 1, appends, faults)
         if role != DOWN:
             for at in [at for at, kind in enumerate(faults) if kind not in faults[:at]]:
                 rest = faults[:at] + faults[at + 1 :]
@@ -61,13 +66,15 @@ def log_steps(state: LogState) -> Iterator[LogState]:
                     yield _packed(_with(replicas, index, struck), epoch, appends, rest)
 
 
-def _heard(role: int, log: tuple[int, ...], leader_log: tuple[int, ...] | None) -> Iterator[LogReplica]:
+def _heard(
+    role: int, log: tuple[int, ...], leader_log: tuple[int, ...] | None, rule: Truncation
+) -> Iterator[LogReplica]:
     """A restart, a zombie that learns of its successor, a fetch."""
     if leader_log is None:
         if role == DOWN:
             yield FOLLOWER, 0, log
     elif role in (ZOMBIE, DOWN):
-        yield FOLLOWER, 0, truncated(log, leader_log)
+        yield FOLLOWER, 0, truncated(log, leader_log, rule)
     elif role == FOLLOWER and len(log) < len(leader_log):
         yield FOLLOWER, 0, leader_log[: len(log) + 1]
 
@@ -89,10 +96,10 @@ def _with(replicas: tuple[LogReplica, ...], index: int, replica: LogReplica) -> 
     return (*replicas[:index], replica, *replicas[index + 1 :])
 
 
-def _elected(replicas: tuple[LogReplica, ...], index: int, epoch: int) -> tuple[LogReplica, ...]:
+def _elected(replicas: tuple[LogReplica, ...], index: int, epoch: int, rule: Truncation) -> tuple[LogReplica, ...]:
     log = replicas[index][2]
     followers = (
-        (role, leads_in, truncated(other, log) if role == FOLLOWER else other)
+        (role, leads_in, truncated(other, log, rule) if role == FOLLOWER else other)
         for at, (role, leads_in, other) in enumerate(replicas)
         if at != index
     )
@@ -125,5 +132,6 @@ def may_diverge(lane: Lane, scope: Scope, budget: Budget) -> bool | None:
         diverged = diverged or logs_diverge(state)
         return diverged
 
-    search = breadth_first(initial_logs(lane, scope), log_steps, visit, budget)
+    rule = truncation_of(lane)
+    search = breadth_first(initial_logs(lane, scope), lambda state: log_steps(state, rule), visit, budget)
     return diverged if search.complete or diverged else None

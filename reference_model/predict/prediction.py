@@ -19,13 +19,14 @@ from kafka_chaos.contract.lanes import Lane, LaneError
 from kafka_chaos.reference_model.predict.anomalies import CHECKS, Form, ending, is_resolved, shown
 from kafka_chaos.reference_model.predict.defects import DefectTrace, known_defects
 from kafka_chaos.reference_model.predict.effects import Step
-from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, LockstepStep
+from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, LockstepStep, usual_scope
 from kafka_chaos.reference_model.predict.logs import may_diverge
-from kafka_chaos.reference_model.predict.state import USUAL, LaneState, Scope, canonical, initial_state, parted
+from kafka_chaos.reference_model.predict.state import LaneState, Scope, canonical, initial_state, parted
 from kafka_chaos.reference_model.predict.steps import steps
 from kafka_chaos.reference_model.predict.story import tell
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.rules import rules_of
 from kafka_chaos.reference_model.search import (
     Budget,
     ScopeNotExhausted,
@@ -136,7 +137,7 @@ def predict(
     *,
     lockstep: Sequence[LockstepStep] | None = None,
     budget: Budget | None = None,
-    scope: Scope = USUAL,
+    scope: Scope | None = None,
 ) -> Prediction:
     """The status of every anomaly in a lane that lives through its faults, or through a lock-step phase.
 
@@ -148,7 +149,8 @@ def predict(
     """
     if lockstep is not None and lane.faults:
         raise LaneError("faults", list(lane.faults), "no free faults beside a lock-step phase")
-    work = _Work(lane, None if lockstep is None else tuple(lockstep), budget or Budget(MAX_STATES), scope)
+    in_order = None if lockstep is None else tuple(lockstep)
+    work = _Work(lane, in_order, budget or Budget(MAX_STATES), scope or usual_scope(lane, in_order))
     with no_garbage_collection():
         try:
             return work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
@@ -172,7 +174,8 @@ class _Work:
         self.stories: dict[Anomaly, Story] = {}
 
     def bounds(self) -> dict[str, Any]:
-        """The scope, as `predict --json` names it."""
+        """The scope, as `predict --json` names it, and where the model knows less than the cluster's rules allow."""
+        limits = rules_of(self.lane).limits
         return {
             "brokers": self.lane.replication_factor,
             "records": self.scope.records,
@@ -180,6 +183,7 @@ class _Work:
             "faults": list(self.lane.faults),
             "known_defects": [defect.id for defect in KNOWN_DEFECTS.values() if defect.concerns(self.lane)],
             "lockstep": None if self.lockstep is None else [str(step) for step in self.lockstep],
+            **({"limits": list(limits)} if limits else {}),
         }
 
     def free(self) -> Prediction:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.effects import Action, Step, drop_connections, observe
+from kafka_chaos.reference_model.predict.membership import elections, with_caught_up, without_failed, without_slow
 from kafka_chaos.reference_model.predict.state import (
     DOWN,
     ENOUGH,
@@ -28,12 +29,13 @@ from kafka_chaos.reference_model.predict.state import (
     leader_index,
     replace_at,
     truncated,
+    truncation_of,
     with_log,
     with_replica,
     with_replicas,
 )
-from kafka_chaos.reference_model.protocol.isr import may_join_isr, may_leave_isr, refuses_append
-from kafka_chaos.reference_model.protocol.leaders import electable, isr_of_elected
+from kafka_chaos.reference_model.protocol.eligible import Standing
+from kafka_chaos.reference_model.protocol.isr import may_join_isr, refuses_append
 from kafka_chaos.reference_model.protocol.truncation import end_offset_for
 
 
@@ -58,7 +60,7 @@ def shrink_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
         return
     for broker, replica in enumerate(state.replicas):
         if replica.role == FOLLOWER and replica.in_isr:
-            shrunk = with_replica(state, broker, replica._replace(in_isr=False))
+            shrunk = with_replicas(state, without_slow(state.replicas, lane, broker))
             yield Action("shrink_isr", broker), observe(shrunk, lane)
 
 
@@ -72,33 +74,32 @@ def expand_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
     for broker, replica in enumerate(state.replicas):
         follows = replica.role == FOLLOWER and not replica.in_isr
         if follows and may_join_isr(len(replica.log), watermark, epoch_start):
-            expanded = with_replica(state, broker, replica._replace(in_isr=True))
+            expanded = with_replicas(state, with_caught_up(state.replicas, lane, broker))
             yield Action("expand_isr", broker), observe(expanded, lane)
 
 
 def elect(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """The controller elects a live member of the ISR, or, where the topic allows it, any live replica.
-
-    Whether the controller already sees a deposed broker as back is open, so both are taken.
-    """
-    replicas = state.replicas
-    if any(replica.role in (LEADER, FROZEN_LEADER) for replica in replicas):
+    """The controller elects a leader: a live member of the ISR, where there is one (`membership.elections`)."""
+    if any(replica.role in (LEADER, FROZEN_LEADER) for replica in state.replicas):
         return
-    isr = {broker for broker, replica in enumerate(replicas) if replica.in_isr}
-    live = [broker for broker, replica in enumerate(replicas) if replica.role in (FOLLOWER, ZOMBIE)]
-    surely = [broker for broker in live if replicas[broker].role == FOLLOWER or broker not in isr]
-    elections = [electable(seen, isr, unclean=lane.unclean_leader_election) for seen in (live, surely)]
-    for broker, clean in dict.fromkeys((broker, clean) for brokers, clean in elections for broker in brokers):
-        members = isr_of_elected(broker, live, isr, clean=clean)
-        after = tuple(replica._replace(in_isr=other in members) for other, replica in enumerate(replicas))
-        yield Action("elect" if clean else "elect_unclean", broker), lead(state, lane, broker, after)
+    for broker, standing, after in elections(state.replicas, lane):
+        yield Action(ELECTIONS[standing], broker), lead(state, lane, broker, after)
+
+
+ELECTIONS = {
+    Standing.IN_SYNC: "elect",
+    Standing.ELIGIBLE: "elect_eligible",
+    Standing.LAST_KNOWN: "elect_last_known",
+    Standing.ANY: "elect_unclean",
+}
+"""The action's name, by what made a replica electable."""
 
 
 def lead(state: LaneState, lane: Lane, broker: int, replicas: tuple[LaneReplica, ...]) -> LaneState:
     """`broker` leads in a new leader epoch; live followers learn of it and truncate."""
     epoch = state.leader_epoch + 1
     leader = replicas[broker]._replace(role=LEADER, in_isr=True, leader_epoch=epoch, believed_isr=SHORT)
-    replicas = follow_leader(replace_at(replicas, broker, leader))
+    replicas = follow_leader(replace_at(replicas, broker, leader), truncation_of(lane))
     return observe(state._replace(replicas=replicas, leader_epoch=epoch), lane)
 
 
@@ -113,17 +114,18 @@ def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
     for broker, replica in enumerate(state.replicas):
         if replica.role == ZOMBIE and (lane.acks != "1" or not replica.pending):
             dropped = drop_connections(state, broker)
-            log = truncated(replica.log, state.replicas[leader].log)
+            log = truncated(replica.log, state.replicas[leader].log, truncation_of(lane))
             follower = dropped.replicas[broker]._replace(role=FOLLOWER, log=log, leader_epoch=0, believed_isr=SHORT)
             action = Action("learn", broker, -1, str(len(log)) if log != replica.log else "")
             yield action, with_replica(dropped, broker, follower)
 
 
-def restart(state: LaneState) -> Iterator[Step]:
+def restart(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A broker comes back from its log and follows the leader, if there is one."""
     for broker, replica in enumerate(state.replicas):
         if replica.role == DOWN:
-            replicas = follow_leader(replace_at(state.replicas, broker, replica._replace(role=FOLLOWER)))
+            back = replace_at(state.replicas, broker, replica._replace(role=FOLLOWER))
+            replicas = follow_leader(back, truncation_of(lane))
             kept = replicas[broker].log
             action = Action("restart", broker, -1, str(len(kept)) if kept != replica.log else "")
             yield action, with_replicas(state, replicas)
@@ -133,12 +135,14 @@ def thaw(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A frozen broker runs on with what it believed before."""
     for broker, replica in enumerate(state.replicas):
         if replica.role == FROZEN_LEADER:
-            replicas = follow_leader(replace_at(state.replicas, broker, replica._replace(role=LEADER)))
+            thawed = replace_at(state.replicas, broker, replica._replace(role=LEADER))
+            replicas = follow_leader(thawed, truncation_of(lane))
             yield Action("thaw", broker), observe(with_replicas(state, replicas), lane)
 
 
 def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """The ZooKeeper session of a frozen leader expires: the partition has no leader until the election.
+    """The session of a frozen leader expires, with ZooKeeper or, in KRaft mode, with the controller: the partition has
+    no leader until the election.
 
     It thaws later and runs on; when exactly makes no difference to anyone, so a zombie may act from here on.
     """
@@ -148,13 +152,9 @@ def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def depose(state: LaneState, lane: Lane, broker: int) -> LaneState:
-    """Take the leadership from a broker that does not learn of it; it leaves the ISR unless it is the last."""
+    """Take the leadership from a broker that does not learn of it, and its place in the ISR, as from one that died."""
     size = isr_size(state.replicas)
     believed = SOLE if size == 1 else SHORT if refuses_append(size, lane.min_insync_replicas) else ENOUGH
-    deposed = state.replicas[broker]._replace(role=ZOMBIE, in_isr=not may_leave_isr(size), believed_isr=believed)
-    return observe(with_replica(state, broker, deposed), lane)
-
-
-def stays_in_isr(replicas: tuple[LaneReplica, ...], broker: int) -> bool:
-    """Whether a failed broker stays in the ISR."""
-    return replicas[broker].in_isr and not may_leave_isr(isr_size(replicas))
+    replicas = without_failed(state.replicas, lane, broker, clean=True)
+    deposed = replicas[broker]._replace(role=ZOMBIE, believed_isr=believed)
+    return observe(with_replicas(state, replace_at(replicas, broker, deposed)), lane)

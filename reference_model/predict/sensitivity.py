@@ -12,9 +12,9 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
+from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep, usual_scope
 from kafka_chaos.reference_model.predict.prediction import Prediction, PredictionNotExhausted, predict
-from kafka_chaos.reference_model.predict.state import USUAL, Scope
+from kafka_chaos.reference_model.predict.state import Scope
 from kafka_chaos.reference_model.search import Budget
 
 
@@ -47,7 +47,8 @@ def sensitivity(
     timeout: float | None = None,
 ) -> Iterator[Enlarged]:
     """What changes in a lane's prediction with each bound enlarged; each search may take so many states and seconds."""
-    for bound, larger, scope in _enlarged(lane):
+    usual = usual_scope(lane, lockstep)
+    for bound, larger, scope in _enlarged(lane, usual):
         budget = Budget(max_states, timeout)
         try:
             found = predict(larger, lockstep=lockstep, budget=budget, scope=scope)
@@ -58,10 +59,10 @@ def sensitivity(
         yield Enlarged(bound, changes, budget.states, budget.reason)
 
 
-def _enlarged(lane: Lane) -> Iterator[tuple[str, Lane, Scope]]:
-    yield "records", lane, replace(USUAL, records=USUAL.records + 1)
+def _enlarged(lane: Lane, usual: Scope) -> Iterator[tuple[str, Lane, Scope]]:
+    yield "records", lane, replace(usual, records=usual.records + 1)
     if lane.acks != "0":
-        yield "attempts", lane, replace(USUAL, attempts=USUAL.attempts + 1)
-    yield "brokers", replace(lane, replication_factor=lane.replication_factor + 1), USUAL
+        yield "attempts", lane, replace(usual, attempts=usual.attempts + 1)
+    yield "brokers", replace(lane, replication_factor=lane.replication_factor + 1), usual
     for kind in dict.fromkeys(lane.faults):
-        yield f"faults, one more {kind}", replace(lane, faults=(*lane.faults, kind)), USUAL
+        yield f"faults, one more {kind}", replace(lane, faults=(*lane.faults, kind)), usual

@@ -14,13 +14,17 @@ from typing import NamedTuple
 
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.protocol import PROTOCOLS, isr
+from kafka_chaos.reference_model.protocol import isr
 from kafka_chaos.reference_model.protocol.leaders import may_be_addressed
+from kafka_chaos.reference_model.protocol.rules import rules_of
 from kafka_chaos.reference_model.protocol.truncation import EPOCH_SHIFT, Truncation
 
 # Roles of a replica. "Frozen": the process answers nobody, requests pile up in its socket. "Zombie": the
 # controller has given the partition to another broker, this one has not heard of it (it may be frozen still).
 DOWN, FOLLOWER, LEADER, ZOMBIE, FROZEN_LEADER = range(5)
+
+# What makes a replica outside the ISR electable, as bits: it is an eligible leader replica, or the last known leader.
+ELIGIBLE, LAST_KNOWN = 1, 2
 
 # What a deposed leader still believes of its ISR: fewer than min.insync.replicas, enough of them, itself alone.
 SHORT, ENOUGH, SOLE = range(3)
@@ -69,7 +73,8 @@ class LaneReplica(NamedTuple):
     `log` holds entries of `entry()`. `pending` has (record, offset) of each append whose answer the producer still
     awaits; `socket` and `abandoned` the requests that lie unread in the socket, still awaited or given up by the
     producer: numbers of `request()` in order, since the state has no order of arrival. `leader_epoch` counts only in a
-    leader or zombie.
+    leader or zombie. `standing` has the bits `ELIGIBLE` and `LAST_KNOWN`, where leaders are elected from the eligible
+    replicas.
     """
 
     role: int
@@ -80,6 +85,7 @@ class LaneReplica(NamedTuple):
     abandoned: tuple[int, ...] = ()
     leader_epoch: int = 0
     believed_isr: int = SHORT
+    standing: int = 0
 
 
 class Record(NamedTuple):
@@ -184,25 +190,26 @@ def canonical(state: LaneState, lane: Lane) -> LaneState:
 def settled(state: LaneState, lane: Lane) -> LaneState:
     """The state with followers instead of zombies that the producer no longer addresses and that owe nobody an answer.
 
-    Sound with clean elections only: elsewhere such a log may come to lead.
+    Sound only where such a log can't come to lead: with clean elections, and of replicas that are not eligible.
     """
     if lane.unclean_leader_election or ZOMBIE not in [replica[0] for replica in state.replicas]:
         return state
-    replicas = _settled(state.replicas, state.known_epoch)
+    replicas = _settled(state.replicas, state.known_epoch, truncation_of(lane))
     return state if replicas == state.replicas else with_replicas(state, replicas)
 
 
 @lru_cache(maxsize=1 << 16)
-def _settled(replicas: tuple[LaneReplica, ...], known_epoch: int) -> tuple[LaneReplica, ...]:
+def _settled(replicas: tuple[LaneReplica, ...], known_epoch: int, truncation: Truncation) -> tuple[LaneReplica, ...]:
     return follow_leader(
         tuple(
             LaneReplica(FOLLOWER, False, replica.log)
             if replica.role == ZOMBIE
-            and not (replica.in_isr or may_be_addressed(replica.leader_epoch, known_epoch))
+            and not (replica.in_isr or replica.standing or may_be_addressed(replica.leader_epoch, known_epoch))
             and not (replica.pending or replica.socket or replica.abandoned)
             else replica
             for replica in replicas
-        )
+        ),
+        truncation,
     )
 
 
@@ -263,7 +270,7 @@ def _fault_bits(faults: tuple[str, ...]) -> int:
 
 
 def leader_index(replicas: tuple[LaneReplica, ...]) -> int:
-    """The broker that leads by ZooKeeper's record and serves, or -1."""
+    """The broker that leads by the controller's record and serves, or -1."""
     for index, replica in enumerate(replicas):
         if replica[0] == LEADER:
             return index
@@ -280,7 +287,7 @@ def high_watermark(replicas: tuple[LaneReplica, ...]) -> int:
 
 
 def isr_size(replicas: tuple[LaneReplica, ...]) -> int:
-    """The number of replicas in ZooKeeper's ISR."""
+    """The number of replicas in the controller's ISR."""
     return sum([replica[1] for replica in replicas])
 
 
@@ -309,30 +316,27 @@ def replace_at(replicas: tuple[LaneReplica, ...], index: int, replica: LaneRepli
     return (*replicas[:index], replica, *replicas[index + 1 :])
 
 
-PROTOCOL = PROTOCOLS["kip320"]
-"""The variant of the replication protocol that lanes are predicted for."""
-
-
-def truncated(log: tuple[int, ...], leader_log: tuple[int, ...]) -> tuple[int, ...]:
-    """What a new follower keeps of its log, by the protocol's rule."""
-    return _truncated(PROTOCOL.truncation, log, leader_log)
+def truncation_of(lane: Lane) -> Truncation:
+    """How a new follower truncates its log in a lane's cluster."""
+    return rules_of(lane).protocol.truncation
 
 
 @cache
-def _truncated(rule: Truncation, log: tuple[int, ...], leader_log: tuple[int, ...]) -> tuple[int, ...]:
-    """For a rule that goes by the follower's high watermark: it may not have learned of any yet."""
+def truncated(log: tuple[int, ...], leader_log: tuple[int, ...], rule: Truncation) -> tuple[int, ...]:
+    """What a new follower keeps of its log by a rule; one that goes by the follower's high watermark gets 0, since the
+    follower may not have learned of any yet."""
     return log[: rule(log, 0, leader_log)]
 
 
-def follow_leader(replicas: tuple[LaneReplica, ...]) -> tuple[LaneReplica, ...]:
-    """Let every live follower truncate to the serving leader's log, if there is one."""
+def follow_leader(replicas: tuple[LaneReplica, ...], rule: Truncation) -> tuple[LaneReplica, ...]:
+    """Let every live follower truncate to the serving leader's log by a rule, if there is a leader."""
     leader = leader_index(replicas)
     if leader < 0:
         return replicas
     leader_log = replicas[leader].log
     return tuple(
         [
-            with_log(replica, truncated(replica[2], leader_log)) if replica[0] == FOLLOWER else replica
+            with_log(replica, truncated(replica[2], leader_log, rule)) if replica[0] == FOLLOWER else replica
             for replica in replicas
         ]
     )

@@ -57,7 +57,7 @@ def _free_environment(state: LaneState, lane: Lane) -> Iterator[Step]:
     yield from fetch(state, lane)
     yield from shrink_isr(state, lane)
     yield from elect(state, lane)
-    yield from restart(state)
+    yield from restart(state, lane)
     yield from thaw(state, lane)
     yield from expire(state, lane)
     yield from strike(state, lane)

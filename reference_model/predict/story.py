@@ -40,6 +40,12 @@ SENTENCES: dict[str, str] = {
     "shrink_isr": "{broker} lags, and the leader drops it from the ISR.",
     "expand_isr": "{broker} has caught up and joins the ISR.",
     "elect": "{broker} is elected from the ISR and leads in epoch {epoch}.",
+    "elect_eligible": (
+        "The ISR is empty: {broker} is elected from the eligible leader replicas and leads in epoch {epoch}."
+    ),
+    "elect_last_known": (
+        "Neither ISR nor eligible leader replicas are left: {broker}, the last known leader, leads in epoch {epoch}."
+    ),
     "elect_unclean": "No member of the ISR is there: {broker} is elected from outside it, epoch {epoch}.",
     "learn": "{broker} learns that it was replaced and follows{truncation}.",
     "restart": "{broker} starts again{truncation}.",

@@ -19,6 +19,7 @@ from kafka_chaos.harness.cluster.configs import check_keys
 from kafka_chaos.harness.cluster.containers.engine import check_memory
 from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, current_owner, owner_is_alive, run_labels
 from kafka_chaos.harness.cluster.containers.ports import free_ports
+from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 from kafka_chaos.harness.cluster.server_properties import broker_properties, zookeeper_properties
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus, EventFile
@@ -115,7 +116,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
 
 def test_given_broker_configurations_go_over_the_defaults_but_not_over_the_harness_s_own() -> None:
     text = broker_properties(
-        2, brokers=3, host_port=15_001, zookeepers=["zookeeper-1"],
+        2, brokers=3, host_port=15_001, zookeepers=["zookeeper-1"], version=VERSIONS["3.9.1"], control_plane=True,
         configs={"zookeeper.session.timeout.ms": 9_000, "unclean.leader.election.enable": True},
     )  # fmt: skip
     lines = text.splitlines()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from ruamel.yaml import YAML
 
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.reference_model import Lane, Lockstep, parse_lockstep, predict
-from kafka_chaos.reference_model.document import CUT_THEN_KILL, FAULT_SETS, LANES
+from kafka_chaos.reference_model.document import CUT_THEN_KILL
+from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict.answers import FILE, as_file
 from kafka_chaos.reference_model.predict.cache import model_digest, question_key
 
@@ -26,13 +27,19 @@ LOCKSTEP_NOT_KEPT = ("partition", "kill")
 KEYS = {field.name for field in fields(Lane)}
 
 
-def phases() -> Iterator[tuple[str, dict[str, Any]]]:
-    """(name, phase) for every phase of every experiment, whether or not its file names phases."""
+OF_THE_CLUSTER = ("kafka_version", "metadata_mode", "elr")
+RELEASES = (None, "3.6.2", "4.3.1")
+"""A version with each set of rules that a supported version has, without a mode: None is that of today's default."""
+
+
+def phases() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """(name, phase, cluster) for every phase of every experiment, whether or not its file names phases."""
     for path in sorted(EXPERIMENTS.rglob("*.yaml")):
         experiment = YAML(typ="safe").load(path)
+        cluster = {key: value for key, value in experiment.get("cluster", {}).items() if key in OF_THE_CLUSTER}
         for number, phase in enumerate(experiment.get("phases", [experiment])):
             if "lanes" in phase:
-                yield f"{path.stem}-{phase.get('phase', number)}", phase
+                yield f"{path.stem}-{phase.get('phase', number)}", phase, cluster
 
 
 def fault_mixes(schedule: Any) -> Iterator[tuple[str, ...]]:
@@ -47,11 +54,11 @@ def fault_mixes(schedule: Any) -> Iterator[tuple[str, ...]]:
 
 def of_experiments() -> Iterator[tuple[str, Lane, Lockstep | None]]:
     """(name, lane, lock-step phase) for every lane of every experiment under every mix."""
-    for name, phase in phases():
+    for name, phase, cluster in phases():
         mixes = list(fault_mixes(phase.get("schedule", ())))
         lockstep = parse_lockstep(phase["lockstep"]["steps"]) if "lockstep" in phase else None
         for entry in phase["lanes"]:
-            settings = {key: value for key, value in entry.items() if key in KEYS}
+            settings = cluster | {key: value for key, value in entry.items() if key in KEYS}
             settings["acks"] = str(settings.get("acks", "all"))
             if lockstep:
                 lane = Lane.from_json(settings)
@@ -62,11 +69,13 @@ def of_experiments() -> Iterator[tuple[str, Lane, Lockstep | None]]:
 
 
 def standard() -> dict[str, tuple[Lane, Lockstep | None]]:
-    """The questions whose answers ship with the package, by their keys: those of experiments/ and of docs/model.md."""
+    """The questions whose answers ship with the package, by their keys: those of experiments/ and of docs/model.md, the
+    latter in each release."""
     questions = [(lane, lockstep) for _, lane, lockstep in of_experiments()]
-    for lane in LANES.values():
-        questions += [(replace(lane, faults=faults), None) for faults in FAULT_SETS]
-        questions.append((lane, CUT_THEN_KILL))
+    for lane, release in product(LANES.values(), RELEASES):
+        released = replace(lane, kafka_version=release)
+        questions += [(replace(released, faults=faults), None) for faults in FAULT_SETS]
+        questions.append((released, CUT_THEN_KILL))
     return {question_key(*question): question for question in questions}
 
 

@@ -225,3 +225,45 @@ def test_retention_keeps_an_active_segment_that_has_not_expired() -> None:
     model = run(ClusterConfig(brokers=(1,)), *load, step("apply_retention", expired_below=2))
     assert all_of(model, 1, "log_start") == {1}
     assert all_of(model, 1, "active_segment") == {1}
+
+
+def test_an_epoch_in_which_nothing_was_sent_stays_on_an_empty_log_until_a_record_replaces_it() -> None:
+    """Random walks showed it (seed 2): a follower that fetches from an empty log has nothing that diverges."""
+    model = run(ClusterConfig(controller=3), *PREFER_2)
+    assert all_of(model, 1, "epochs") == {((1, 0),)}
+    assert all_of(model, 2, "epochs") == {((2, 0),)}
+    model.apply(produce("m1"))
+    assert all_of(model, 1, "epochs") == {((2, 0),)}
+    empty = run(ClusterConfig(controller=3), *PREFER_2, step("kill", broker=1), step("start", broker=1))
+    assert all_of(empty, 1, "epochs") == {()}
+    after_a_record = run(ClusterConfig(controller=3), produce("m1"), *PREFER_2)
+    assert all_of(after_a_record, 1, "epochs") == {((0, 0),)}
+
+
+def test_every_new_controller_begins_a_leader_epoch_for_a_dead_last_member_of_the_isr() -> None:
+    """Random walks showed it (seed 2): nothing else changes, but the controller writes it all the same."""
+    config = ClusterConfig(assignment=(2, 3), controller=1)
+    model = run(config, produce("m1"), *(step("stop", broker=broker) for broker in (3, 2)))
+    assert (leader_epochs(model), the_partition(model).isr, the_partition(model).leader) == (2, (2,), 0)
+    model.apply(step("stop", broker=1))
+    model.apply(step("start", broker=3))
+    assert (leader_epochs(model), the_partition(model).isr, the_partition(model).leader) == (3, (2,), 0)
+
+
+def test_a_leader_that_stays_in_a_new_epoch_still_knows_how_far_its_isr_was() -> None:
+    """Random walks showed it (seed 7): the follower that is cut off lacks nothing, so it stays in the ISR."""
+    config = ClusterConfig(controller=2, lag_is_short=True)
+    model = run(config, cut(2, 1), step("kill", broker=3))
+    assert (leader_epochs(model), the_partition(model).isr) == (1, (1, 2))
+    moved = run(config, cut(3, 2), step("kill", broker=1))
+    assert (the_partition(moved).leader, the_partition(moved).isr) == (2, (2,))
+
+
+def test_a_record_with_acks_0_may_wait_for_a_leader_or_be_sent_to_a_former_one() -> None:
+    """Random walks showed it (seed 1002): a new client learns that nobody leads, and waits."""
+    config = ClusterConfig(assignment=(1, 2), controller=3)
+    model = run(config, step("kill", broker=2), step("kill", broker=1), produce("m1", acks="0"))
+    assert {state.acknowledged for state in model.states} == {(), (("m1", None),)}
+    model.apply(step("start", broker=1))
+    assert {state.acknowledged for state in model.states} == {(("m1", None),)}
+    assert all_of(model, 1, "log_end") == {0, 1}

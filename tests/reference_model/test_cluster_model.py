@@ -10,6 +10,7 @@ from kafka_chaos.reference_model.lockstep.brokers import handle
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS, forged_request
 from kafka_chaos.reference_model.lockstep.observation import (
+    NO_EPOCH,
     Observation,
     ReplicaObservation,
     observe_state,
@@ -288,6 +289,14 @@ def test_an_observation_outside_the_model_names_replica_and_field() -> None:
     assert not comparison.conforms
     assert {(d.broker, d.field) for d in comparison.differences} == {(3, "log"), (3, "log_end")}
     assert "broker 3, log_end: observed 1, the model allows 2" in map(str, comparison.differences)
+
+
+def test_a_log_without_leader_epochs_matches_by_its_records_alone() -> None:
+    model = scenario_a("kip320")
+    (log,) = {state.replica(3).log for state in model.states}
+    bare = tuple((entry.offset, entry.record, NO_EPOCH) for entry in log)
+    assert model.compare(Observation(replicas={3: ReplicaObservation(log=bare)})).conforms
+    assert not model.compare(Observation(replicas={3: ReplicaObservation(log=bare[:-1])})).conforms
 
 
 def test_a_rule_removed_from_the_model_is_noticed_by_what_was_observed() -> None:

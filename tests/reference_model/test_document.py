@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.reference_model import document
+from kafka_chaos.reference_model import document, predict_cached
 from kafka_chaos.reference_model.explore.exploration import explore
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 
@@ -27,6 +27,10 @@ def test_a_section_is_up_to_date(section: object) -> None:
 @pytest.mark.parametrize("faults", [(), ("kill",)], ids=str)
 def test_a_table_of_predictions_is_up_to_date(faults: tuple[str, ...]) -> None:
     assert "\n".join(document.prediction_table(faults)) in written()
+
+
+def test_what_upgrades_change_is_up_to_date() -> None:
+    assert "\n".join(document.upgrades(predict_cached)) in written()
 
 
 @pytest.mark.parametrize("protocol", ["truncate-to-high-watermark", "kip101"])

@@ -10,7 +10,6 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict import state as lane_state
 from kafka_chaos.reference_model.predict.anomalies import CHECKS, Form, ending, shown
 from kafka_chaos.reference_model.predict.logs import initial_logs, log_steps, logs_diverge
 from kafka_chaos.reference_model.predict.prediction import predict
@@ -31,7 +30,7 @@ from kafka_chaos.reference_model.predict.state import (
     parted,
 )
 from kafka_chaos.reference_model.predict.steps import steps
-from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.protocol.truncation import Log
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first
 
 MIXES = [
@@ -47,6 +46,15 @@ LANES = [
     Lane(lane="one in flight", acks="1", replication_factor=2, max_in_flight=1),
     Lane(lane="all", replication_factor=2, min_insync_replicas=2),
     Lane(lane="idempotent", replication_factor=2, idempotence=True, unclean_leader_election=True),
+    Lane(lane="eligible", replication_factor=2, min_insync_replicas=2, kafka_version="4.3.1"),
+    Lane(
+        lane="eligible, unclean",
+        acks="1",
+        replication_factor=2,
+        min_insync_replicas=2,
+        unclean_leader_election=True,
+        kafka_version="4.3.1",
+    ),
 ]
 
 
@@ -169,9 +177,12 @@ def test_means_are_the_faults_the_reads_and_the_attempts() -> None:
     assert parted(fewer, one_in_flight)[0] != parted(state, one_in_flight)[0]
 
 
-def test_the_bound_of_logs_sees_a_follower_that_does_not_truncate(monkeypatch: pytest.MonkeyPatch) -> None:
-    careless = replace(PROTOCOLS["kip320"], truncation=lambda log, watermark, leader_log: len(log))
-    monkeypatch.setattr(lane_state, "PROTOCOL", careless)
+def test_the_bound_of_logs_sees_a_follower_that_does_not_truncate() -> None:
+    def careless(log: Log, watermark: int, leader_log: Log) -> int:
+        return len(log)
+
     lane = Lane(lane="careless", acks="1", replication_factor=2, faults=("kill",))
-    search = breadth_first(initial_logs(lane, Scope()), log_steps, lambda _: False, Budget(500_000))
+    search = breadth_first(
+        initial_logs(lane, Scope()), lambda state: log_steps(state, careless), lambda _: False, Budget(500_000)
+    )
     assert any(map(logs_diverge, search.parents))

@@ -1,4 +1,4 @@
-"""What docs/decisions/0039-kraft.md says of predictions in KRaft mode."""
+"""What differs between versions and metadata modes, and what does not: docs/decisions/0039-kraft.md and KIP-966."""
 
 from __future__ import annotations
 
@@ -9,18 +9,122 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.reference_model.predict import membership
+from kafka_chaos.reference_model.predict.cache import question_key
 from kafka_chaos.reference_model.predict.prediction import predict
+from kafka_chaos.reference_model.predict.replication import ELECTIONS, elect
+from kafka_chaos.reference_model.predict.state import ELIGIBLE, FOLLOWER, LEADER, LaneReplica, initial_state
+from kafka_chaos.reference_model.predict.story import SENTENCES
+from kafka_chaos.reference_model.protocol.rules import rules_in
 
 STOCK = Lane(lane="orders", acks="1", min_insync_replicas=2)
-KRAFT = {"metadata_mode": "kraft", "kafka_version": "4.3.1", "elr": True}
+SAFE = replace(STOCK, acks="all")
+UNCLEAN = replace(SAFE, unclean_leader_election=True)
+OF_COMMITTED = {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ}
+
+
+def on(lane: Lane, version: str, mode: str = "kraft", elr: bool | None = None) -> Lane:
+    return replace(lane, kafka_version=version, metadata_mode=mode, elr=elr)
+
+
+def permitted(lane: Lane, *faults: str) -> set[Anomaly]:
+    found = predict(replace(lane, faults=faults))
+    return {anomaly for anomaly in Anomaly if found.status(anomaly) is not Status.FORBIDDEN}
 
 
 @pytest.mark.parametrize("faults", [("kill",), ("pause",), ("stop",), ("partition",)])
-@pytest.mark.parametrize("acks", ["1", "all"])
-def test_the_prediction_is_the_same_in_both_modes(faults: tuple[str, ...], acks: str) -> None:
-    lane = replace(STOCK, acks=acks, faults=faults)
-    in_kraft = replace(lane, **KRAFT)  # type: ignore[arg-type]
-    assert predict(in_kraft) == predict(lane)
+@pytest.mark.parametrize("lane", [STOCK, SAFE], ids=lambda lane: lane.acks)
+def test_what_leaves_the_logs_whole_does_the_same_with_eligible_replicas(lane: Lane, faults: tuple[str, ...]) -> None:
+    assert permitted(on(lane, "4.3.1"), *faults) == permitted(on(lane, "3.9.1", "zookeeper"), *faults)
+
+
+@pytest.mark.parametrize("other", [on(SAFE, "3.9.1"), on(SAFE, "3.8.1", "zookeeper"), on(SAFE, "4.3.1", elr=False)])
+def test_clusters_with_the_same_rules_are_one_question(other: Lane) -> None:
+    asked = replace(SAFE, faults=("power-loss",))
+    assert question_key(replace(other, faults=asked.faults), None) == question_key(asked, None)
+    assert permitted(other, "power-loss") == permitted(SAFE, "power-loss")
+
+
+def test_a_lane_that_names_no_cluster_is_one_of_3_9_1_with_zookeeper() -> None:
+    assert question_key(SAFE, None) == question_key(on(SAFE, "3.9.1", "zookeeper"), None)
+    assert question_key(SAFE, None) != question_key(on(SAFE, "4.3.1"), None)
+    assert question_key(replace(SAFE, kafka_version="4.3.1"), None) == question_key(on(SAFE, "4.3.1", elr=True), None)
+
+
+@pytest.mark.parametrize("version", ["3.6.2", "4.3.1"])
+def test_with_a_minimum_of_one_all_since_2_1_is_one_question(version: str) -> None:
+    lane = replace(SAFE, min_insync_replicas=1)
+    assert question_key(replace(lane, kafka_version=version), None) == question_key(lane, None)
+
+
+@pytest.mark.parametrize("idempotence", [False, True])
+def test_one_power_loss_costs_no_committed_record_with_eligible_replicas(idempotence: bool) -> None:
+    """KIP-966: min.insync.replicas - 1 unclean shutdowns that lose data are tolerated."""
+    lane = replace(SAFE, idempotence=idempotence)
+    assert permitted(on(lane, "4.3.1", elr=False), "power-loss") >= OF_COMMITTED
+    assert not permitted(on(lane, "4.3.1"), "power-loss") & OF_COMMITTED
+    assert permitted(on(lane, "4.3.1"), "power-loss", "power-loss") >= OF_COMMITTED
+
+
+def test_the_minimum_says_how_many_power_losses_are_tolerated() -> None:
+    lane = on(replace(SAFE, min_insync_replicas=3), "4.3.1")
+    assert not permitted(lane, "power-loss", "power-loss") & OF_COMMITTED
+    without_minimum = on(replace(SAFE, min_insync_replicas=1), "4.3.1")
+    assert permitted(without_minimum, "power-loss") >= OF_COMMITTED
+
+
+@pytest.mark.parametrize("fault", ["kill", "stop", "pause", "partition", "power-loss"])
+def test_an_unclean_election_comes_after_the_eligible_replicas(fault: str) -> None:
+    """Where it is allowed, a fault at the last member of the ISR loses committed records only without them."""
+    assert permitted(on(UNCLEAN, "3.9.1"), fault) >= OF_COMMITTED
+    assert not permitted(on(UNCLEAN, "4.3.1"), fault) & OF_COMMITTED
+    assert permitted(on(UNCLEAN, "4.3.1"), fault, "kill") >= OF_COMMITTED
+
+
+def test_eligible_replicas_keep_nothing_that_was_not_committed() -> None:
+    assert Anomaly.LOST_WRITE in permitted(on(STOCK, "4.3.1"), "kill")
+
+
+def test_the_story_names_the_last_known_leader() -> None:
+    two = predict(replace(on(SAFE, "4.3.1"), faults=("power-loss", "power-loss")))
+    assert any("last known leader" in sentence for sentence in two.anomalies[Anomaly.LOST_WRITE].why)
+
+
+def test_an_eligible_replica_leads_once_the_isr_is_empty() -> None:
+    lane = on(SAFE, "4.3.1")
+    replicas = (LaneReplica(FOLLOWER, False, standing=ELIGIBLE), LaneReplica(FOLLOWER, False))
+    ((action, state),) = elect(initial_state(lane)._replace(replicas=replicas), lane)
+    assert (action.name, action.broker) == ("elect_eligible", 0)
+    assert state.replicas[0].role == LEADER
+    assert [(replica.in_isr, replica.standing) for replica in state.replicas] == [(True, 0), (False, 0)]
+    assert set(ELECTIONS.values()) <= set(SENTENCES)
+
+
+def test_before_3_7_consumers_read_below_the_minimum() -> None:
+    """KAFKA-15583: with every replica in the minimum, a record that is read was on all of them."""
+    lane = replace(UNCLEAN, acks="1", replication_factor=2, faults=("kill",))
+    assert Anomaly.TRUNCATED_READ in permitted(replace(lane, kafka_version="3.6.2"), "kill")
+    assert Anomaly.TRUNCATED_READ not in permitted(replace(lane, kafka_version="3.7.0"), "kill")
+
+
+@pytest.mark.parametrize("faults", [("power-loss",), ("kill", "pause")], ids=str)
+@pytest.mark.parametrize("unclean", [False, True])
+def test_with_a_minimum_of_one_eligible_replicas_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, unclean: bool, faults: tuple[str, ...]
+) -> None:
+    """What `rules_of` leaves out for such a lane: here it is left in."""
+    lane = replace(SAFE, acks="1", min_insync_replicas=1, unclean_leader_election=unclean)
+    without = permitted(lane, *faults)
+    monkeypatch.setattr(membership, "rules_of", lambda lane: rules_in("4.3.1", "kraft", None))
+    assert permitted(lane, *faults) == without
+
+
+def test_before_2_1_an_answer_says_what_it_does_not_know() -> None:
+    old = predict(on(replace(SAFE, faults=("kill",)), "2.0.1", "zookeeper"))
+    (limit,) = old.to_json()["scope"]["limits"]
+    assert "KIP-320" in limit
+    assert "kip279" in limit
+    assert "limits" not in predict(on(SAFE, "2.1.0", "zookeeper")).to_json()["scope"]
 
 
 @pytest.mark.parametrize(
@@ -28,21 +132,41 @@ def test_the_prediction_is_the_same_in_both_modes(faults: tuple[str, ...], acks:
 )
 def test_what_an_eligible_former_leader_can_cost_is_permitted_to_acks_1(faults: tuple[str, str]) -> None:
     """It comes back from anything but a crash, and its successor is hit: its log wins over its successor's."""
-    found = predict(replace(STOCK, faults=faults))
-    revived = (
+    revived = {
         Anomaly.LOST_WRITE, Anomaly.DUPLICATE, Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH, Anomaly.REORDERED,
-    )  # fmt: skip
-    assert {found.status(anomaly) for anomaly in revived} == {Status.PERMITTED}
+    }  # fmt: skip
+    assert permitted(STOCK, *faults) >= revived
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("faults", [("stop", "kill"), ("pause", "kill"), ("partition", "stop")], ids=str)
+def test_two_faults_permit_the_same_with_eligible_replicas(faults: tuple[str, str]) -> None:
+    assert permitted(on(STOCK, "4.3.1"), *faults) == permitted(STOCK, *faults)
 
 
 def test_a_lane_says_what_it_ran_on_where_that_is_known() -> None:
     assert not {"metadata_mode", "kafka_version", "elr"} & STOCK.to_json().keys()
-    lane = replace(STOCK, **KRAFT)  # type: ignore[arg-type]
-    assert {key: lane.to_json()[key] for key in KRAFT} == KRAFT
+    lane = on(STOCK, "4.3.1", elr=True)
+    of_its_cluster = {"metadata_mode": "kraft", "kafka_version": "4.3.1", "elr": True}
+    assert {key: lane.to_json()[key] for key in of_its_cluster} == of_its_cluster
     assert Lane.from_json(lane.to_json()) == lane
 
 
-@pytest.mark.parametrize(("key", "value"), [("metadata_mode", "raft"), ("kafka_version", 4), ("elr", 1)])
-def test_other_values_are_refused(key: str, value: object) -> None:
+@pytest.mark.parametrize(
+    ("key", "entry"),
+    [
+        ("metadata_mode", {"metadata_mode": "raft"}),
+        ("kafka_version", {"kafka_version": 4}),
+        ("kafka_version", {"kafka_version": "newest"}),
+        ("kafka_version", {"kafka_version": "4"}),
+        ("elr", {"elr": 1}),
+        ("elr", {"elr": True}),
+        ("elr", {"elr": True, "kafka_version": "3.9.1", "metadata_mode": "kraft"}),
+        ("metadata_mode", {"metadata_mode": "zookeeper", "kafka_version": "4.0.0"}),
+        ("metadata_mode", {"metadata_mode": "kraft", "kafka_version": "2.4.1"}),
+        ("kafka_version", {"kafka_version": "0.10.2.2", "idempotence": True}),
+    ],
+)
+def test_what_no_cluster_is_like_is_refused(key: str, entry: dict[str, object]) -> None:
     with pytest.raises(LaneError, match=key):
-        Lane.from_json({"lane": "orders", key: value})
+        Lane.from_json({"lane": "orders", **entry})

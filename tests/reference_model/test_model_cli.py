@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.reference_model.cli import predict_command
 from tests.commands import ended
 
@@ -34,7 +34,16 @@ def test_predict_answers_in_json() -> None:
     answer = json.loads(result.stdout)
     assert set(answer["anomalies"]) == {str(anomaly) for anomaly in Anomaly}
     assert answer["anomalies"]["lost_write"]["status"] == "permitted"
-    assert answer["scope"]["complete"] is True
+    for name, entry in answer["anomalies"].items():
+        assert set(entry) == {"status", "why", "known_defects"}
+        assert entry["status"] in set(Status), name
+        assert entry["why"], name
+    scope = answer["scope"]
+    assert scope.pop("states") > 100
+    assert scope == {
+        "complete": True, "brokers": 3, "records": 2, "attempts": [2, 1], "faults": ["kill"], "known_defects": [],
+        "lockstep": None,
+    }  # fmt: skip
 
 
 def test_faults_repeat_or_stand_in_a_list() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -102,24 +103,22 @@ def test_a_lane_whose_followers_never_truncate_diverges(monkeypatch: pytest.Monk
     lane = Lane(lane="mutated", acks="1", faults=("kill",), replication_factor=2)
     assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.FORBIDDEN
     careless = replace(KIP320, truncation=lambda log, watermark, leader_log: len(log))
-    monkeypatch.setattr(lane_state, "PROTOCOL", careless)
+    monkeypatch.setattr(lane_state, "rules_of", lambda lane: SimpleNamespace(protocol=careless))
     assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.PERMITTED
 
 
-def test_truncation_to_the_high_watermark_loses_a_committed_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncation_to_the_high_watermark_loses_a_committed_record() -> None:
     """Before KIP-101: a follower forgets what it has acknowledged, and leads next."""
     lane = Lane(lane="mutated", min_insync_replicas=2, faults=("kill", "kill"))
     assert predict(lane).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
-    monkeypatch.setattr(lane_state, "PROTOCOL", PROTOCOLS["truncate-to-high-watermark"])
-    assert predict(lane).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+    assert predict(replace(lane, kafka_version="0.10.2.2")).status(Anomaly.LOST_WRITE) is Status.PERMITTED
 
 
-def test_truncation_to_the_end_of_the_last_epoch_lets_replicas_diverge(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncation_to_the_end_of_the_last_epoch_lets_replicas_diverge() -> None:
     """KIP-101 without KIP-279: after unclean elections the leader may not know the epoch that it is asked for."""
     lane = Lane(lane="mutated", acks="1", replication_factor=2, unclean_leader_election=True, faults=("kill", "kill"))
     assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.FORBIDDEN
-    monkeypatch.setattr(lane_state, "PROTOCOL", PROTOCOLS["kip101"])
-    assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.PERMITTED
+    assert predict(replace(lane, kafka_version="1.1.1")).status(Anomaly.REPLICA_DIVERGENCE) is Status.PERMITTED
 
 
 def lane_replica(role: int, *epochs: int, in_isr: bool = True, leader_epoch: int = 0) -> LaneReplica:

@@ -85,6 +85,13 @@ def test_retries_duplicate_unless_the_producer_is_idempotent(acks: str) -> None:
     assert predict(lane("all", "kill", idempotence=True)).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
 
 
+@pytest.mark.parametrize("unclean", [False, True])
+def test_a_producer_may_leave_a_deposed_leader_before_it_answers_and_send_again(unclean: bool) -> None:
+    """The broker is gone from the metadata while its process and its connections live on."""
+    prediction = predict(lane("1", "session-expiry", unclean_leader_election=unclean))
+    assert {Anomaly.DUPLICATE, Anomaly.OFFSET_MISMATCH} <= shown(prediction)
+
+
 def test_acks_0_is_never_retried_and_so_never_duplicated() -> None:
     for faults in (("kill",), ("pause",), ("pause", "kill"), ("partition", "stop")):
         assert predict(lane("0", *faults)).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
@@ -122,6 +129,15 @@ def test_an_offset_is_used_again_where_its_acknowledged_record_can_be_lost() -> 
 @pytest.mark.parametrize("acks", ["0", "1"])
 def test_cut_then_kill_requires_the_loss_of_what_the_leader_alone_acknowledged(acks: str) -> None:
     assert predict(lane(acks), lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.REQUIRED
+
+
+def test_beside_the_record_that_a_lock_step_phase_loses_two_others_may_change_their_order() -> None:
+    """The lost one shows nothing but its loss, so the scope has one more."""
+    prediction = predict(lane("1"), lockstep=CUT_THEN_KILL)
+    assert prediction.bounds["records"] == 3
+    assert prediction.status(Anomaly.REORDERED) is Status.PERMITTED
+    assert predict(lane("1", max_in_flight=1), lockstep=CUT_THEN_KILL).status(Anomaly.REORDERED) is Status.FORBIDDEN
+    assert predict(lane("all"), lockstep=CUT_THEN_KILL).bounds["records"] == 2
 
 
 @pytest.mark.parametrize("minimum", [1, 2])

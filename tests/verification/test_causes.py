@@ -114,16 +114,17 @@ def test_the_final_log_s_leader_epochs_tell_where_to_look() -> None:
     from kafka_chaos.verification.inputs.checkpoints import Checkpoints
 
     chain = Checkpoints(epochs={("a", 0): ((0, 0), (3, 20))}, given=True)
-    assert found(epochs=chain).owners == [
-        Drop(0, 20, 0, "the offset is of leader epoch 0, which began at 0"),
-        Drop(20, None, 0, "the offset is of leader epoch 3, which began at 20"),
+    assert found(SECOND, epochs=chain).drops == [
+        Drop(5, None, 21 * MS, "election: broker 2 became leader in epoch 1 at offset 5"),
+        Drop(0, 20, None, "unexplained: the offset is of leader epoch 0, which began at 0"),
+        Drop(20, None, None, "unexplained: the offset is of leader epoch 3, which began at 20"),
     ]
 
 
 def test_events_out_of_order_are_put_in_order_of_time(checkpoints: Any) -> None:
     later = Election(30 * MS, 3, 2, 5, (3,))
     causes = found(later, CUT, SECOND, FIRST, epochs=checkpoints)
-    assert [(drop.at_ns - LOG_TIME_NS) // MS for drop in causes.drops] == [1, 20, 50, 30]
+    assert [((drop.until_ns or 0) - LOG_TIME_NS) // MS for drop in causes.drops] == [1, 20, 50, 30]
 
 
 @pytest.mark.parametrize("doubt", [{"proven": []}, {"requested": []}, {"denied": "no"}, {"kind": "lockstep"}])
@@ -225,6 +226,17 @@ def test_only_the_partition_of_the_truncation_is_explained(tmp_path: Path, spark
     rows.event("log_truncated", lane="a", partition=0, broker=1, offset=5, log_end=9, reason="planted")
     assert causes(rows.write(tmp_path / "run"), spark, "lost_write") == [
         "truncation: broker 1 dropped offsets 5 to 8",
+        "unexplained",
+    ]
+
+
+@pytest.mark.spark
+def test_an_unexplained_loss_names_the_leader_epoch_that_has_its_offset(tmp_path: Path, spark: Any) -> None:
+    rows = planted(Rows(clock=10 * MS))
+    chain = {"high_watermark": 10, "log_end_offset": 10, "leader_epochs": [[0, 0], [3, 6]]}
+    rows.checkpoints = {"brokers": {"1": {"a/0": chain}}}
+    assert causes(rows.write(tmp_path / "run"), spark, "lost_write") == [
+        "unexplained: the offset is of leader epoch 3, which began at 6",
         "unexplained",
     ]
 

@@ -15,40 +15,40 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.causes import CAUSED, LOST, Cause
+from kafka_chaos.contract.causes import Cause
 from kafka_chaos.verification.judging.causes import PartitionCauses
 from kafka_chaos.verification.schemas import CASES, IDENTITY
 from kafka_chaos.verification.tables.history import local_frame
+from kafka_chaos.verification.tables.scope import keys
 
-_DROPS = "array<struct<first: bigint, `end`: bigint, at_ns: bigint, cause: string>>"
-_SPANS = "array<struct<since_ns: bigint, until_ns: bigint, cause: string>>"
-_LISTS = {"drops": _DROPS, "sends": _SPANS, "retries": _SPANS, "owners": _DROPS}
+_KINDS = ("drops", "sends", "retries")
+_ENTRIES = "array<struct<first: bigint, `end`: bigint, since_ns: bigint, until_ns: bigint, cause: string>>"
 _ROWS = StructType(
     [
         StructField("of_lane", StringType()),
         StructField("of_partition", IntegerType()),
-        *(StructField(name, StringType()) for name in _LISTS),
+        StructField("of_kind", StringType()),
+        StructField("entries", StringType()),
     ]
 )
 _UNKNOWN_PARTITION = -1
-_FOREVER = f"{2**63 - 1}L"
 
-_OF_LOST = ", ".join(f"'{anomaly.value}'" for anomaly in LOST)
-_OF_CAUSED = ", ".join(f"'{anomaly.value}'" for anomaly in CAUSED)
-_IN_DROP = "offset >= x.first AND (x.end IS NULL OR offset < x.end)"
-_CAUSES = {
-    # What a record was truncated or overtaken by came after its acknowledgement; after its sending, if there is none.
-    "dropped": f"get(filter(drops, x -> {_IN_DROP} AND known_ns <= x.at_ns), 0).cause",
-    "sent": f"get(filter(sends, x -> invoke_ns BETWEEN x.since_ns AND coalesce(x.until_ns, {_FOREVER})), 0).cause",
-    "again": "get(filter(retries, x -> "
-    f"invoke_ns <= coalesce(x.until_ns, {_FOREVER}) AND coalesce(complete_ns, {_FOREVER}) >= x.since_ns), 0).cause",
-    "owner": f"get(filter(owners, x -> {_IN_DROP}), 0).cause",
-}
-
-
-def unexplained(cases: DataFrame) -> DataFrame:
-    """CASES without anything that could explain them."""
-    return _with_cause(cases, f"'{Cause.UNEXPLAINED}'", "NULL")
+_IS_DUPLICATE = f"anomaly = '{Anomaly.DUPLICATE}'"
+_KIND = f"CASE WHEN {_IS_DUPLICATE} THEN 'retries' WHEN offset IS NULL THEN 'sends' ELSE 'drops' END"
+# What a record was truncated or overtaken by came after its acknowledgement; after its sending, if there is none.
+_KNOWN_NS = "IF(outcome = 'ok', complete_ns, invoke_ns)"
+_BEGUN_NS = f"CASE of_kind WHEN 'drops' THEN {_KNOWN_NS} ELSE invoke_ns END"
+_ENDED_NS = f"CASE of_kind WHEN 'drops' THEN {_KNOWN_NS} WHEN 'sends' THEN invoke_ns ELSE complete_ns END"
+_COVERS = " AND ".join(
+    f"(x.{limit} IS NULL OR {holds})"
+    for limit, holds in {
+        "first": "offset >= x.first",
+        "end": "offset < x.end",
+        "until_ns": "begun_ns <= x.until_ns",
+        # Only a retry may still have been under way at the end of the run.
+        "since_ns": "coalesce(ended_ns >= x.since_ns, of_kind = 'retries')",
+    }.items()
+)
 
 
 def explained(
@@ -57,77 +57,67 @@ def explained(
     produced: DataFrame,
     causes: Sequence[PartitionCauses],
     *,
+    replicas: DataFrame | None,
     few: bool,
-    replicas: DataFrame | None = None,
+    small: bool,
 ) -> DataFrame:
-    """CASES in which every lost or duplicated record has its cause.
+    """CASES of lost and duplicated records (`contract.causes.CAUSED`), each with its cause.
 
-    `few`: the records concerned can be broadcast; then `produced` is not exchanged. `replicas`: those of idempotent
-    producers that show duplicates.
+    `replicas`: those of idempotent producers that show duplicates. `few`, `small`: see `scope.keys`.
     """
-    concerned = cases.where(f"anomaly IN ({_OF_CAUSED})").select(*IDENTITY)
-    sent = produced.join(F.broadcast(concerned) if few else concerned, list(IDENTITY), "left_semi").selectExpr(
-        *IDENTITY,
-        "partition AS sent_to",
-        "invoke_ns",
-        "complete_ns",
-        "outcome",
-        "IF(outcome = 'ok', complete_ns, invoke_ns) AS known_ns",
-    )
-    placed = cases.join(F.broadcast(sent) if few else sent, list(IDENTITY), "left")
-    at = f"lane = of_lane AND coalesce(partition, sent_to, {_UNKNOWN_PARTITION}) = of_partition"
-    joined = placed.join(F.broadcast(_frame(spark, causes)), F.expr(at), "left")
-    epochs = "NULL AS renewed"
+    found = cases.withColumns({"found": F.lit(None).cast("string"), "renewed": F.lit(None).cast("string")})
+    if causes:
+        found = _with_explanation(spark, cases, produced, causes, few=few, small=small)
     if replicas is not None:
-        renewed = _renewed(replicas, concerned, few=few)
-        joined = joined.join(F.broadcast(renewed) if few else renewed, list(IDENTITY), "left")
-        epochs = "renewed"
-    found = joined.selectExpr(*CASES.names, *(f"{text} AS {name}" for name, text in _CAUSES.items()), epochs)
-    shown = f"IF(anomaly IN ({_OF_LOST}), IF(offset IS NULL, sent, dropped), coalesce(renewed, again))"
-    return _with_cause(found, f"coalesce({shown}, '{Cause.UNEXPLAINED}')", "IF(dropped IS NULL, owner, NULL)")
+        renewed = _renewed(replicas, cases.where(_IS_DUPLICATE), few=few, small=small)
+        found = found.drop("renewed").join(keys(renewed, few=few, small=small), list(IDENTITY), "left")
+    named = f"coalesce(renewed, found, '{Cause.UNEXPLAINED}')"
+    text = f"IF(cause IS NULL, {named}, concat({named}, IF(instr({named}, ':') > 0, '; ', ': '), cause)) AS cause"
+    return found.selectExpr(*(text if name == "cause" else name for name in CASES.names))
 
 
-def _renewed(replicas: DataFrame, concerned: DataFrame, *, few: bool) -> DataFrame:
-    """The records whose copies carry different producer epochs: IDENTITY, renewed (the cause)."""
-    copies = replicas.where("producer_epoch >= 0").join(
-        F.broadcast(concerned) if few else concerned, list(IDENTITY), "left_semi"
+def _with_explanation(
+    spark: SparkSession,
+    cases: DataFrame,
+    produced: DataFrame,
+    causes: Sequence[PartitionCauses],
+    *,
+    few: bool,
+    small: bool,
+) -> DataFrame:
+    """CASES with `found`, the first explanation of its partition that covers it, and no `renewed`."""
+    sent = produced.select(*IDENTITY, F.col("partition").alias("sent_to"), "invoke_ns", "complete_ns", "outcome")
+    # No case is lost by this: whatever is lost or stored twice was produced, once.
+    placed = sent.join(keys(cases, few=few, small=small), list(IDENTITY)).selectExpr("*", f"{_KIND} AS kind")
+    place = f"coalesce(partition, sent_to, {_UNKNOWN_PARTITION}) = of_partition"
+    at = F.expr(f"lane = of_lane AND {place} AND kind = of_kind")
+    timed = placed.join(F.broadcast(_frame(spark, causes)), at, "left").selectExpr(
+        *CASES.names, "entries", "of_kind", f"{_BEGUN_NS} AS begun_ns", f"{_ENDED_NS} AS ended_ns"
     )
+    found = f"get(filter(entries, x -> {_COVERS}), 0).cause AS found"
+    return timed.selectExpr(*CASES.names, found, "cast(NULL AS string) AS renewed")
+
+
+def _renewed(replicas: DataFrame, concerned: DataFrame, *, few: bool, small: bool) -> DataFrame:
+    """The records whose copies carry different producer epochs: IDENTITY, renewed (the cause)."""
+    wanted = keys(concerned.select(*IDENTITY), few=few, small=small)
+    copies = replicas.where("producer_epoch >= 0").join(wanted, list(IDENTITY), "left_semi")
     epochs = copies.groupBy(*IDENTITY).agg(F.min("producer_epoch").alias("low"), F.max("producer_epoch").alias("high"))
     cause = f"format_string('{Cause.PRODUCER_EPOCH}: sent in producer epochs %d and %d', low, high) AS renewed"
     return epochs.where("low < high").selectExpr(*IDENTITY, cause)
 
 
-def counts(caused: DataFrame) -> dict[tuple[str, Anomaly], dict[str, int]]:
-    """By lane and anomaly: how many cases have which of the named causes."""
-    named = F.substring_index("cause", ":", 1).alias("named")
-    rows = caused.where(f"anomaly IN ({_OF_CAUSED})").groupBy("lane", "anomaly", named).agg(F.sum("units").alias("n"))
-    found: dict[tuple[str, Anomaly], dict[str, int]] = {}
-    for row in rows.collect():
-        found.setdefault((row.lane, Anomaly(row.anomaly)), {})[row.named] = row.n
-    return found
-
-
-def _with_cause(cases: DataFrame, cause: str, lost_detail: str) -> DataFrame:
-    """CASES with this cause, where there is one to give; the anomaly's own remarks, or `lost_detail`, follow it."""
-    detail = f"coalesce(cause, IF(anomaly IN ({_OF_LOST}), {lost_detail}, NULL))"
-    text = f"concat_ws(IF(instr({cause}, ':') > 0, '; ', ': '), {cause}, {detail})"
-    caused = f"IF(anomaly IN ({_OF_CAUSED}), {text}, cause) AS cause"
-    return cases.selectExpr(*(caused if name == "cause" else name for name in CASES.names))
-
-
 def _frame(spark: SparkSession, causes: Sequence[PartitionCauses]) -> DataFrame:
-    """The explanations as one row per partition, each list as an array."""
-
-    def text(found: Sequence[object]) -> str:
-        return json.dumps([dataclasses.asdict(one) for one in found])  # type: ignore[call-overload]
-
+    """The explanations as one row per partition and kind, as an array."""
     rows = [
         (
             one.lane,
             _UNKNOWN_PARTITION if one.partition is None else one.partition,
-            *(text(getattr(one, name)) for name in _LISTS),
+            kind,
+            json.dumps([dataclasses.asdict(entry) for entry in getattr(one, kind)]),
         )
         for one in causes
+        for kind in _KINDS
     ]
-    arrays = (f"from_json({name}, '{kind}') AS {name}" for name, kind in _LISTS.items())
-    return local_frame(spark, _ROWS, rows).selectExpr("of_lane", "of_partition", *arrays)
+    entries = f"from_json(entries, '{_ENTRIES}') AS entries"
+    return local_frame(spark, _ROWS, rows).selectExpr("of_lane", "of_partition", "of_kind", entries)

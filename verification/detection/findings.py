@@ -6,17 +6,16 @@ written. Every lost or duplicated record has a cause, be it `unexplained`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.causes import CAUSED, Cause
+from kafka_chaos.contract.causes import CAUSED
 from kafka_chaos.verification.detection import anomalies, causes
 from kafka_chaos.verification.detection.replicas import suspects
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -25,9 +24,10 @@ from kafka_chaos.verification.judging.replicas import limit_of
 from kafka_chaos.verification.judging.result import Observation
 from kafka_chaos.verification.tables import history
 from kafka_chaos.verification.tables.evidence import is_small
-from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Survey
+from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Survey, asked, keep
 
 EXAMPLES = 5
+_EXAMPLE = ("partition", "offset", "producer_id", "seq")
 
 _LIMITS = StructType(
     [
@@ -40,7 +40,7 @@ _LIMITS = StructType(
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """The CASES of a run, persisted so that counting and writing do not compute them twice; None if there are none.
+    """The CASES of a run, kept so that counting and writing do not compute them twice; None if there are none.
 
     `observed`: count, first examples and causes per lane and anomaly; anomalies without a case are absent.
     """
@@ -49,71 +49,85 @@ class Cases:
     observed: Mapping[tuple[str, Anomaly], Observation] = field(default_factory=dict)
 
 
-@contextmanager
 def find(
     spark: SparkSession,
     run: RunDirectory,
     survey: Survey,
     skipped: Mapping[str, Mapping[Anomaly, str]],
-) -> Iterator[Cases]:
-    """The run's CASES, for as long as the block runs."""
-    cases = _all_cases(spark, run, survey, skipped)
-    if cases is None:
-        yield Cases(None)
-        return
-    cases = cases.persist()
-    try:
-        observed = _observed(cases)
-        caused = {key: seen.count for key, seen in observed.items() if key[1] in CAUSED}
-        explanations = causes_of(run) if caused else []
-        idempotent = {lane.lane for lane in run.lanes if lane.idempotence}
-        doubled = [lane for lane, anomaly in caused if anomaly == Anomaly.DUPLICATE and lane in idempotent]
-        replicas = survey.frames.replicas
-        replicas = None if replicas is None or not doubled else replicas.where(F.col("lane").isin(doubled))
-        if not explanations and replicas is None:
-            nothing = {key: {Cause.UNEXPLAINED.value: count} for key, count in caused.items()}
-            yield Cases(causes.unexplained(cases) if caused else cases, _with_causes(observed, nothing))
-            return
-        few = sum(caused.values()) <= MOST_BROADCAST
-        explained = causes.explained(
-            spark, cases, survey.frames.produced, explanations, few=few, replicas=replicas
-        ).persist()
-        try:
-            yield Cases(explained, _with_causes(observed, causes.counts(explained)))
-        finally:
-            explained.unpersist()
-    finally:
-        cases.unpersist()
+) -> Cases:
+    """The run's CASES. `skipped`: by lane the anomalies that are not judged there."""
+    tables = _tables_of_cases(spark, run, survey, skipped)
+    uncaused = [table for anomaly, table in tables.items() if anomaly not in CAUSED]
+    caused = [table for anomaly, table in tables.items() if anomaly in CAUSED]
+    parts = [*uncaused, *_explained(spark, run, survey, caused)]
+    if not parts:
+        return Cases(None)
+    small = is_small(run)
+    cases = keep(history.gathered(reduce(DataFrame.unionByName, parts), small=small), small=small)
+    return Cases(cases, _observed(cases))
+
+
+def _explained(spark: SparkSession, run: RunDirectory, survey: Survey, caused: Sequence[DataFrame]) -> list[DataFrame]:
+    """The cases that must have a cause, with their causes, as one table; no table if there are none."""
+    if not caused:
+        return []
+    small = is_small(run)
+    cases = keep(history.gathered(reduce(DataFrame.unionByName, caused), small=small), small=small)
+    counts = {
+        (row.lane, Anomaly(row.anomaly)): row["count"] for row in cases.groupBy("lane", "anomaly").count().collect()
+    }
+    if not counts:
+        return []
+    idempotent = {lane.lane for lane in run.lanes if lane.idempotence}
+    doubled = [lane for lane, anomaly in counts if anomaly == Anomaly.DUPLICATE and lane in idempotent]
+    replicas = survey.frames.replicas
+    return [
+        causes.explained(
+            spark,
+            cases,
+            survey.frames.produced,
+            causes_of(run),
+            replicas=None if replicas is None or not doubled else replicas.where(F.col("lane").isin(doubled)),
+            few=sum(counts.values()) <= MOST_BROADCAST,
+            small=small,
+        )
+    ]
 
 
 def _observed(cases: DataFrame) -> dict[tuple[str, Anomaly], Observation]:
-    """Count and first examples per lane and anomaly."""
-    kind = Window.partitionBy("lane", "anomaly")
-    order = kind.orderBy("partition", "offset", "producer_id", "seq")
-    rank = F.row_number().over(order).alias("rank")
-    first = cases.select("*", rank, F.sum("units").over(kind).alias("count")).where(F.col("rank") <= EXAMPLES)
-    counts: dict[tuple[str, Anomaly], int] = {}
-    examples: dict[tuple[str, Anomaly], list[dict[str, int | None]]] = {}
-    for row in sorted(first.collect(), key=lambda row: row.rank):
-        key = (row.lane, Anomaly(row.anomaly))
-        counts[key] = row["count"]
-        example = {name: row[name] for name in ("partition", "offset", "producer_id", "seq")}
-        examples.setdefault(key, []).append(example)
-    return {key: Observation(count, tuple(examples[key])) for key, count in counts.items()}
+    """Count, causes and first examples per lane and anomaly, in one job."""
+    caused = ", ".join(f"'{anomaly}'" for anomaly in CAUSED)
+    named = f"IF(anomaly IN ({caused}), substring_index(cause, ':', 1), NULL) AS named"
+    counted = cases.selectExpr("lane", "anomaly", named, "units").groupBy("lane", "anomaly", "named")
+    order = f"OVER (PARTITION BY lane, anomaly ORDER BY {', '.join(_EXAMPLE)})"
+    ranked = cases.selectExpr("lane", "anomaly", *_EXAMPLE, f"row_number() {order} AS rank")
+    answers = asked(
+        counts=counted.agg(F.expr("sum(units) AS n")),
+        examples=ranked.where(f"rank <= {EXAMPLES}"),
+    )
+    causes: dict[tuple[str, Anomaly], dict[str | None, int]] = {}
+    for row in answers["counts"]:
+        causes.setdefault((row["lane"], Anomaly(row["anomaly"])), {})[row.get("named")] = row["n"]
+    examples: dict[tuple[str, Anomaly], list[dict[str, int | None]]] = {key: [] for key in causes}
+    for row in sorted(answers["examples"], key=lambda row: row["rank"]):
+        examples[row["lane"], Anomaly(row["anomaly"])].append({name: row.get(name) for name in _EXAMPLE})
+    return {
+        key: Observation(
+            sum(counts.values()),
+            tuple(examples[key]),
+            {cause: count for cause, count in counts.items() if cause is not None},
+        )
+        for key, counts in causes.items()
+    }
 
 
-def _with_causes(
-    observed: Mapping[tuple[str, Anomaly], Observation], found: Mapping[tuple[str, Anomaly], Mapping[str, int]]
-) -> dict[tuple[str, Anomaly], Observation]:
-    return {key: replace(seen, causes=found.get(key, {})) for key, seen in observed.items()}
-
-
-def _all_cases(
+def _tables_of_cases(
     spark: SparkSession,
     run: RunDirectory,
     survey: Survey,
     skipped: Mapping[str, Mapping[Anomaly, str]],
-) -> DataFrame | None:
+) -> dict[Anomaly, DataFrame]:
+    """By anomaly, a table of its CASES in the lanes where it is judged; none if it has no case."""
     scope, final_log = survey.scope, run.has_log
     replicas, reports = survey.frames.replicas, survey.frames.reports
     finders: dict[Anomaly, Callable[[], DataFrame]] = {}
@@ -143,16 +157,14 @@ def _all_cases(
             finders[Anomaly.REPLICA_DIVERGENCE] = lambda: anomalies.replica_divergence(compared, limits)
     if reports is not None:
         finders[Anomaly.HIGH_WATERMARK_REGRESSION] = lambda: anomalies.high_watermark_regression(reports)
-    found = []
+    found = {}
     for anomaly, finder in finders.items():
         if anomaly in scope.proven:
             continue
         exempt = [lane for lane, reasons in skipped.items() if anomaly in reasons]
         if len(exempt) < len(run.lanes):
-            found.append(finder().where(~F.col("lane").isin(exempt)) if exempt else finder())
-    if not found:
-        return None
-    return history.gathered(reduce(DataFrame.unionByName, found), small=is_small(run))
+            found[anomaly] = finder().where(~F.col("lane").isin(exempt)) if exempt else finder()
+    return found
 
 
 def _replica_limits(run: RunDirectory, survey: Survey) -> list[tuple[str, int, int]]:

@@ -21,11 +21,11 @@ LOG_TIME_NS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Explains the loss of offsets `first` to before `end` (None: of all later ones) known before `at_ns`."""
+    """Explains the loss of offsets `first` to before `end` (None: of all later ones) known until `until_ns`."""
 
     first: int
     end: int | None
-    at_ns: int
+    until_ns: int | None
     cause: str
 
 
@@ -42,9 +42,9 @@ class Span:
 class PartitionCauses:
     """The explanations for a partition, the best ones first. `partition` None: for records whose partition is unknown.
 
-    `drops`: for lost records with an offset. `sends`: for those without, by the time of sending. `retries`: for
-    duplicates, by the time from the sending to the outcome. `owners`: the leader epochs of the final log; they
-    explain nothing, but tell where to look.
+    `drops`: for lost records with an offset; the last ones explain nothing, but name the leader epoch of the final log
+    that has the offset. `sends`: for lost records without an offset, by the time of sending. `retries`: for duplicates,
+    by the time from the sending to the outcome.
     """
 
     lane: str
@@ -52,7 +52,6 @@ class PartitionCauses:
     drops: Sequence[Drop] = ()
     sends: Sequence[Span] = ()
     retries: Sequence[Span] = ()
-    owners: Sequence[Drop] = ()
 
 
 def causes_of(run: RunDirectory) -> list[PartitionCauses]:
@@ -64,7 +63,7 @@ def causes_of(run: RunDirectory) -> list[PartitionCauses]:
             changes = () if partition is None else run.events.changes.get((lane.lane, partition), ())
             chain = () if partition is None else run.checkpoints.epochs.get((lane.lane, partition), ())
             causes = _causes(lane, partition, sorted(changes, key=_order), faults, _owners(chain))
-            if causes.drops or causes.sends or causes.retries or causes.owners:
+            if causes.drops or causes.sends or causes.retries:
                 found.append(causes)
     return found
 
@@ -98,13 +97,12 @@ def _causes(
     return PartitionCauses(
         lane=lane.lane,
         partition=partition,
-        drops=[drop for _, _, drop in sorted(dropped, key=lambda entry: entry[:2])],
+        drops=[*(drop for _, _, drop in sorted(dropped, key=lambda entry: entry[:2])), *owners],
         sends=[*sends, *(Span(since, until, f"{Cause.FAULT}: sent during {name}") for since, until, name in spans)],
         # Brokers recognise what an idempotent producer sends again.
         retries=()
         if lane.idempotence
         else [*retries, *(Span(since, until, f"{Cause.RETRY}: sent during {name}") for since, until, name in spans)],
-        owners=owners,
     )
 
 
@@ -160,6 +158,6 @@ def _named(fault: FaultRecord) -> str:
 def _owners(chain: Sequence[tuple[int, int]]) -> list[Drop]:
     ends: list[int | None] = [*(start for _, start in chain[1:]), None]
     return [
-        Drop(start, end, 0, f"the offset is of leader epoch {epoch}, which began at {start}")
+        Drop(start, end, None, f"{Cause.UNEXPLAINED}: the offset is of leader epoch {epoch}, which began at {start}")
         for (epoch, start), end in zip(chain, ends, strict=False)
     ]

@@ -6,11 +6,9 @@ runs. Only if a consumer's reads are out of order, rows of consumed/ are read a 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,7 +25,7 @@ from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import LaneFacts
 from kafka_chaos.verification.tables.history import READ, STORED
 from kafka_chaos.verification.tables.refusals import require_unique_identities
-from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Scope, Survey, keep
+from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Scope, Survey, asked, keep, keys
 
 BUCKET_BITS = 6
 PLACE = ("lane_key", "partition")
@@ -123,14 +121,14 @@ def _doubts(run: RunDirectory, frames: Frames, packed: DataFrame) -> tuple[dict[
     links = held(run_prefilter.log_links(log))
     reads = held(run_prefilter.read_links(encoding.pieces(packed.where(f"source = {READ}"), small=small)))
     repeats = packed.where(f"source = {READ} AND n != bit_count(bits)")
-    answers = _asked(
-        counts.packed_facts(packed).selectExpr("'facts' AS name", "to_json(struct(*)) AS content"),
-        _times("words", candidates, words="true", **{name: name for name in run_prefilter.REASONS}),
-        _times("links", links, holes="hole", overlaps="overlap", descents="descent"),
-        _times("reads", reads, back="back", gaps="NOT back"),
-        _times("repeats", repeats, twice="true"),
+    answers = asked(
+        facts=counts.packed_facts(packed),
+        words=_times(candidates, words="true", **{name: name for name in run_prefilter.REASONS}),
+        links=_times(links, holes="hole", overlaps="overlap", descents="descent"),
+        reads=_times(reads, back="back", gaps="NOT back"),
+        repeats=_times(repeats, twice="true"),
     )
-    facts = counts.facts_of(run, frames, answers.pop("facts", []))
+    facts = counts.facts_of(run, frames, answers.pop("facts"))
     found: dict[str, int] = {}
     for (row,) in answers.values():
         found.update(row)
@@ -152,21 +150,9 @@ def _out_of_order(doubts: _Doubts) -> DataFrame | None:
     return None if out_of_order.isEmpty() else out_of_order
 
 
-def _times(name: str, table: DataFrame, **conditions: str) -> DataFrame:
-    """How often each condition holds in a table: one row for `_asked`."""
-    counts = ", ".join(f"'{what}', count_if({text})" for what, text in conditions.items())
-    return table.selectExpr(f"'{name}' AS name", f"to_json(named_struct({counts})) AS content")
-
-
-def _asked(*answers: DataFrame) -> dict[str, list[dict[str, Any]]]:
-    """The rows of several small tables in one job, by the tables' names, without nulls.
-
-    Each has the columns name and content (JSON).
-    """
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in reduce(DataFrame.union, answers).collect():
-        found.setdefault(row.name, []).append(json.loads(row.content))
-    return found
+def _times(table: DataFrame, **conditions: str) -> DataFrame:
+    """How often each condition holds in a table, as one row."""
+    return table.selectExpr(*(f"count_if({text}) AS {name}" for name, text in conditions.items()))
 
 
 def _scope(
@@ -229,7 +215,7 @@ class _Expand:
 
     def seen(self, ends: DataFrame) -> DataFrame:
         """OCCURRENCES of the candidate identities."""
-        candidate = self.packed.join(self._hint(self.candidates), list(WORD), "left_semi")
+        candidate = self.packed.join(self._keys(self.candidates), list(WORD), "left_semi")
         if self.small:
             rows = encoding.members(candidate).select(*_MARKED)
             return history.marked_occurrences(rows, ends, final_log=True, small=True)
@@ -240,7 +226,7 @@ class _Expand:
     def clean_log(self) -> DataFrame:
         """The runs of the log without candidates."""
         stored = self.packed.where(f"source = {STORED}")
-        return stored.join(self._hint(self.candidates), list(WORD), "left_anti")
+        return stored.join(self._keys(self.candidates), list(WORD), "left_anti")
 
     def shown(self, seen: DataFrame, clean_log: DataFrame) -> DataFrame:
         """The places of candidate identities, with other records that the log holds there."""
@@ -249,7 +235,7 @@ class _Expand:
         loose = outside.selectExpr(LANE_KEY, "partition", f"{_bucket('offset')} AS bucket").distinct()
         loose = loose if self.small else keep(loose)
         near = clean_log.selectExpr("*", f"explode(sequence({_bucket('first')}, {_bucket('last')})) AS bucket")
-        near = near.join(self._hint(loose), [*PLACE, "bucket"], "left_semi")
+        near = near.join(self._keys(loose), [*PLACE, "bucket"], "left_semi")
         shown = history.places_shown(seen).union(self.places(near.drop("bucket")))
         return history.gathered(shown, small=self.small)
 
@@ -265,11 +251,8 @@ class _Expand:
         """The records of runs as places: POSITION, producer_id, seq."""
         return encoding.members(table).select(*POSITION, "producer_id", "seq")
 
-    def _hint(self, keys: DataFrame) -> DataFrame:
-        if self.small:
-            # Without an exchange, and without a job for the broadcast.
-            return keys.hint("shuffle_hash")
-        return F.broadcast(keys) if self.few else keys
+    def _keys(self, frame: DataFrame) -> DataFrame:
+        return keys(frame, few=self.few, small=self.small)
 
 
 def _bucket(offset: str) -> str:

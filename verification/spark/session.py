@@ -136,7 +136,8 @@ def _local_settings(master: str, rows: int | None) -> dict[str, str]:
     log = Path(__file__).with_name("log4j2.properties").as_uri()
     options = f"-Dlog4j2.configurationFile={log} -XX:+UseParallelGC"
     if rows is not None and rows < QUICKLY_COMPILED_ROWS:
-        options += " -XX:TieredStopAtLevel=1"
+        # On its own, the first compiler would get a fifth of the usual space, and stop once that is full.
+        options += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     return {
         "spark.driver.memory": DEFAULT_DRIVER_MEMORY,
         "spark.driver.host": "127.0.0.1",

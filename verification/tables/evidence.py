@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,6 +25,8 @@ from kafka_chaos.verification.tables.history import gathered, local_frame
 ROWS_PER_SHUFFLE_PARTITION = 5_000_000
 SMALL = 60_000
 """Below this many rows, the number of jobs matters: one shuffle partition, no generated code, no sampling."""
+MOST_FILES = 1_000_000
+"""No table has more files than this."""
 MOST_PARALLEL = 100_000
 """No Spark runs more tasks than this at once."""
 
@@ -56,6 +59,7 @@ _FIXED = {
 }
 _BY_SIZE = ("spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
 
+_LISTED_BY_A_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _PARALLELISM = "spark.kafka-chaos.parallelism"
 
 
@@ -69,7 +73,7 @@ def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
     """Set the session up for a history of `rows` rows while the block runs."""
     # What is so already is left alone: Spark Connect warns of a deprecated setting even then.
     changed = {key: value for key, value in _FIXED.items() if spark.conf.get(key) != value}
-    before = {key: spark.conf.get(key, None) for key in (*changed, *_BY_SIZE)}
+    before = {key: spark.conf.get(key, None) for key in (*changed, *_BY_SIZE, _LISTED_BY_A_JOB)}
     for key, value in changed.items():
         spark.conf.set(key, value)
     tune(spark, rows)
@@ -109,6 +113,9 @@ def _parallelism(spark: SparkSession) -> int:
 
 def read(spark: SparkSession, run: RunDirectory) -> Frames:
     """The run's tables, lazily, under their explicit schemas."""
+    if isinstance(run.path, Path):
+        # A job that asks for the files' sizes pays off only for remote ones.
+        spark.conf.set(_LISTED_BY_A_JOB, str(MOST_FILES))
     frames = {name: read_files(spark, run.tables[name].files, schema) for name, schema in schemas.TABLES.items()}
     return chosen(spark, run, {name: frame for name, frame in frames.items() if run.has(name)})
 

@@ -6,11 +6,15 @@ Guarantee: all ways lead to the same cases. Where the history has a final log an
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import reduce
+from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.verification.tables.evidence import Frames
@@ -64,3 +68,22 @@ def keep(frame: DataFrame, *, small: bool = False) -> DataFrame:
     In a `small` run, the first job that needs it computes it: a separate job would take longer than the rows do.
     """
     return frame.localCheckpoint(eager=not small)
+
+
+def keys(frame: DataFrame, *, few: bool, small: bool = False) -> DataFrame:
+    """`frame` as the selecting side of a join: broadcast if its rows are `few` (`MOST_BROADCAST`).
+
+    In a `small` run, all is in one partition: the join needs neither an exchange nor a job for the broadcast.
+    """
+    if small:
+        return frame.hint("shuffle_hash")
+    return F.broadcast(frame) if few else frame
+
+
+def asked(**tables: DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """The rows of several small tables in one job, by the tables' names, without nulls."""
+    answers = (table.selectExpr(f"'{name}' AS name", "to_json(struct(*)) AS row") for name, table in tables.items())
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in tables}
+    for name, row in reduce(DataFrame.union, answers).collect():
+        found[name].append(json.loads(row))
+    return found

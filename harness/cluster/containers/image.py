@@ -1,7 +1,7 @@
 """The image for brokers, controllers and ZooKeeper: built once, tagged by the hash of everything that goes into it.
 
 The base is a public Java image where a registry answers, else one that Debian's debootstrap makes. The jars come from
-Maven Central, by a pinned POM. Kafka's version is an argument of both.
+Maven Central, by a pinned POM; versions.py says which jars a version of Kafka needs besides its own.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.harness.cluster.containers.engine import docker_client
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
 KAFKA_VERSION = "3.9.1"
 REPOSITORY = "kafka-chaos/broker"
 PUBLIC_BASE = os.environ.get("KAFKA_CHAOS_BASE_IMAGE", "eclipse-temurin:17-jre")
+_POM = "http://maven.apache.org/POM/4.0.0"
 _RECIPE = Path(__file__).resolve().parents[3] / "docker"
 
 
 def image_tag(kafka_version: str = KAFKA_VERSION) -> str:
     """The image's name: it changes with any input of the build and with Kafka's version."""
-    digest = hashlib.sha256(kafka_version.encode())
+    digest = hashlib.sha256(repr(known_version(kafka_version)).encode())
     for path in sorted((_RECIPE / "kafka").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             digest.update(str(path.relative_to(_RECIPE)).encode())
@@ -62,12 +64,13 @@ def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[st
     from docker.errors import BuildError
 
     version = known_version(kafka_version)
-    properties = {"kafka.version": kafka_version} | ({"log4j.version": version.log4j} if version.log4j else {})
+    properties = {"kafka.version": kafka_version, "scala.version": version.scala}
     base = _base_image(client, say)
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-image-") as folder:
         context = Path(folder)
         shutil.copytree(_RECIPE / "kafka", context, dirs_exist_ok=True)
         say(f"fetching the jars of Kafka {kafka_version} with Maven")
+        _add_jars(context / "pom.xml", version.extra_jars)
         copy_dependencies(context / "pom.xml", context / "jars", properties)
         say(f"building the image {tag}")
         try:
@@ -98,6 +101,19 @@ def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> No
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise EnvironmentFailure(f"Maven could not fetch the jars of {pom.name}:\n{done.stdout[-2000:]}")
+
+
+def _add_jars(pom: Path, jars: Sequence[str]) -> None:
+    """Declare more dependencies: they go before those that other dependencies bring."""
+    ElementTree.register_namespace("", _POM)
+    document = ElementTree.parse(pom)
+    dependencies = document.find(f"{{{_POM}}}dependencies")
+    assert dependencies is not None
+    for jar in jars:
+        dependency = ElementTree.SubElement(dependencies, f"{{{_POM}}}dependency")
+        for name, value in zip(("groupId", "artifactId", "version"), jar.split(":"), strict=True):
+            ElementTree.SubElement(dependency, f"{{{_POM}}}{name}").text = value
+    document.write(pom)
 
 
 def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:

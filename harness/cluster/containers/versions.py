@@ -1,38 +1,97 @@
-"""The supported versions of Kafka as data: their metadata modes, and what else differs between them."""
+"""The supported versions of Kafka as data: their metadata modes, the jars that they lack, and what else differs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+
+_LOG4J_1 = ("log4j:log4j:1.2.17", "org.slf4j:slf4j-log4j12:1.7.25")
+_JAXB = "javax.xml.bind:jaxb-api:2.3.1"
+_LOG4J_2 = "org.apache.logging.log4j:log4j-slf4j-impl"
+_BOTH = (ZOOKEEPER, KRAFT)
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaVersion:
     """A release on Maven Central that has been fetched and started, in each of its `modes`.
 
-    All run on Java 17. `log4j`: the version of Log4j 2 that it was built with, None for Log4j 1. `elr`: whether a new
-    cluster elects from the eligible leader replicas (KIP-966) by default; None where it can't.
+    All run on Java 17. `extra_jars`: what its artifacts do not bring, or bring in a version that does not run there, as
+    group:artifact:version. `elr`: whether a new cluster elects from the eligible leader replicas (KIP-966) by default;
+    None where it can't.
     """
 
     number: str
     modes: tuple[str, ...] = (ZOOKEEPER,)
-    log4j: str | None = None
+    scala: str = "2.13"
+    extra_jars: tuple[str, ...] = ()
     elr: bool | None = None
+
+    def at_least(self, number: str) -> bool:
+        """Whether it is this version or a later one, by as many parts as `number` has."""
+        wanted = _parts(number)
+        return _parts(self.number)[: len(wanted)] >= wanted
+
+    @property
+    def protocol(self) -> str:
+        """Its `inter.broker.protocol.version`: the part of the number that brokers of one line share."""
+        parts = self.number.split(".")
+        return ".".join(parts[: 3 if parts[0] == "0" else 2])
+
+    @property
+    def has_control_plane(self) -> bool:
+        """Whether the controller's requests can have a listener of their own (KIP-291)."""
+        return self.at_least("2.2")
+
+    @property
+    def has_idempotence(self) -> bool:
+        """Whether it has idempotent producers, and message format v2 with record headers (KIP-98, KIP-82)."""
+        return self.at_least("0.11")
+
+    @property
+    def has_leader_epochs(self) -> bool:
+        """Whether its logs hold leader epochs (KIP-101)."""
+        return self.at_least("0.11")
+
+    @property
+    def has_pem(self) -> bool:
+        """Whether brokers read keys and certificates in PEM (KIP-651)."""
+        return self.at_least("2.7")
+
+    @property
+    def has_incremental_configs(self) -> bool:
+        """Whether a topic's configs can be altered one by one (KIP-339)."""
+        return self.at_least("2.3")
 
 
 _VERSIONS = (
-    KafkaVersion("4.3.1", (KRAFT,), "2.25.4", elr=True),
-    KafkaVersion("3.9.2"),
-    KafkaVersion("3.9.1", (ZOOKEEPER, KRAFT)),
-    KafkaVersion("3.8.1"),
-    KafkaVersion("3.6.2"),
-    KafkaVersion("3.6.0"),
+    KafkaVersion("4.3.1", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.25.4",), elr=True),
+    KafkaVersion("4.2.0", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.25.4",), elr=True),
+    KafkaVersion("4.1.1", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.24.3",), elr=True),
+    KafkaVersion("4.0.0", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.24.3",)),
+    KafkaVersion("3.9.2", _BOTH),
+    KafkaVersion("3.9.1", _BOTH),
+    KafkaVersion("3.8.1", _BOTH),
+    KafkaVersion("3.6.2", _BOTH),
+    KafkaVersion("3.6.0", _BOTH),
     KafkaVersion("2.8.2"),
     KafkaVersion("2.4.1"),
+    # ZooKeeper 3.4.13, which 2.0.0 brings, can't read its own address on Java 14 and later.
+    KafkaVersion("2.0.0", scala="2.12", extra_jars=(*_LOG4J_1, "org.apache.zookeeper:zookeeper:3.4.10")),
+    KafkaVersion("1.1.1", scala="2.12", extra_jars=_LOG4J_1),
+    KafkaVersion("1.0.2", scala="2.12"),
+    # Java 11 and later have no JAXB, with which these encode what they write to ZooKeeper.
+    KafkaVersion("0.11.0.3", scala="2.12", extra_jars=(*_LOG4J_1, _JAXB)),
+    KafkaVersion("0.10.2.2", scala="2.12", extra_jars=(*_LOG4J_1, _JAXB)),
 )
 VERSIONS = {version.number: version for version in _VERSIONS}
+
+
+def oldest_of(versions: Iterable[KafkaVersion]) -> KafkaVersion:
+    """The oldest of some versions."""
+    return min(versions, key=lambda version: _parts(version.number))
 
 
 def known_version(number: str) -> KafkaVersion:
@@ -57,3 +116,7 @@ def check_version(number: str, mode: str) -> KafkaVersion:
     else:
         refused = "can't be run in KRaft mode here: expected"
     raise UsageFailure(f"version {quoted(number)} of Kafka {refused} one of {', '.join(versions_of(mode))}")
+
+
+def _parts(number: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in number.split("."))

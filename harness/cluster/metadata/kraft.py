@@ -96,7 +96,7 @@ class KRaftMode:
             voters=self._voters,
             brokers=self._spec.brokers,
             host_port=host_port or 0,
-            kafka_version=self._spec.kafka_version,
+            version=self._spec.version,
             configs={**self._spec.broker_configs, **self._spec.configs_of.get(node_id, {})},
             log_directories=self._spec.log_directories if is_broker else 1,
         )
@@ -104,6 +104,7 @@ class KRaftMode:
             name,
             "kraft",
             text,
+            version=self._spec.version,
             jvm_options=BROKER_OPTIONS if is_broker else CONTROLLER_OPTIONS,
             published=None if host_port is None else (properties.CLIENT_PORT, host_port),
             environment={

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 _ASK_FOR_EPHEMERAL_NODES = f"exec 3<>/dev/tcp/127.0.0.1/{properties.ZOOKEEPER_PORT} && echo dump >&3 && cat <&3"
 _REGISTRATION = re.compile(r"/brokers/ids/(\d+)$", re.MULTILINE)
-_TAKEN = "KeeperErrorCode = NodeExists"
-"""What a broker logs before it gives up because its id is registered already."""
+_TAKEN = ("KeeperErrorCode = NodeExists", "A broker is already registered on the path")
+"""What a broker logs before it gives up because its id is registered already; the latter before 1.1."""
+_SERVER_STARTED = ("PrepRequestProcessor", "binding to port")
+"""What ZooKeeper logs when it serves alone, since 3.5 and before."""
 
 
 class ZooKeeperMode:
@@ -64,7 +66,7 @@ class ZooKeeperMode:
             try:
                 node.await_ready(timeout)
             except ClusterFailure:
-                if not node.ended_with(_TAKEN):
+                if not any(node.ended_with(text) for text in _TAKEN):
                     raise
                 # On a busy machine the new session may expire too, and the next one meets its registration.
                 self._await_no_registration(members, node, timeout)
@@ -85,22 +87,31 @@ class ZooKeeperMode:
             name,
             "zookeeper",
             properties.zookeeper_properties(zookeepers=self._names),
+            version=self._spec.version,
             jvm_options=ZOOKEEPER_OPTIONS,
             published=(properties.ZOOKEEPER_PORT, host_port),
         )
         if len(self._names) > 1:
             container.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
-        started = "LEADER ELECTION TOOK" if len(self._names) > 1 else "PrepRequestProcessor"
+        alone = _SERVER_STARTED[0 if self._spec.version.at_least("2.4") else 1]
+        started = "LEADER ELECTION TOOK" if len(self._names) > 1 else alone
         return Node(name, "zookeeper", number, self._build.addresses[name], host_port, started, container)
 
     def _broker(self, broker: int) -> Node:
         name, host_port = properties.broker_name(broker), next(self._build.ports)
+        version = self._spec.version_of(broker)
         text = properties.broker_properties(
             broker,
             brokers=self._spec.brokers,
             host_port=host_port,
             zookeepers=self._names,
-            configs={**self._spec.broker_configs, **self._spec.configs_of.get(broker, {})},
+            version=version,
+            control_plane=self._spec.oldest.has_control_plane,
+            configs={
+                **self._spec.protocol_configs,
+                **self._spec.broker_configs,
+                **self._spec.configs_of.get(broker, {}),
+            },
             log_directories=self._spec.log_directories,
             security=self._spec.security,
         )
@@ -108,6 +119,7 @@ class ZooKeeperMode:
             name,
             "broker",
             text,
+            version=version,
             jvm_options=BROKER_OPTIONS,
             published=(properties.CLIENT_PORT, host_port),
             # Partitions are rules inside the broker's own network namespace.

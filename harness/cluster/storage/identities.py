@@ -139,7 +139,7 @@ class IdentityReader:
 
 def _plain_value_size(batch: Batch) -> int | None:
     """The size of the first record's value, if that may carry an identity; None for what is better read by record."""
-    if batch.compression != "none":
+    if batch.compression != "none" or batch.legacy:
         return None
     data, position = batch.data, HEADER_SIZE
     try:

@@ -76,12 +76,18 @@ def read_replica(node: Node, topic: str, partition: int, *, data: str = BROKER_D
 
     Raises `NoReplica` where the broker has none.
     """
-    folder = f"{topic}-{partition}"
-    files = _read(node, data, (folder, *BROKER_FILES))
-    found = _replicas(node, files)
+    found = read_replicas(node, [(topic, partition)], data=data)
     if (topic, partition) not in found:
-        raise NoReplica(f"{node.name}: no replica of {folder} in {data}")
+        raise NoReplica(f"{node.name}: no replica of {topic}-{partition} in {data}")
     return found[topic, partition]
+
+
+def read_replicas(
+    node: Node, places: Iterable[tuple[str, int]], *, data: str = BROKER_DATA
+) -> dict[tuple[str, int], ReplicaFiles]:
+    """A broker's replicas of these partitions, as far as it has them, in one transfer."""
+    folders = (f"{topic}-{partition}" for topic, partition in places)
+    return _replicas(node, _read(node, data, (*folders, *BROKER_FILES)))
 
 
 def read_broker(node: Node, *, data: str = BROKER_DATA) -> dict[tuple[str, int], ReplicaFiles]:

@@ -1,8 +1,9 @@
 """Segment files as batches and records, each with its place in the file.
 
-Every whole batch of message format v2 (Kafka 0.11 and later) is returned with what its header says, its checksum
-compared; where a file stops making sense, as after a crash, the rest is reported as a torn tail and not raised.
-Record bodies are decoded by kafka-python. Layout: https://kafka.apache.org/39/documentation/#recordbatch.
+Every whole batch is returned with what its header says, its checksum compared; where a file stops making sense, as
+after a crash, the rest is reported as a torn tail and not raised. Record bodies are decoded by kafka-python. Layout:
+https://kafka.apache.org/39/documentation/#recordbatch. A message of the formats before v2 (Kafka 0.11) is a batch of
+its own, or of those that are compressed in it, without leader epoch and producer.
 """
 
 from __future__ import annotations
@@ -10,15 +11,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from kafka_chaos.contract.errors import KafkaChaosError
-from kafka_chaos.harness.cluster.kafka_python import DefaultRecordBatch, KafkaError, calc_crc32c, size_of_varint
+from kafka_chaos.harness.cluster.kafka_python import (
+    DefaultRecordBatch,
+    KafkaError,
+    LegacyRecordBatch,
+    calc_crc32c,
+    size_of_varint,
+)
 
 SEGMENT_NAME = re.compile(r"(\d{20})\.log")
 HEADER_SIZE = DefaultRecordBatch.HEADER_STRUCT.size
 LENGTH_END = DefaultRecordBatch.AFTER_LEN_OFFSET
+MAGIC_AT: int = LegacyRecordBatch.MAGIC_OFFSET
+LEGACY_SIZES = (26, 34)
+"""Of an empty message of formats v0 and v1; the latter has a timestamp."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-NO_SEQUENCE = -1
+NO_SEQUENCE = NO_PRODUCER = NO_LEADER_EPOCH = NO_TIMESTAMP = -1
 
 _MAX_SEQUENCE = 2**31 - 1
 
@@ -77,6 +88,8 @@ class Batch:
 
     def records(self) -> tuple[Record, ...]:
         """Its records, decompressed and decoded; raises `SegmentError` where that is impossible."""
+        if self.legacy:
+            return tuple(self._legacy_record(found) for found in _messages(self.place, self.data))
         try:
             return tuple(self._record(found) for found in DefaultRecordBatch(self.data))
         except (KafkaError, ValueError, IndexError, TypeError, OverflowError) as error:
@@ -84,6 +97,11 @@ class Batch:
         except Exception as error:
             # The compression libraries raise what they like.
             raise SegmentError(f"{self.place}: {self.compression} can't decompress it: {error!r}") from error
+
+    @property
+    def legacy(self) -> bool:
+        """Whether its message format is older than v2."""
+        return self.data[MAGIC_AT] < len(LEGACY_SIZES)
 
     @property
     def place(self) -> str:
@@ -106,6 +124,20 @@ class Batch:
             timestamp=int(found.timestamp),  # type: ignore[attr-defined]
             size=body + size_of_varint(body),
             control=self.control,
+        )
+
+    def _legacy_record(self, found: Any) -> Record:
+        return Record(
+            offset=int(found.offset),
+            leader_epoch=self.leader_epoch,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            sequence=self.base_sequence,
+            key=found.key,
+            value=found.value,
+            headers=(),
+            timestamp=NO_TIMESTAMP if found.timestamp is None else int(found.timestamp),
+            size=LEGACY_SIZES[self.data[MAGIC_AT]] + len(found.key or b"") + len(found.value or b""),
         )
 
 
@@ -176,14 +208,14 @@ class _Refusal:
 def _read_batch(file: str, data: bytes, position: int) -> Batch | _Refusal:
     """The batch at `position`, or the reason why there is none."""
     left = len(data) - position
+    if left > MAGIC_AT and data[position + MAGIC_AT] < len(LEGACY_SIZES):
+        return _read_message(file, data, position)
     if left < HEADER_SIZE:
         return _Refusal(f"{left} bytes are less than a batch header's {HEADER_SIZE}", cut_short=True)
     size = LENGTH_END + int.from_bytes(data[position + 8 : position + LENGTH_END], "big", signed=True)
     if size < HEADER_SIZE:
         return _Refusal(f"a batch length of {size} bytes is less than its header's {HEADER_SIZE}")
-    magic = data[position + 16]
-    if magic in (0, 1) and position == 0:
-        raise SegmentError(f"{file}: message format v{magic}, expected v2 (Kafka 0.11 or later)")
+    magic = data[position + MAGIC_AT]
     if magic != 2:
         return _Refusal(f"magic {magic}, expected 2")
     if left < size:
@@ -209,6 +241,53 @@ def _read_batch(file: str, data: bytes, position: int) -> Batch | _Refusal:
         control=header.is_control_batch,
         data=whole,
     )
+
+
+def _read_message(file: str, data: bytes, position: int) -> Batch | _Refusal:
+    """The message of format v0 or v1 at `position`, or the reason why there is none."""
+    left = len(data) - position
+    size = LENGTH_END + int.from_bytes(data[position + 8 : position + LENGTH_END], "big", signed=True)
+    least = LEGACY_SIZES[data[position + MAGIC_AT]]
+    if size < least:
+        return _Refusal(f"a message length of {size} bytes is less than an empty one's {least}")
+    if left < size:
+        return _Refusal(f"the message has {size} bytes, {left} are there", cut_short=True)
+    whole = data[position : position + size]
+    header = LegacyRecordBatch(whole, whole[MAGIC_AT])
+    if not header.validate_crc():
+        return _Refusal("the message's checksum differs")
+    codec = header.compression_type
+    # A compressed message has the last offset of those in it.
+    offsets = (
+        [header.base_offset]
+        if codec == 0
+        else [found.offset for found in _messages(f"{file}: message at position {position}", whole)]
+    )
+    return Batch(
+        file=file,
+        position=position,
+        size=size,
+        base_offset=offsets[0],
+        last_offset=offsets[-1],
+        leader_epoch=NO_LEADER_EPOCH,
+        producer_id=NO_PRODUCER,
+        producer_epoch=NO_PRODUCER,
+        base_sequence=NO_SEQUENCE,
+        count=len(offsets),
+        compression=CODECS[codec] if codec < len(CODECS) else f"codec {codec}",
+        transactional=False,
+        control=False,
+        data=whole,
+    )
+
+
+def _messages(place: str, data: bytes) -> tuple[Any, ...]:
+    """A message of format v0 or v1, or those that are compressed in it; raises `SegmentError`."""
+    try:
+        return tuple(LegacyRecordBatch(data, data[MAGIC_AT]))
+    except Exception as error:
+        # The compression libraries raise what they like.
+        raise SegmentError(f"{place}: it can't be decompressed: {error!r}") from error
 
 
 def _sequence(base: int, delta: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_chaos.harness.scenario.record import ActRecord, StepRecord
-from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation import NO_EPOCH, Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import LEADER, NOBODY
 
 Entry = tuple[int, str, int]
@@ -157,7 +157,7 @@ def _tell_cell(cell: Cell) -> str:
 
 
 def _names(log: Sequence[Entry]) -> str:
-    names = [f"{printable(record)} (epoch {epoch})" for _, record, epoch in log]
+    names = [printable(record) + ("" if epoch == NO_EPOCH else f" (epoch {epoch})") for _, record, epoch in log]
     return " ".join(names if len(names) <= 6 else [*names[:2], f"… {len(names) - 4} more …", *names[-2:]])
 
 

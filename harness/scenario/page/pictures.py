@@ -28,6 +28,7 @@ from kafka_chaos.harness.scenario.page.frames import (
     tell_columns,
 )
 from kafka_chaos.harness.scenario.record import ActRecord, ScenarioRecord
+from kafka_chaos.reference_model.lockstep.observation import NO_EPOCH
 
 LARGEST = 60_000
 _DETAILS = ((12, 200, 99), (8, 40, 24), (6, 24, 8), (5, 12, 4), (4, 6, 2))
@@ -175,7 +176,11 @@ def _block(canvas: Canvas, panel: _Panel, cell: Cell, colours: Mapping[int, str]
 def _record(label: str, epoch: int, width: float, colours: Mapping[int, str]) -> list[Markup]:
     """A record, or several that share a place, with the leader epoch of the last."""
     name = text((width - 6) / 2, 14, label, "name")
-    return [box(colours[epoch], 0, 0, width, _CELL), name, text(width - 7, 15, str(epoch), "epoch")]
+    return [
+        box(colours[epoch], 0, 0, width, _CELL),
+        name,
+        text(width - 7, 15, "" if epoch == NO_EPOCH else str(epoch), "epoch"),
+    ]
 
 
 def _ghost(label: str, width: float) -> list[Markup]:
@@ -209,7 +214,9 @@ def _short(name: str) -> str:
 def _draw_legend(canvas: Canvas, colours: Mapping[int, str]) -> float:
     """What the marks mean; returns the lower edge."""
     epochs = [*colours.items()][: len(EPOCH_COLOURS)]
-    marks = {f"epoch {epoch}": [box(colour, 0, 0, 14, 14)] for epoch, colour in epochs}
+    marks = {
+        "no epoch" if epoch == NO_EPOCH else f"epoch {epoch}": [box(colour, 0, 0, 14, 14)] for epoch, colour in epochs
+    }
     marks |= {label: [path(*one) for one in paths] for label, paths in _MARKS}
     x, y = float(_MARGIN), float(_MARGIN)
     for label, mark in marks.items():

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from kafka_chaos.harness.scenario.page.frames import believed_leader, printable, tell_belief
 from kafka_chaos.harness.scenario.record import ActRecord, StepRecord
-from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation import NO_EPOCH, Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import NOBODY
 
 Log = tuple[tuple[int, str, int], ...]
@@ -190,7 +190,7 @@ def _cells(replica: ReplicaObservation, *, runs: bool = True) -> list[Text]:
 
 def _cell(entry: tuple[int, str, int], follows: bool) -> Text:
     offset, record, epoch = entry
-    name = f"{printable(record)[:16]}·{epoch}"
+    name = printable(record)[:16] + ("" if epoch == NO_EPOCH else f"·{epoch}")
     return Text(name if follows else f"{offset}:{name}", _EPOCH_STYLES[epoch % len(_EPOCH_STYLES)])
 
 

@@ -25,6 +25,7 @@ cluster:
   elr: false
   security: plaintext
   kafka_version: 3.9.1
+  broker_versions: {2: 3.8.1}
   controller: 1
   broker_configs: {log.roll.ms: 10000}
   configs_of: {1: {log.roll.ms: 20000}}

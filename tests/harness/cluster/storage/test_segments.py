@@ -134,13 +134,37 @@ def test_any_bytes_are_batches_a_torn_tail_or_a_clear_refusal(data: bytes) -> No
         assert sum(batch.size for batch in segment.batches) + (segment.torn.size if segment.torn else 0) == len(data)
 
 
-def test_a_message_format_from_before_epochs_is_refused() -> None:
-    builder = MemoryRecordsBuilder(1, 0, 1 << 20)
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", CODECS[:3])
+def test_messages_of_formats_before_v2_are_read_without_epoch_and_producer(magic: int, codec: str) -> None:
+    builder = MemoryRecordsBuilder(magic, CODECS.index(codec), 1 << 20, offset=0)
     for index in range(3):
         builder.append(index, b"key", b"value" * 10)
     builder.close()
-    with pytest.raises(SegmentError, match="message format v1, expected v2"):
-        read_segment(NAME, bytes(builder.buffer()))
+    data = bytes(builder.buffer())
+    segment = read_segment(NAME, data + data[:20])
+    assert segment.torn is not None
+    assert (segment.torn.position, segment.torn.cut_short) == (len(data), True)
+    assert [batch.compression for batch in segment.batches] == [codec] * (3 if codec == "none" else 1)
+    assert segment.next_offset == 3
+    found = [
+        (record.offset, record.key, record.value, record.leader_epoch, record.producer_id, record.timestamp)
+        for record in records_of(segment.batches)
+    ]
+    assert found == [(index, b"key", b"value" * 10, -1, -1, index if magic else -1) for index in range(3)]
+
+
+def test_a_damaged_message_of_a_former_format_ends_the_segment() -> None:
+    builder = MemoryRecordsBuilder(1, 0, 1 << 20)
+    for index in range(2):
+        builder.append(index, None, b"value")
+    builder.close()
+    data = bytearray(builder.buffer())
+    data[-1] ^= 1
+    segment = read_segment(NAME, bytes(data))
+    assert [batch.base_offset for batch in segment.batches] == [0]
+    assert segment.torn is not None
+    assert segment.torn.reason == "the message's checksum differs"
 
 
 def test_sequences_wrap_around_as_the_client_s_do() -> None:

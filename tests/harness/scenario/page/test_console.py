@@ -224,6 +224,7 @@ def test_with_a_terminal_a_status_line_says_what_is_played() -> None:
         ((), 7, "from 7: empty"),
         (((7, "", 2), (8, "a\x1bb", 3)), 7, "from 7: ∅·2 a�b·3"),
         (((1, "a", 0), (2, "b", 0), (5, "c", 1)), 0, "1:a·0 b·0 5:c·1"),
+        (((0, "a", -1), (1, "b", -1)), 0, "a b"),
         (tuple((n, f"r{n}", 0) for n in range(30)), 0, "r0·0 r1·0 …22… r24·0 r25·0 r26·0 r27·0 r28·0 r29·0"),
     ],
 )

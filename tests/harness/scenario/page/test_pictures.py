@@ -175,6 +175,16 @@ def test_told_in_words_only_what_changed() -> None:
     assert "X (broker 1) does not run: M1 (epoch 0) M2 (epoch 0), high watermark 1." in reported[2]
 
 
+def test_records_of_a_log_without_leader_epochs_have_none() -> None:
+    led, other = replica("m·-1", role="leader"), replica("m·-1")
+    played = act(step(0, "Before leader epochs.", look({1: led, 2: other, 3: other})))
+    (line,) = tell_columns(played, columns_of(played))
+    assert "X (broker 1) leads: m, high watermark 1." in line
+    drawn = draw(scenario_record(played))
+    assert "no epoch" in drawn
+    assert not re.search(r">\s*-1\s*<|epoch -1", drawn)
+
+
 def test_it_loads_nothing() -> None:
     text = draw(truncation())
     assert set(re.findall(r'(?:href|src)="([^"]?)', text)) == {"#"}

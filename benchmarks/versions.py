@@ -1,0 +1,181 @@
+"""Every supported version of Kafka in each of its modes: does it start, serve and conform?
+
+    .venv/bin/python benchmarks/versions.py [--only VERSION ...]
+    .venv/bin/python benchmarks/versions.py --keys
+
+Starts three brokers of each version in each mode, and runs one experiment on them: acks=0, 1 and all, idempotent where
+the version can be, while the leader is killed and comes back. Writes the results to docs/versions.json and the table of
+docs/versions.md; with --only, what is there of other versions stays. Exits with 1 if a run does not conform.
+
+--keys writes harness/cluster/config_keys.json anew, from what each version's own classes list.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tempfile
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.events import ClusterReady, Event
+from kafka_chaos.harness.cluster.containers.engine import docker_client
+from kafka_chaos.harness.cluster.containers.image import ensure_image
+from kafka_chaos.harness.cluster.containers.versions import VERSIONS, KafkaVersion
+from kafka_chaos.harness.experiment.file import experiment_of
+from kafka_chaos.harness.run.runner import run_experiment
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "docs" / "versions.json"
+PAGE = ROOT / "docs" / "versions.md"
+KEYS = ROOT / "harness" / "cluster" / "config_keys.json"
+BEGIN, END = "<!-- table: benchmarks/versions.py -->\n", "<!-- end of table -->\n"
+
+CONFIG_CLASSES = {
+    "broker": ("kafka.server.KafkaConfig",),
+    "topic": ("org.apache.kafka.storage.internals.log.LogConfig", "kafka.log.LogConfig"),
+}
+# As the classes list keys as HTML: since 2.5, in 2.1 to 2.4, and before.
+LISTED_KEY = re.compile(r'(?:<h4><a id="|<li><b>|<tr>\s*<td>)([a-z][\w.]*)')
+
+
+def experiment(version: KafkaVersion, mode: str) -> dict[str, Any]:
+    """The experiment as its file would have it."""
+    lanes: list[dict[str, Any]] = [
+        {"lane": "acks0", "acks": "0", "leader": 1},
+        {"lane": "acks1", "acks": "1", "leader": 1},
+        {"lane": "all-min2", "acks": "all", "min_insync_replicas": 2, "leader": 1},
+    ]
+    if version.has_idempotence:
+        lanes.append({**lanes[-1], "lane": "all-min2-idempotent", "idempotence": True})
+    return {
+        "name": f"kafka-{version.number}-{mode}",
+        "cluster": {"kafka_version": version.number, "metadata_mode": mode},
+        "workload": {"rate": 300, "duration": 9},
+        "lanes": lanes,
+        "schedule": [{"fault": "kill", "target": "leader(acks1)", "at": 2, "duration": 4}],
+    }
+
+
+def try_version(version: KafkaVersion, mode: str, root: Path) -> dict[str, Any]:
+    """One run: when its cluster was ready, and its verdict."""
+    row: dict[str, Any] = {"version": version.number, "mode": mode, "date": time.strftime("%Y-%m-%d")}
+    image = docker_client().images.get(ensure_image(version.number, say=print))
+    row["image_mb"] = round(image.attrs["Size"] / 1e6)
+
+    def listen(event: Event) -> None:
+        if isinstance(event, ClusterReady):
+            row["ready_seconds"] = round(event.seconds, 1)
+
+    try:
+        result = run_experiment(experiment_of(experiment(version, mode), "benchmark"), root=root, listeners=[listen])
+    except KafkaChaosError as error:
+        return row | {"verdict": str(Verdict.UNKNOWN), "reason": str(error).partition("\n")[0]}
+    lanes = result.verdict.lanes
+    row["verdict"] = str(result.verdict.verdict)
+    row["acknowledged"] = sum(lane.acknowledged for lane in lanes)
+    row["lost"] = sum(lane.observed[Anomaly.LOST_WRITE].count for lane in lanes if Anomaly.LOST_WRITE in lane.observed)
+    row["not_judged"] = sorted({str(anomaly) for lane in lanes for anomaly in lane.not_judged})
+    row["reasons"] = [f"{lane.lane}: {reason}" for lane in lanes for reason in lane.reasons]
+    return row
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as a table in Markdown, the newest version first."""
+    lines = ["| Kafka | mode | image | ready | verdict | not judged |", "| --- | --- | --- | --- | --- | --- |"]
+    for row in sorted(rows, key=lambda row: (list(VERSIONS).index(row["version"]), row["mode"])):
+        ready = f"{row['ready_seconds']:.1f} s" if "ready_seconds" in row else "never"
+        not_judged = ", ".join(f"`{name}`" for name in row.get("not_judged", ())) or "–"
+        mode = {"zookeeper": "ZooKeeper", "kraft": "KRaft"}[row["mode"]]
+        lines.append(
+            f"| {row['version']} | {mode} | {row['image_mb']} MB | {ready} | {row['verdict']} | {not_judged} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def write_page(rows: list[dict[str, Any]]) -> None:
+    """Replace the table of docs/versions.md."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{table(rows)}\n{END}{rest.partition(END)[2]}")
+
+
+def try_all(wanted: list[str]) -> bool:
+    """Run all, and write down each as soon as it is done: whether all conform."""
+    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    good = True
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-versions-") as scratch:
+        for version in (VERSIONS[number] for number in wanted):
+            for mode in version.modes:
+                row = try_version(version, mode, Path(scratch))
+                print(json.dumps(row), flush=True)
+                good &= row["verdict"] == Verdict.CONFORMS
+                rows = [one for one in rows if (one["version"], one["mode"]) != (version.number, mode)] + [row]
+                RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+                write_page(rows)
+    return good
+
+
+def listed_keys(version: str, kind: str) -> frozenset[str]:
+    """The configuration keys that a version's own classes list."""
+    from docker.errors import ContainerError
+
+    for name in CONFIG_CLASSES[kind]:
+        try:
+            listing = docker_client().containers.run(
+                ensure_image(version, say=print),
+                ["-cp", "/opt/kafka/jars/*", name],
+                entrypoint="java",
+                remove=True,
+            )
+        except ContainerError:
+            continue
+        if keys := frozenset(LISTED_KEY.findall(listing.decode())):
+            return keys
+    raise SystemExit(f"Kafka {version} lists no {kind} keys")
+
+
+def spans(listed: Mapping[str, frozenset[str]]) -> dict[str, list[str | None]]:
+    """By key the first and the last version that list it, None for the newest.
+
+    `listed`: by version, the oldest first. Of a key that vanished in between, only the later versions count.
+    """
+    found: dict[str, list[str | None]] = {}
+    for key in sorted(frozenset().union(*listed.values())):
+        last = [version for version in listed if key in listed[version]][-1]
+        first = last
+        for newer, older in pairwise(list(reversed(listed))):
+            if newer == first and key in listed[older]:
+                first = older
+        found[key] = [first, None if last == list(listed)[-1] else last]
+    return found
+
+
+def write_keys() -> None:
+    """Write harness/cluster/config_keys.json."""
+    lines = []
+    for kind in CONFIG_CLASSES:
+        keys = spans({version: listed_keys(version, kind) for version in reversed(VERSIONS)})
+        entries = ",\n".join(f"  {json.dumps(key)}: {json.dumps(span)}" for key, span in keys.items())
+        lines.append(f' "{kind}": {{\n{entries}\n }}')
+    KEYS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=VERSIONS, default=list(VERSIONS), metavar="VERSION")
+    parser.add_argument("--keys", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.keys:
+        write_keys()
+    elif not try_all(chosen.only):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

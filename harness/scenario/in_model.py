@@ -1,0 +1,50 @@
+"""What each fault of a `Stage` is in the model: its external actions, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafka_chaos.reference_model.lockstep.cluster_model import Step, step
+
+Cut = tuple[str, int, int]
+"""A channel that is closed, from a broker to a broker."""
+
+
+def kill(broker: int) -> tuple[Step, ...]:
+    """SIGKILL."""
+    return (step("kill", broker=broker),)
+
+
+def stop(broker: int) -> tuple[Step, ...]:
+    """SIGTERM."""
+    return (step("stop", broker=broker),)
+
+
+def start(broker: int, lifted: Iterable[Cut]) -> tuple[Step, ...]:
+    """A restart, which ends the cuts that `lifted` found."""
+    return (step("start", broker=broker), *heal(*lifted))
+
+
+def lifted(cuts: Iterable[Cut], broker: int) -> tuple[Cut, ...]:
+    """The cuts at a broker, which end with its restart: packet filter rules go with the container's network."""
+    return tuple(cut for cut in cuts if cut[2] == broker)
+
+
+def pause(broker: int) -> tuple[Step, ...]:
+    """A freeze that outlasts the session."""
+    return (step("pause", broker=broker), step("expire_session", broker=broker))
+
+
+def thaw(broker: int) -> tuple[Step, ...]:
+    """The end of a freeze."""
+    return (step("thaw", broker=broker),)
+
+
+def cut(*cuts: Cut) -> tuple[Step, ...]:
+    """Closed channels."""
+    return tuple(step("cut", channel=channel, source=source, target=target) for channel, source, target in cuts)
+
+
+def heal(*cuts: Cut) -> tuple[Step, ...]:
+    """Channels that are open again."""
+    return tuple(step("heal", channel=channel, source=source, target=target) for channel, source, target in cuts)

@@ -1,0 +1,203 @@
+"""Which lanes of the standard matrix are promised something else in another version or metadata mode, by which rule.
+
+A rule is named where the statuses change with it: a lane that differs is asked once more for each set of rules in
+between. Clusters with the same rules need no answer at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.errors import UsageFailure, quoted
+from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.contract.metadata import METADATA_MODES, elects_from_elr
+from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
+from kafka_chaos.reference_model.predict.prediction import Prediction
+from kafka_chaos.reference_model.protocol.rules import Rules, rules_in
+
+Answer = Callable[[Lane], Prediction]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What lanes are compared on; `elr` None is what a new cluster of this version does."""
+
+    version: str
+    mode: str
+    elr: bool | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Cluster:
+        """A cluster written as VERSION/MODE or VERSION/MODE/elr=true|false; raises `UsageFailure` for anything else."""
+        version, _, rest = text.partition("/")
+        mode, _, elr = rest.partition("/")
+        switches = {"": None, "elr=true": True, "elr=false": False}
+        if mode not in METADATA_MODES or elr not in switches:
+            modes = " or ".join(METADATA_MODES)
+            expected = f"expected VERSION/MODE, such as 4.3.1/kraft, or VERSION/MODE/elr=true|false; MODE is {modes}"
+            raise UsageFailure(f"{quoted(text)}: {expected}")
+        cluster = cls(version, mode, switches[elr])
+        try:
+            cluster.with_lane(Lane(lane="any"))
+        except LaneError as error:
+            raise UsageFailure(f"{quoted(text)}: {error}") from error
+        return cluster
+
+    def with_lane(self, lane: Lane) -> Lane:
+        """The lane on this cluster; raises `LaneError` if it can't have the lane."""
+        return replace(lane, kafka_version=self.version, metadata_mode=self.mode, elr=self.elr)
+
+    @property
+    def rules(self) -> Rules:
+        """The rules that it goes by."""
+        return rules_in(self.version, self.mode, self.elr)
+
+    @property
+    def elects_from_elr(self) -> bool:
+        """Whether its leaders are elected from the eligible leader replicas."""
+        return elects_from_elr(self.version, self.mode, self.elr)
+
+    def __str__(self) -> str:
+        return f"{self.version}/{self.mode}" + ("" if self.elr is None else f"/elr={str(self.elr).lower()}")
+
+
+RULES: tuple[tuple[str, Cluster], ...] = (
+    ("truncation to the high watermark", Cluster("0.10.2.2", "zookeeper")),
+    ("KIP-101: truncation by leader epoch (since 0.11)", Cluster("0.11.0.3", "zookeeper")),
+    ("KIP-279: truncation to the last common epoch (since 2.0)", Cluster("2.0.1", "zookeeper")),
+    ("KIP-320: fencing by leader epoch (since 2.1)", Cluster("2.1.1", "zookeeper")),
+    ("KAFKA-15583: the high watermark waits below min.insync.replicas (since 3.7)", Cluster("3.7.2", "zookeeper")),
+    ("KIP-966: eligible leader replicas (since 4.0, KRaft)", Cluster("4.1.0", "kraft", True)),
+)
+"""The rules in the order in which Kafka got them, each with a cluster that has it and those before it."""
+
+NEW_CLUSTERS_ONLY = (
+    "A cluster that was created before 4.1 gets eligible leader replicas when they are switched on:\n"
+    "kafka-features.sh upgrade --feature eligible.leader.replicas.version=1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Anomalies of one lane under some faults that change their status together; `rules` says by what.
+
+    `why` has, for each anomaly, the steps to it on the side where it is not forbidden.
+    """
+
+    lane: str
+    faults: tuple[str, ...]
+    before: Status
+    after: Status
+    rules: tuple[str, ...]
+    why: Mapping[Anomaly, tuple[str, ...]]
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of `predict --compare --json`."""
+        return {
+            "lane": self.lane,
+            "faults": list(self.faults),
+            "anomalies": {str(anomaly): list(steps) for anomaly, steps in self.why.items()},
+            "before": str(self.before),
+            "after": str(self.after),
+            "rules": list(self.rules),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The changes between two clusters, how many lanes with their faults were asked, and what has to be said of it."""
+
+    before: Cluster
+    after: Cluster
+    changes: tuple[Change, ...]
+    asked: int
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of `predict --compare --json`."""
+        return {
+            "before": str(self.before),
+            "after": str(self.after),
+            "asked": self.asked,
+            "changes": [change.to_json() for change in self.changes],
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        changed = len({(change.lane, change.faults) for change in self.changes})
+        kept = "every status stays" if not changed else "every other status stays"
+        total = f"{changed} of {self.asked} combinations of lane and faults change; {kept} as it is."
+        return "\n".join([*self._table(), total, *self.notes])
+
+    def _table(self) -> Iterator[str]:
+        if not self.changes:
+            return
+        heads = ("lane", "faults", "anomalies", str(self.before), str(self.after), "rule")
+        rows = [
+            (
+                change.lane,
+                ", ".join(change.faults) or "none",
+                ", ".join(change.why),
+                str(change.before),
+                str(change.after),
+                "; ".join(change.rules),
+            )
+            for change in self.changes
+        ]
+        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+        for row in (heads, tuple("-" * width for width in widths), *rows):
+            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield ""
+
+
+def compare(before: Cluster, after: Cluster, answer: Answer) -> Comparison:
+    """What changes in the standard matrix from one cluster to the other; `answer` predicts a lane.
+
+    Raises what `answer` raises.
+    """
+    changes: list[Change] = []
+    asked = 0
+    left_out = []
+    for name, lane in LANES.items():
+        try:
+            before.with_lane(lane), after.with_lane(lane)
+        except LaneError as error:
+            left_out.append(f'Not compared: "{name}" ({error}).')
+            continue
+        for faults in FAULT_SETS:
+            asked += 1
+            changes += _changes(name, replace(lane, faults=faults), before, after, answer)
+    limits = {limit: None for cluster in (before, after) for limit in cluster.rules.limits}
+    switched = (NEW_CLUSTERS_ONLY,) if after.elects_from_elr and not before.elects_from_elr else ()
+    return Comparison(before, after, tuple(changes), asked, (*left_out, *limits, *switched))
+
+
+def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, answer: Answer) -> Iterator[Change]:
+    old = answer(before.with_lane(lane))
+    new = old if before.rules == after.rules else answer(after.with_lane(lane))
+    together: dict[tuple[Status, Status, tuple[str, ...]], dict[Anomaly, tuple[str, ...]]] = {}
+    differing = [anomaly for anomaly in Anomaly if old.status(anomaly) is not new.status(anomaly)]
+    path = list(_path(before, after)) if differing else []
+    on_the_way = [answer(cluster.with_lane(lane)) for _, cluster in path]
+    for anomaly in differing:
+        statuses = [old.status(anomaly), *(prediction.status(anomaly) for prediction in on_the_way)]
+        rules = tuple(path[at][0] for at in range(len(path)) if statuses[at] is not statuses[at + 1])
+        shown = old if new.status(anomaly) is Status.FORBIDDEN else new
+        key = old.status(anomaly), new.status(anomaly), rules
+        together.setdefault(key, {})[anomaly] = shown.anomalies[anomaly].why
+    for (was, becomes, rules), why in together.items():
+        yield Change(name, lane.faults, was, becomes, rules, why)
+
+
+def _path(before: Cluster, after: Cluster) -> Iterator[tuple[str, Cluster]]:
+    """The rules that are won or lost on the way from one cluster to the other, each with the cluster beyond it."""
+    places = [rule.rules for _, rule in RULES]
+    first, last = places.index(before.rules), places.index(after.rules)
+    if first <= last:
+        yield from RULES[first + 1 : last + 1]
+    else:
+        for place in range(first, last, -1):
+            yield RULES[place][0], RULES[place - 1][1]

@@ -1,0 +1,64 @@
+"""The eligible leader replicas (ELR) and the last known leader, in KRaft mode since 4.0.
+
+A replica is eligible if it left an ISR that has been smaller than min.insync.replicas ever since. While the ISR is
+that small, the high watermark stands still (KAFKA-15583), so an eligible replica holds all records below it. An unclean
+shutdown takes a broker out, since its log may have lost its end: the broker names the broker epoch of its last clean
+shutdown when it registers, and the controller compares that with the epoch that it knows (KAFKA-15582, KAFKA-15586).
+
+Sources: KIP-966, part 1; Kafka's documentation, "Eligible Leader Replicas". Part 2 of the KIP, with
+`unclean.recovery.strategy`, is in no release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from enum import StrEnum
+
+
+class Standing(StrEnum):
+    """What makes a replica electable, in the order in which the controller looks for one."""
+
+    IN_SYNC = "in sync"
+    ELIGIBLE = "eligible"
+    LAST_KNOWN = "last known leader"
+    ANY = "any"
+
+
+def eligible_replicas(
+    eligible: Set[int], isr_before: Set[int], isr: Set[int], min_insync_replicas: int, unclean: Set[int] = frozenset()
+) -> frozenset[int]:
+    """The eligible replicas after a change of the ISR: none once it is large enough; otherwise those of before and
+    whoever has left the ISR, but for brokers of an `unclean` shutdown (KIP-966)."""
+    if len(isr) >= min_insync_replicas:
+        return frozenset()
+    return frozenset((eligible | isr_before) - isr - unclean)
+
+
+def is_last_known_leader(broker: int, isr_before: Set[int], isr: Set[int]) -> bool:
+    """Whether the controller notes this broker as the last known leader: the one whose leaving empties the ISR, which
+    may be empty where there are eligible replicas (KIP-966)."""
+    return not isr and broker in isr_before
+
+
+def electable_by_standing(
+    live: Set[int], isr: Set[int], eligible: Set[int], last_known: Set[int], *, unclean: bool
+) -> tuple[frozenset[int], Standing]:
+    """The live replicas of which the controller elects one, and what makes them electable.
+
+    The ISR comes first. If it is empty, the eligible replicas come next. If there are none either, the last known
+    leader leads as soon as it is back, whatever `unclean.leader.election.enable` says. Any live replica is last, where
+    the topic allows it (KIP-966).
+    """
+    if live & isr:
+        return frozenset(live & isr), Standing.IN_SYNC
+    if not isr and live & eligible:
+        return frozenset(live & eligible), Standing.ELIGIBLE
+    if not isr and not eligible and live & last_known:
+        return frozenset(live & last_known), Standing.LAST_KNOWN
+    return frozenset(live if unclean else ()), Standing.ANY
+
+
+def eligible_after_election(elected: int, eligible: Set[int], standing: Standing) -> frozenset[int]:
+    """The eligible replicas once one leads: an election from outside of ISR and eligible replicas forgets them
+    (KIP-966)."""
+    return frozenset(eligible - {elected}) if standing in (Standing.IN_SYNC, Standing.ELIGIBLE) else frozenset()

@@ -1,0 +1,102 @@
+"""Which rules a cluster goes by, as its version and its metadata mode say.
+
+| rule | since | source |
+| --- | --- | --- |
+| a new follower truncates to the end of its last epoch, and no longer to its high watermark | 0.11 | KIP-101 |
+| it truncates to the last common epoch | 2.0 | KIP-279 |
+| followers are fenced by leader epoch | 2.1 | KIP-320 |
+| the high watermark waits while the ISR is below min.insync.replicas, in both modes | 3.7 | KAFKA-15583 |
+| leaders are elected from the eligible leader replicas, in KRaft mode, where they are on | 4.0, on in new clusters \
+since 4.1 | KIP-966 |
+
+Versions and modes with the same rules have the same answers. These differ between them and change no lane's answer:
+
+- How a broker is found dead: its ZooKeeper session expires, or the controller misses its heartbeats
+  (`broker.session.timeout.ms`) and fences it (KIP-631). Either may take any time in the model.
+- Who writes the ISR: the leader in ZooKeeper, or since 2.7 (KIP-497) and always in KRaft mode the controller
+  (AlterPartition). Either refuses a leader that has been replaced.
+- Broker epochs in AlterPartition (KIP-903, since 3.5, in KRaft mode): before, a follower could join the ISR after it
+  had lost its log's end. What this costs, one power loss costs there anyway: each cluster without eligible replicas
+  elects the last member of the ISR, whatever it has lost.
+- An unclean shutdown is detected since 3.7, but without eligible replicas the last member stays in the ISR and leads
+  when it is back, as it does with ZooKeeper.
+- No majority of controllers: no election and no change of an ISR, while leaders serve on. The model lets both take any
+  time. That a controller may find every session over after that is the fault `session-expiry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.metadata import USUAL_VERSION, Release, elects_from_elr, release, usual_mode
+from kafka_chaos.reference_model.protocol import PROTOCOLS, Protocol
+
+TRUNCATION_SINCE: Mapping[Release, str] = {
+    (0, 0): "truncate-to-high-watermark",
+    (0, 11): "kip101",
+    (2, 0): "kip279",
+    (2, 1): "kip320",
+}
+"""The variant of `PROTOCOLS` that each release and those after it follow."""
+
+WATERMARK_WAITS_SINCE: Release = (3, 7)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What of a lane's rules depends on version and metadata mode.
+
+    `variant` names truncation and fencing, in `PROTOCOLS`. `watermark_waits`: whether the high watermark stands still
+    while the ISR is below min.insync.replicas. `elects_eligible`: whether leaders are elected from the eligible leader
+    replicas.
+    """
+
+    variant: str
+    watermark_waits: bool
+    elects_eligible: bool
+
+    @property
+    def protocol(self) -> Protocol:
+        """The variant of the replication protocol."""
+        return PROTOCOLS[self.variant]
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What the lane's model does not know of these rules: an answer without it may be too strict."""
+        if self.protocol.fenced:
+            return ()
+        return (
+            "Before 2.1, followers are not fenced by leader epoch (KIP-320). Here every live broker learns of an "
+            "election at once, so what a late follower may do is missing: a forbidden anomaly may occur. "
+            f"`explore --protocol {self.variant}` shows how.",
+        )
+
+
+@cache
+def rules_in(version: str | None, mode: str | None, elr: bool | None) -> Rules:
+    """The rules of a cluster; without a version those of 3.9.1, without a mode those with ZooKeeper, while there was
+    one, and without `elr` those of a new cluster."""
+    version = version or USUAL_VERSION
+    since = max(first for first in TRUNCATION_SINCE if first <= release(version))
+    return Rules(
+        variant=TRUNCATION_SINCE[since],
+        watermark_waits=release(version) >= WATERMARK_WAITS_SINCE,
+        elects_eligible=elects_from_elr(version, mode or usual_mode(version), elr),
+    )
+
+
+def rules_of(lane: Lane) -> Rules:
+    """The rules that a lane's answers depend on: those of its cluster, without what changes nothing in this lane."""
+    return _in_lane(lane.kafka_version, lane.metadata_mode, lane.elr, lane.min_insync_replicas > 1)
+
+
+@cache
+def _in_lane(version: str | None, mode: str | None, elr: bool | None, has_minimum: bool) -> Rules:
+    """With min.insync.replicas=1 a leader's ISR is always large enough, so no high watermark waits. The only replica
+    that is ever eligible is the last member of the ISR, which is last known leader otherwise: it leads when it is back,
+    as it does where it stays in the ISR."""
+    rules = rules_in(version, mode, elr)
+    return rules if has_minimum else Rules(rules.variant, watermark_waits=True, elects_eligible=False)

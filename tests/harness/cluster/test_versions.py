@@ -1,0 +1,203 @@
+"""Versions of Kafka: what is known of each, what that changes in a cluster's properties, and mixed clusters."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import secrets
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.configs import known_keys
+from kafka_chaos.harness.cluster.containers.image import image_tag
+from kafka_chaos.harness.cluster.containers.versions import VERSIONS, known_version
+from kafka_chaos.harness.cluster.server_properties import broker_properties, kraft_properties
+from kafka_chaos.harness.experiment.file import experiment_of
+
+BENCHMARK = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "versions.py")))
+OLD, NEW = VERSIONS["0.10.2.2"], VERSIONS["3.9.1"]
+
+
+def properties_of(number: str, *, control_plane: bool = True) -> dict[str, str]:
+    text = broker_properties(
+        1, brokers=3, host_port=15_001, zookeepers=["zookeeper-1"], version=VERSIONS[number],
+        control_plane=control_plane, configs={},
+    )  # fmt: skip
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_versions_are_listed_from_the_newest_to_the_oldest() -> None:
+    pairs = pairwise(VERSIONS.values())
+    assert all(newer.at_least(older.number) and not older.at_least(newer.number) for newer, older in pairs)
+
+
+@pytest.mark.parametrize(
+    ("number", "wanted", "reached"),
+    [
+        ("0.10.2.2", "0.11", False),
+        ("0.11.0.3", "0.11", True),
+        ("1.0.2", "0.11", True),
+        ("2.8.2", "2.8.2", True),
+        ("2.8.2", "2.9", False),
+        ("3.9.1", "3.10", False),
+    ],
+)
+def test_a_version_is_compared_by_as_many_parts_as_are_asked_for(number: str, wanted: str, reached: bool) -> None:
+    assert VERSIONS[number].at_least(wanted) is reached
+
+
+@pytest.mark.parametrize(("number", "protocol"), [("0.10.2.2", "0.10.2"), ("1.0.2", "1.0"), ("3.9.1", "3.9")])
+def test_the_inter_broker_protocol_is_that_of_the_line(number: str, protocol: str) -> None:
+    assert VERSIONS[number].protocol == protocol
+
+
+@pytest.mark.parametrize("number", VERSIONS)
+def test_a_broker_is_only_given_keys_that_its_version_has(number: str) -> None:
+    version = VERSIONS[number]
+    if ZOOKEEPER in version.modes:
+        assert properties_of(number, control_plane=version.has_control_plane).keys() <= known_keys("broker", number)
+    if KRAFT in version.modes:
+        text = kraft_properties(
+            node_id=1, host="broker-1", roles=("broker", "controller"), voters={1: "broker-1"}, brokers=3,
+            host_port=15_001, version=version, configs={},
+        )  # fmt: skip
+        assert {line.partition("=")[0] for line in text.splitlines()} <= known_keys("broker", number)
+
+
+def test_without_a_control_plane_no_port_is_named_for_it() -> None:
+    for key, value in properties_of("0.10.2.2", control_plane=False).items():
+        assert key == "listener.security.protocol.map" or "CONTROL" not in value
+
+
+def test_each_version_has_an_image_of_its_own() -> None:
+    assert len({image_tag(number) for number in VERSIONS}) == len(VERSIONS)
+
+
+def test_keys_come_and_go_with_versions() -> None:
+    assert "socket.connection.setup.timeout.ms" not in known_keys("broker", "2.4.1")
+    assert "socket.connection.setup.timeout.ms" in known_keys("broker", "2.8.2")
+    assert "zookeeper.connect" in known_keys("broker", "3.9.2")
+    assert "zookeeper.connect" not in known_keys("broker", "4.0.0")
+
+
+def test_a_key_s_span_ends_where_it_vanished() -> None:
+    listed = {
+        "0.10.2.2": frozenset({"always", "gone", "back"}),
+        "0.11.0.3": frozenset({"always"}),
+        "1.0.2": frozenset({"always", "back", "new"}),
+    }
+    assert BENCHMARK.spans(listed) == {
+        "always": ["0.10.2.2", None],
+        "back": ["1.0.2", None],
+        "gone": ["0.10.2.2", "0.10.2.2"],
+        "new": ["1.0.2", None],
+    }
+
+
+def test_the_page_shows_the_results_of_every_version_in_every_mode() -> None:
+    rows = json.loads(BENCHMARK.RESULTS.read_text())
+    assert sorted((row["version"], row["mode"]) for row in rows) == sorted(
+        (version.number, mode) for version in VERSIONS.values() for mode in version.modes
+    )
+    assert BENCHMARK.table(rows) in BENCHMARK.PAGE.read_text()
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ({"broker_versions": {4: "3.8.1"}}, "broker_versions: 4 is not a broker: expected 1 to 3"),
+        ({"broker_versions": {1: "3.8"}}, "version '3.8' of Kafka is not known: expected one of 4.3.1"),
+        ({"broker_versions": {1: "4.3.1"}}, "has no ZooKeeper"),
+        ({"metadata_mode": "kraft", "broker_versions": {2: "3.8.1"}}, "in KRaft mode all nodes run kafka_version"),
+        ({"broker_versions": {2: "2.4.1"}, "security": "mtls"}, "Kafka 2.4.1 reads no certificates in PEM"),
+        (
+            {"broker_versions": {2: "2.4.1"}, "broker_configs": {"socket.connection.setup.timeout.ms": 1}},
+            "Kafka 2.4.1 has no such key",
+        ),
+        (
+            {"broker_versions": {2: "2.4.1"}, "configs_of": {2: {"socket.connection.setup.timeout.ms": 1}}},
+            "Kafka 2.4.1 has no such key",
+        ),
+    ],
+)
+def test_a_mix_that_can_not_be_is_refused(layout: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageFailure, match=message):
+        ClusterLayout(**layout)  # type: ignore[arg-type]
+
+
+def test_brokers_of_several_versions_speak_the_oldest_one_s_protocol() -> None:
+    mixed = ClusterLayout(broker_versions={2: "0.10.2.2", 3: "2.8.2"})
+    assert (mixed.oldest, mixed.version_of(1), mixed.version_of(2)) == (OLD, NEW, OLD)
+    assert mixed.protocol_configs == {
+        "inter.broker.protocol.version": "0.10.2",
+        "log.message.format.version": "0.10.2",
+    }
+    assert ClusterLayout(broker_versions={2: "3.8.1"}).protocol_configs == {"inter.broker.protocol.version": "3.8"}
+    assert ClusterLayout(broker_versions={2: "3.9.1"}).protocol_configs == {}
+    assert mixed.described == "1 ZooKeeper and 3 brokers of Kafka 3.9.1 and 0.10.2.2 and 2.8.2"
+
+
+def test_a_configuration_of_a_newer_broker_alone_is_taken() -> None:
+    configs = {1: {"socket.connection.setup.timeout.ms": 1}}
+    assert ClusterLayout(broker_versions={2: "2.4.1"}, configs_of=configs).version_of(1) == NEW
+
+
+@pytest.mark.parametrize("cluster", [{"kafka_version": "0.10.2.2"}, {"broker_versions": {3: "0.10.2.2"}}])
+def test_an_idempotent_producer_needs_brokers_that_know_it(cluster: dict[str, object]) -> None:
+    lanes = [{"lane": "a"}, {"lane": "b", "idempotence": True}]
+    with pytest.raises(UsageFailure, match=r"lanes\[1\]\.idempotence: Kafka 0\.10\.2\.2 has no idempotent"):
+        experiment_of({"name": "x", "cluster": cluster, "lanes": lanes}, "test")
+
+
+def test_the_controller_s_port_can_not_be_cut_where_there_is_none() -> None:
+    fault = {"fault": "partition", "target": "broker:1", "at": 1, "port": "control"}
+    document = {"name": "x", "cluster": {"kafka_version": "2.0.0"}, "lanes": [{"lane": "a"}], "schedule": [fault]}
+    with pytest.raises(UsageFailure, match=r"schedule\[0\]\.port: Kafka 2\.0\.0 has no such listener"):
+        experiment_of(document, "test")
+    assert experiment_of({**document, "cluster": {"kafka_version": "2.4.1"}}, "test").phases
+
+
+def test_predictions_are_those_of_the_oldest_broker() -> None:
+    experiment = experiment_of(
+        {"name": "x", "cluster": {"broker_versions": {3: "2.4.1"}}, "lanes": [{"lane": "a"}]}, "test"
+    )
+    assert experiment.as_lane(experiment.phases[0], experiment.phases[0].lanes[0]).kafka_version == "2.4.1"
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.parametrize("number", VERSIONS)
+def test_the_known_keys_are_those_that_the_version_s_classes_list(number: str) -> None:
+    for kind in ("broker", "topic"):
+        # A key that one line in between does not list counts from its return on.
+        assert known_keys(kind, number) <= BENCHMARK.listed_keys(number, kind)
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.parametrize("broker_versions", [{2: "3.8.1"}, {1: "2.8.2", 3: "2.4.1"}, {2: "0.10.2.2", 3: "1.1.1"}])
+def test_a_mixed_cluster_serves_and_survives_the_loss_of_each_broker(broker_versions: dict[int, str]) -> None:
+    layout = ClusterLayout(broker_versions=broker_versions)
+    with Cluster(layout, run_id=f"test-mixed-{secrets.token_hex(4)}") as cluster:
+        for broker, node in cluster.brokers.items():
+            running = known_version(broker_versions.get(broker, layout.kafka_version)).number
+            assert re.search(rf"Kafka version ?: {re.escape(running)} ", node.log())
+        admin = cluster.admin()
+        admin.create_topic("t", replica_assignment=[[1, 2, 3]], configs={"min.insync.replicas": 2})
+        admin.await_full_isr(["t"])
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
+        for broker in cluster.brokers:
+            cluster.brokers[broker].kill()
+            producer.produce("t", f"without {broker}".encode(), partition=0)
+            assert producer.flush(30) == 0
+            cluster.start_again([cluster.brokers[broker]])
+            admin.await_full_isr(["t"])
+        assert admin.end_offsets("t", [0]) == {0: 3}

@@ -1,0 +1,131 @@
+"""What Kafka's documentation says of lanes (`truth_table.yaml`) is what the model predicts for them, row by row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import pytest
+from ruamel.yaml import YAML
+
+from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lanes import ACKS
+from kafka_chaos.reference_model import (
+    Anomaly,
+    Lane,
+    Lockstep,
+    Prediction,
+    Status,
+    parse_lockstep,
+    predict_cached,
+)
+from kafka_chaos.reference_model.predict.anomalies import CHECKS
+from kafka_chaos.reference_model.predict.cache import question_key
+
+TABLE = YAML(typ="safe").load(Path(__file__).with_name("truth_table.yaml"))
+"""Loading refuses a lane that names an anomaly twice."""
+
+
+class Row(NamedTuple):
+    """One anomaly of one lane: the status that the documentation leads to, and the name of the reason."""
+
+    lane: Lane
+    lockstep: Lockstep | None
+    anomaly: Anomaly
+    status: Status
+    reason: str
+    known_defects: tuple[str, ...]
+
+
+def lane_of(settings: dict[str, Any]) -> tuple[Lane, Lockstep | None]:
+    settings = dict(settings)
+    steps = settings.pop("lockstep", None)
+    return Lane.from_json({"lane": "documented", **settings}), None if steps is None else parse_lockstep(steps)
+
+
+def rows() -> Iterator[Row]:
+    for entry in TABLE["lanes"]:
+        lane, lockstep = lane_of(entry["lane"])
+        for anomaly, words in entry.items():
+            if anomaly != "lane":
+                status, reason, *defects = words.split()
+                yield Row(lane, lockstep, Anomaly(anomaly), Status(status), reason, tuple(defects))
+
+
+ROWS = list(rows())
+LANES = [lane_of(entry["lane"]) for entry in TABLE["lanes"]]
+
+# Rows that differ between versions are expected to fail as long as the model gives all versions the same answers.
+OF_OTHER_VERSIONS = ("watermark-did-not-wait", "elr-tolerates")
+OLD, NEW = (Lane(lane="version", min_insync_replicas=2, kafka_version=version) for version in ("3.6.2", "3.9.1"))
+ONE_FOR_ALL_VERSIONS = question_key(OLD, None) == question_key(NEW, None)
+
+
+def name_of(row: Row) -> str:
+    settings = {k: v for k, v in row.lane.to_json().items() if k != "acks" and v != getattr(Lane(lane="documented"), k)}
+    faults = "+".join(row.lockstep or settings.pop("faults", ()))
+    said = "-".join(f"{key}={value}" for key, value in settings.items() if key != "faults")
+    return f"{row.anomaly}-acks={row.lane.acks}-{said}-{faults}"
+
+
+def params() -> Iterator[Any]:
+    for row in ROWS:
+        awaited = ONE_FOR_ALL_VERSIONS and row.reason in OF_OTHER_VERSIONS
+        marks = [pytest.mark.xfail(strict=True, reason="predictions are those for 3.9")] if awaited else []
+        yield pytest.param(row, id=name_of(row), marks=marks)
+
+
+@cache
+def answer(lane: Lane, lockstep: Lockstep | None) -> Prediction:
+    """From the shipped answers or from the model: never from a cache on disk."""
+    with TemporaryDirectory() as nothing_cached:
+        return predict_cached(lane, lockstep, Path(nothing_cached))
+
+
+@pytest.mark.parametrize("row", list(params()))
+def test_the_model_says_what_the_documentation_says(row: Row) -> None:
+    found = answer(row.lane, row.lockstep).anomalies[row.anomaly]
+    source = TABLE["reasons"][row.reason]
+    assert found.status == row.status, f"{source['source']}: {source['why']} The model: {' '.join(found.why)}"
+    for defect in row.known_defects:
+        assert defect in [trace.defect.id for trace in found.known_defects]
+
+
+def test_every_row_has_a_source_and_an_argument() -> None:
+    assert {row.reason for row in ROWS} == set(TABLE["reasons"])
+    for name, reason in TABLE["reasons"].items():
+        assert set(reason) == {"source", "why"}, name
+        assert len(reason["source"]) > 4, name
+        assert len(reason["why"].split()) > 5, name
+        assert reason["why"].endswith("."), name
+
+
+def test_no_lane_is_there_twice() -> None:
+    def whole(lane: Lane, lockstep: Lockstep | None) -> tuple[Any, ...]:
+        return replace(lane, faults=tuple(sorted(lane.faults))), lockstep
+
+    counts = Counter(whole(*lane) for lane in LANES)
+    assert [lane for lane, count in counts.items() if count > 1] == []
+
+
+def test_the_table_does_not_shrink() -> None:
+    assert len(LANES) >= 171
+    assert len(ROWS) >= 405
+
+
+def test_the_table_covers_every_setting_and_both_statuses_of_every_anomaly() -> None:
+    assert {row.anomaly for row in ROWS} == set(Anomaly)
+    for acks in ACKS:
+        assert {fault for lane, _ in LANES if lane.acks == acks for fault in lane.faults} == set(FAULT_KINDS)
+    for anomaly in CHECKS.keys() - {Anomaly.REPLICA_DIVERGENCE}:
+        assert {Status.FORBIDDEN, Status.PERMITTED} <= {row.status for row in ROWS if row.anomaly is anomaly}
+    assert Status.REQUIRED in {row.status for row in ROWS}
+    for size in (1, 2, 3):
+        assert any(lane.min_insync_replicas == size for lane, _ in LANES)
+        assert any(lane.replication_factor == size for lane, _ in LANES)
+    assert {lane.unclean_leader_election for lane, _ in LANES if lane.idempotence} == {False, True}

@@ -1,0 +1,63 @@
+"""Random walks of the model on real brokers: they agree, and a wrong rule in the model is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.harness.scenario.clusters import ClusterPool
+from kafka_chaos.harness.scenario.play import ModelOf
+from kafka_chaos.harness.scenario.walks.draw import draw
+from kafka_chaos.harness.scenario.walks.replay import replay
+from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, ClusterModel
+from kafka_chaos.reference_model.lockstep.controller import session_ends
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
+from kafka_chaos.reference_model.protocol import PROTOCOLS
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ClusterPool]:
+    with ClusterPool() as running:
+        yield running
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("seed", "steps"), [(2, 6), *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in (1, 10))]
+)
+def test_kafka_and_the_model_agree_after_every_step(seed: int, steps: int, pool: ClusterPool) -> None:
+    group = draw(seed, steps=steps)
+    record = replay(group, pool)
+    assert record.verdict == Verdict.CONFORMS, f"{group}\n{record.reason}"
+    assert [len(act.steps) for act in record.acts] == [1 + steps + len(group.closing)] * len(group.walks)
+
+
+def truncates_to_the_high_watermark(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
+    """Followers truncate as before KIP-101."""
+    return ClusterModel(replace(config, protocol=PROTOCOLS["truncate-to-high-watermark"]), states=states)
+
+
+def keeps_dead_sessions(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
+    """A broker that was killed is not missed, and what it led stays with it."""
+    return ClusterModel(config, urgent=tuple(one for one in URGENT if one is not session_ends), states=states)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "wrong", "field"),
+    [(10, truncates_to_the_high_watermark, "log"), (1, keeps_dead_sessions, "leader")],
+)
+def test_a_wrong_rule_is_noticed_on_brokers(
+    seed: int, wrong: ModelOf, field: str, pool: ClusterPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The test above shows that the right model agrees in these walks. Brokers that agree do so within seconds.
+    monkeypatch.setattr("kafka_chaos.harness.scenario.lockstep.SETTLE_TIMEOUT", 15.0)
+    record = replay(draw(seed), pool, model_of=wrong)
+    assert record.verdict == Verdict.VIOLATION, record.reason
+    differing = {one.field for act in record.acts for one in act.steps[-1].differences}
+    assert field in differing
