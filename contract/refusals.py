@@ -24,6 +24,8 @@ def expected(entry: Mapping[str, Any]) -> str:
     kind, bounds = entry["type"], entry.get("ctx", {})
     if kind == "greater_than_equal":
         return f"at least {_plain(bounds['ge'])}"
+    if kind == "greater_than":
+        return f"more than {_plain(bounds['gt'])}"
     if kind == "less_than_equal":
         return f"at most {_plain(bounds['le'])}"
     if kind in ("too_short", "too_long"):

@@ -1,29 +1,35 @@
 """Schedules drawn from a seed: which fault hits which target, when and for how long.
 
-Guarantee: the same seed, phase and bounds give the same schedule; faults do not overlap, and all are healed before the
-load ends. A run writes the drawn schedule into its experiment.yaml, which replays exactly that schedule.
+Guarantee: the same seed, phase and bounds give the same schedule; no more brokers are broken at once than `breaks`
+allows; and all faults are healed before the load ends. A run writes the drawn schedule into its experiment.yaml, which
+replays exactly that schedule.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
 from kafka_chaos.faults.registry import fault_kinds
+from kafka_chaos.faults.target import Target, TargetError
 from kafka_chaos.harness.experiment.refusals import refusals
-from kafka_chaos.harness.experiment.specs import ExperimentError, Seconds, WorkloadSpec, _Spec, dotted
+from kafka_chaos.harness.experiment.specs import ClusterSpec, ExperimentError, Seconds, WorkloadSpec, _Spec, dotted
 
 _DEFAULT_DURATION = WorkloadSpec().duration
+_DEFAULT_BROKERS = ClusterSpec().brokers
 
 
 class GenerateSpec(_Spec):
-    """The key `generate` of a `schedule`: faults one after another, drawn from the experiment's seed."""
+    """The key `generate` of a `schedule`: faults drawn from the experiment's seed."""
 
     faults: tuple[str, ...] = Field(min_length=1, strict=False, description="fault kinds to draw from")
     targets: tuple[str, ...] = Field(min_length=1, strict=False, description="targets to draw from")
+    weights: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict, description="how often fault kinds and targets are drawn; 1 by default"
+    )
     count: int | None = Field(default=None, ge=1, le=20, description="how many faults; as many as fit by default")
     first_at: Seconds = Field(default=2.0, description="seconds of load before the first fault, at least")
     duration: tuple[Seconds, Seconds] = Field(
@@ -32,39 +38,93 @@ class GenerateSpec(_Spec):
     gap: tuple[Seconds, Seconds] = Field(
         default=(2.0, 5.0),
         strict=False,
-        description="shortest and longest time between a fault's end and the next fault, in seconds",
+        description="shortest and longest time between a fault's end and the next fault, in seconds; with `breaks`, "
+        "between the starts of two faults",
     )
+    breaks: Literal["one", "minority", "any"] | None = Field(
+        default=None,
+        description="faults may overlap, as long as so many brokers at most are broken at once; by default, faults "
+        "come one after another",
+    )
+    quiet_end: Seconds = Field(default=0.0, description="seconds of load without faults at its end, at least")
 
     @model_validator(mode="after")
     def _check(self) -> GenerateSpec:
         for kind in self.faults:
             if kind not in fault_kinds():
                 raise ValueError(f"faults: {kind!r} is not a fault kind: expected one of {', '.join(fault_kinds())}")
+        for name in self.weights:
+            if name not in (*self.faults, *self.targets):
+                known = ", ".join((*self.faults, *self.targets))
+                raise ValueError(f"weights: {name!r} is not drawn from: expected one of {known}")
         for name, (shortest, longest) in (("duration", self.duration), ("gap", self.gap)):
             if shortest > longest:
                 raise ValueError(f"{name}: the shortest, {shortest:g} s, is longer than the longest, {longest:g} s")
         return self
 
-    def draw(self, *, seed: int, phase: str, load_seconds: float) -> list[dict[str, Any]]:
+    def draw(self, *, seed: int, phase: str, load_seconds: float, brokers: int) -> list[dict[str, Any]]:
         """Entries of a schedule; ValueError if not `count`, or not even one, fit into the load."""
         # A text as seed gives the same numbers on every machine and in every version of Python.
         drawn = random.Random(f"{seed}/{phase}")
+        budget = _Budget(self.breaks, brokers, self.targets)
         entries: list[dict[str, Any]] = []
         at = self.first_at
         while self.count is None or len(entries) < self.count:
-            kind, target = drawn.choice(self.faults), drawn.choice(self.targets)
+            kind, target = self._choose(drawn, self.faults), self._choose(drawn, self.targets)
             duration, gap = round(drawn.uniform(*self.duration), 1), round(drawn.uniform(*self.gap), 1)
-            if at + duration > load_seconds:
+            at = budget.first_moment(at, target)
+            if at + duration > load_seconds - self.quiet_end:
                 break
             entries.append({"fault": kind, "target": target, "at": round(at, 1), "duration": duration})
-            at += duration + gap
+            budget.spend(at + duration, target)
+            at += gap if self.breaks else duration + gap
         wanted = self.count or 1
         if len(entries) < wanted:
             raise ValueError(
                 f"only {len(entries)} of {wanted} faults fit into a load of {load_seconds:g} s: lengthen "
-                "workload.duration, or shorten duration, gap or first_at"
+                "workload.duration, or shorten duration, gap, first_at or quiet_end"
             )
         return entries
+
+    def _choose(self, drawn: random.Random, options: Sequence[str]) -> str:
+        if not self.weights:
+            return drawn.choice(options)
+        return drawn.choices(options, [self.weights.get(option, 1.0) for option in options])[0]
+
+
+class _Budget:
+    """How many brokers are broken at each moment, and how many may be."""
+
+    def __init__(self, breaks: str | None, brokers: int, targets: Iterable[str]) -> None:
+        self._brokers = brokers
+        self._most = {"one": 1, "minority": (brokers - 1) // 2}.get(breaks or "any", float("inf"))
+        self._spent: list[tuple[float, int]] = []
+        for target in targets:
+            if self._hits(target) > self._most:
+                raise ValueError(
+                    f"targets: {target} may break {self._hits(target)} of {brokers} brokers: `breaks: {breaks}` allows "
+                    f"{self._most}"
+                )
+
+    def first_moment(self, at: float, target: str) -> float:
+        """From `at` on, the first moment at which there is room for this target."""
+        while True:
+            ongoing = [(end, hits) for end, hits in self._spent if end > at]
+            if sum(hits for _, hits in ongoing) + self._hits(target) <= self._most:
+                return at
+            at = min(end for end, _ in ongoing)
+
+    def spend(self, until: float, target: str) -> None:
+        """Note that this target is broken until then."""
+        self._spent.append((until, self._hits(target)))
+
+    def _hits(self, target: str) -> int:
+        try:
+            parsed = Target.parse(target)
+        except TargetError:
+            return 0  # The check of the schedule refuses it, and names its place.
+        # Without ZooKeeper, or without controllers, any broker may lose its session.
+        return parsed.brokers_hit(self._brokers) or self._brokers
 
 
 def expand(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,14 +133,15 @@ def expand(values: Mapping[str, Any]) -> dict[str, Any]:
     if "phases" not in values:
         if _generates(values.get("schedule")):
             expanded.setdefault("seed", _new_seed())
-            expanded["schedule"] = _drawn(values, ("phases", 0), expanded["seed"], "main")
+            expanded["schedule"] = _drawn(values, ("phases", 0), expanded["seed"], "main", _brokers(values))
         return expanded
     if isinstance(values["phases"], list):
         phases = list(values["phases"])
         for number, phase in enumerate(phases):
             if isinstance(phase, Mapping) and _generates(phase.get("schedule")):
                 expanded.setdefault("seed", _new_seed())
-                schedule = _drawn(phase, ("phases", number), expanded["seed"], str(phase.get("phase")))
+                name = str(phase.get("phase"))
+                schedule = _drawn(phase, ("phases", number), expanded["seed"], name, _brokers(values))
                 phases[number] = {**phase, "schedule": schedule}
         expanded["phases"] = phases
     return expanded
@@ -94,7 +155,16 @@ def _new_seed() -> int:
     return random.SystemRandom().randrange(2**31)
 
 
-def _drawn(phase: Mapping[str, Any], place: tuple[str | int, ...], seed: Any, name: str) -> list[dict[str, Any]]:
+def _brokers(values: Mapping[str, Any]) -> int:
+    cluster = values.get("cluster")
+    brokers = cluster.get("brokers", _DEFAULT_BROKERS) if isinstance(cluster, Mapping) else _DEFAULT_BROKERS
+    # The experiment's own check refuses what is no number of brokers.
+    return brokers if isinstance(brokers, int) and not isinstance(brokers, bool) and brokers > 0 else _DEFAULT_BROKERS
+
+
+def _drawn(
+    phase: Mapping[str, Any], place: tuple[str | int, ...], seed: Any, name: str, brokers: int
+) -> list[dict[str, Any]]:
     schedule = phase["schedule"]
     if list(schedule) != ["generate"]:
         keys = ", ".join(dotted((key,)) for key in schedule) or "nothing"
@@ -113,6 +183,6 @@ def _drawn(phase: Mapping[str, Any], place: tuple[str | int, ...], seed: Any, na
     if isinstance(load_seconds, bool) or not isinstance(load_seconds, int | float):
         load_seconds = _DEFAULT_DURATION
     try:
-        return bounds.draw(seed=seed, phase=name, load_seconds=float(load_seconds))
+        return bounds.draw(seed=seed, phase=name, load_seconds=float(load_seconds), brokers=brokers)
     except ValueError as error:
         raise ExperimentError(place, str(error)) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -43,7 +44,7 @@ def test_without_a_seed_the_one_that_was_drawn_stands_in_the_experiment() -> Non
 
 def test_a_schedule_is_the_same_on_every_machine() -> None:
     bounds = GenerateSpec(faults=("kill", "stop"), targets=("controller", "random"), count=2)
-    assert bounds.draw(seed=1, phase="main", load_seconds=30) == [
+    assert bounds.draw(seed=1, phase="main", load_seconds=30, brokers=3) == [
         {"fault": "kill", "target": "controller", "at": 2.0, "duration": 4.7},
         {"fault": "kill", "target": "controller", "at": 11.1, "duration": 1.3},
     ]
@@ -81,11 +82,46 @@ def test_faults_never_overlap_and_are_healed_before_the_load_ends(
     bounds = GenerateSpec(
         faults=tuple(kinds), targets=("random",), duration=(shortest, shortest + more), gap=(1.0, 2.0), first_at=1.0
     )
-    entries = bounds.draw(seed=seed, phase="p", load_seconds=load)
+    entries = bounds.draw(seed=seed, phase="p", load_seconds=load, brokers=3)
     assert {entry["fault"] for entry in entries} <= set(kinds)
     for before, after in itertools.pairwise(entries):
         assert after["at"] >= before["at"] + before["duration"] + 0.9
     assert entries[-1]["at"] + entries[-1]["duration"] <= load + 0.1
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    breaks=st.sampled_from(["one", "minority", "any"]),
+    brokers=st.sampled_from([3, 5]),
+    targets=st.lists(st.sampled_from(["random", "broker:2", "leader(one)"]), min_size=1),
+    quiet=st.floats(0, 10),
+)
+def test_faults_that_overlap_never_break_more_brokers_than_allowed(
+    seed: int, breaks: Any, brokers: int, targets: list[str], quiet: float
+) -> None:
+    bounds = GenerateSpec(
+        faults=("kill",), targets=tuple(targets), duration=(3, 9), gap=(0.5, 2), breaks=breaks, quiet_end=quiet
+    )
+    entries = bounds.draw(seed=seed, phase="p", load_seconds=60, brokers=brokers)
+    most = {"one": 1, "minority": (brokers - 1) // 2, "any": len(entries)}[breaks]
+    for entry in entries:
+        moment = entry["at"] + 0.1
+        assert sum(one["at"] <= moment < one["at"] + one["duration"] - 0.1 for one in entries) <= most
+        assert entry["at"] + entry["duration"] <= 60 - quiet + 0.1
+
+
+def test_faults_overlap_where_that_is_allowed() -> None:
+    bounds = GenerateSpec(faults=("kill",), targets=("random",), duration=(5, 9), gap=(1, 2), breaks="any")
+    entries = bounds.draw(seed=1, phase="p", load_seconds=40, brokers=3)
+    assert any(one["at"] + one["duration"] > other["at"] for one, other in itertools.pairwise(entries))
+
+
+def test_what_has_more_weight_is_drawn_more_often() -> None:
+    bounds = GenerateSpec(
+        faults=("kill", "pause"), targets=("random",), duration=(0.1, 0.1), gap=(0.1, 0.1), weights={"pause": 9}
+    )
+    kinds = [entry["fault"] for entry in bounds.draw(seed=1, phase="p", load_seconds=100, brokers=3)]
+    assert kinds.count("pause") > 4 * kinds.count("kill") > 0
 
 
 @pytest.mark.parametrize(
@@ -100,9 +136,18 @@ def test_faults_never_overlap_and_are_healed_before_the_load_ends(
             "expected at least 1 entry, got []",
         ),
         ("leader(one)", "leader(nine)", "6: schedule[", "there is no lane nine"),
-        ("count: 3", "cuont: 3", "10: schedule.generate.cuont", "no such key; expected faults, targets, count"),
+        (
+            "count: 3",
+            "cuont: 3",
+            "10: schedule.generate.cuont",
+            "no such key; expected faults, targets, weights, count",
+        ),
         ("count: 3", "count: 20", "7: schedule.generate", "of 20 faults fit into a load of 40 s: lengthen workload"),
         ("count: 3", "gap: [5, 1]", "7: schedule.generate", "gap: the shortest, 5 s, is longer than the longest"),
+        ("count: 3", "weights: {stop: 2}", "7: schedule.generate", "'stop' is not drawn from: expected one of kill,"),
+        ("count: 3", "weights: {kill: 0}", "10: schedule.generate.weights.kill", "expected more than 0"),
+        ("count: 3", "breaks: most", "10: schedule.generate.breaks", "expected"),
+        ("controller]", "majority]\n    breaks: minority", "7: schedule.generate", "majority may break 2 of 3 brokers"),
         ("  generate:", "  create: 1\n  generate:", "6: schedule", "or the one key generate, got create, generate"),
     ],
 )
