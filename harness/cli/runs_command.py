@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kafka_chaos.contract.command_line import console
+from kafka_chaos.contract.errors import counted
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 UNKNOWN = "–"
@@ -112,6 +113,40 @@ def diff_command(before: Path, after: Path, as_json: bool) -> None:
         console().print(table)
     else:
         click.echo(f"{before} and {after} have the same settings, versions, verdicts and counts")
+
+
+@runs_command.command("coverage")
+@click.argument("root", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs"))
+@_JSON
+def coverage_command(root: Path, as_json: bool) -> None:
+    """Count which lane configurations lived through which faults in the runs of DIR (by default runs).
+
+    A fault counts with its proof, and a lane with its verdict. A dash is a combination that no run has tried.
+    """
+    from kafka_chaos.harness.cli.coverage import coverage_below
+
+    coverage = coverage_below(root)
+    if as_json:
+        click.echo(json.dumps(coverage.to_json()))
+        return
+    if not coverage.runs:
+        click.echo(
+            f"no runs with a verdict in {root}: start one with `kafka-chaos run EXPERIMENT`, or name another folder"
+        )
+        return
+    from rich.table import Table
+
+    table = Table(title=counted(coverage.runs, "run"), title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table.add_column("configuration")
+    for heading in ("lanes", *coverage.kinds):
+        table.add_column(heading, justify="right")
+    table.add_column("showed")
+    for configuration, lanes in sorted(coverage.lanes.items()):
+        counts = [coverage.of_kind(configuration, kind) for kind in coverage.kinds]
+        found = {name: count for (one, name), count in coverage.found.items() if one == configuration}
+        showed = ", ".join(f"{name} in {count}" for name, count in found.items()) or "nothing"
+        table.add_row(configuration, str(lanes), *(str(count) if count else UNKNOWN for count in counts), showed)
+    console().print(table)
 
 
 def _nothing(verdict: str) -> str:

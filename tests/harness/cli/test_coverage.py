@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from kafka_chaos.harness.cli.coverage import coverage_below
+from kafka_chaos.harness.cli.main import cli
+from tests.harness.cli.test_runs_command import make
+
+SAFE, FAST = "acks=all · min ISR ? · ? replicas", "acks=1 · min ISR ? · ? replicas"
+
+
+def fault(number: int, kind: str, target: str, lanes: list[str] | None, *, proven: bool = True) -> list[dict[str, Any]]:
+    requested = {"ts_ns": 1, "type": "fault_requested", "fault_id": str(number), "kind": kind, "target": target}
+    outcome = {"ts_ns": 2, "type": "fault_proven" if proven else "fault_not_proven", "fault_id": str(number)}
+    return [{**requested, "lanes": lanes}, outcome]
+
+
+def write(run: Path, *faults: list[dict[str, Any]]) -> None:
+    (run / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for one in faults for event in one))
+
+
+def test_faults_count_with_their_proof_and_for_the_lanes_that_they_concern(tmp_path: Path) -> None:
+    write(make(tmp_path, 1, lost=9), fault(1, "kill", "leader(fast)", None), fault(2, "pause", "broker:1", ["fast"]))
+    write(make(tmp_path, 2), fault(1, "kill", "leader(safe)", None), fault(2, "stop", "random", None, proven=False))
+    make(tmp_path, 3, verified=False)
+    coverage = coverage_below(tmp_path)
+    assert (coverage.runs, coverage.kinds) == (2, ["kill", "pause"])
+    assert coverage.faults == {(SAFE, "kill", "leader"): 2, (FAST, "kill", "leader"): 2, (FAST, "pause", "broker"): 1}
+    assert {(name, str(anomaly)): count for (name, anomaly), count in coverage.found.items()} == {
+        (FAST, "lost_write"): 1
+    }
+
+
+def test_the_table_shows_what_no_run_has_tried(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    write(make(tmp_path, 1, lost=9), fault(1, "kill", "leader(fast)", None), fault(2, "pause", "broker:1", ["fast"]))
+    lines = CliRunner().invoke(cli, ["runs", "coverage", str(tmp_path)]).output.splitlines()
+    assert [" ".join(line.split()) for line in lines] == [
+        "1 run",
+        "configuration lanes kill pause showed",
+        f"{FAST} 1 1 1 lost_write in 1",
+        f"{SAFE} 1 1 – nothing",
+    ]
+
+
+def test_a_folder_without_runs_says_so(tmp_path: Path) -> None:
+    assert "no runs with a verdict" in CliRunner().invoke(cli, ["runs", "coverage", str(tmp_path)]).output
+    document = json.loads(CliRunner().invoke(cli, ["runs", "coverage", str(tmp_path), "--json"]).output)
+    assert document == {"runs": 0, "configurations": []}
