@@ -22,6 +22,7 @@ _ELSEWHERE = {
     "nightly": ("kafka_chaos.harness.nightly.command", "nightly_command"),
     "faults": ("kafka_chaos.harness.cli.faults_command", "faults_command"),
     "plan": ("kafka_chaos.harness.cli.plan_command", "plan_command"),
+    "hunt": ("kafka_chaos.harness.replay.hunt_command", "hunt_command"),
     "replay": ("kafka_chaos.harness.replay.command", "replay_command"),
     "shrink": ("kafka_chaos.harness.replay.command", "shrink_command"),
     "runs": ("kafka_chaos.harness.cli.runs_command", "runs_command"),

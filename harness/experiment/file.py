@@ -25,13 +25,13 @@ Place = tuple[str | int, ...]
 
 def load_experiment(path: Path, *, overrides: Mapping[str, Any] | None = None) -> Experiment:
     """The experiment in a file, checked; `overrides` replace top-level keys. Raises `UsageFailure`."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageFailure(f"{path}: can't be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UsageFailure(f"{path}: can't be read: byte {error.start} is not UTF-8") from None
-    return parse_experiment(text, str(path), overrides=overrides)
+    return parse_experiment(_text(path), str(path), overrides=overrides)
+
+
+def experiment_values(path: Path) -> dict[Any, Any]:
+    """The keys of an experiment file as they are written, once checked. Raises `UsageFailure`."""
+    load_experiment(path)
+    return _document(_text(path), str(path))[1]
 
 
 def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | None = None) -> Experiment:
@@ -77,6 +77,15 @@ def dump_experiment(experiment: Experiment, extra: Mapping[str, Any]) -> str:
 def _one_line(text: str) -> str:
     """The text with line breaks and control characters escaped."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageFailure(f"{path}: can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageFailure(f"{path}: can't be read: byte {error.start} is not UTF-8") from None
 
 
 def _document(text: str, source: str) -> tuple[CommentedMap, dict[Any, Any]]:

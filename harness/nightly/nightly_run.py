@@ -45,7 +45,8 @@ def experiments_in(paths: Sequence[Path]) -> list[Path]:
 class Nightly:
     """One nightly run: `minutes` of repeats of `experiments` in turn, below `out`, all decided by `seed`.
 
-    `repeats` limits the number of rounds. `say` gets a line before each run, and one with its outcome.
+    `repeats` limits the number of rounds. `say` gets a line before each run, and one with its outcome. `load` gives the
+    experiment in a file for a seed.
     """
 
     experiments: Sequence[Path]
@@ -56,6 +57,7 @@ class Nightly:
     say: Callable[[str], None] = print
     listeners: Sequence[Listener] = ()
     run_one: RunOne = lambda experiment, root, listeners: run_experiment(experiment, root=root, listeners=listeners)
+    load: Callable[[Path, int], Experiment] = lambda path, seed: load_experiment(path, overrides={"seed": seed})
     clock: Callable[[], float] = time.monotonic
     results: list[RepeatResult] = field(default_factory=list)
 
@@ -96,7 +98,7 @@ class Nightly:
         return self.clock() - self._started + longest <= self.minutes * 60
 
     def _repeat(self, path: Path, number: int, seed: int) -> None:
-        experiment = load_experiment(path, overrides={"seed": seed})
+        experiment = self.load(path, seed)
         self.say(f"round {number}: {experiment.name}, seed {seed}")
         start = self.clock()
         outcome: dict[str, Any] = {}

@@ -6,10 +6,9 @@ Topics are deleted with the test, clusters removed with the session, unless a fa
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -17,10 +16,8 @@ import pytest
 from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.contract.events import ClusterKept
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.report.listeners.terminal import advice_on_kept
-
-_numbers = itertools.count(1)
+from kafka_chaos.harness.run.shared_cluster import delete_topics, topic_name
 
 
 class _TestsFailed(Exception):
@@ -60,20 +57,6 @@ def running(
             note(f"  {line}")
 
 
-def restore(cluster: Cluster) -> None:
-    """Make sure that every container runs, whatever the tests did to it themselves."""
-    for node in cluster.nodes:
-        node.unpause()
-    down = [node for node in cluster.nodes if not node.is_running()]
-    if down:
-        cluster.start_again(down)
-
-
-def topic_name(name: str) -> str:
-    """A topic's name that no other test uses."""
-    return f"{name}-{secrets.token_hex(2)}-{next(_numbers)}"
-
-
 class MakeTopic:
     """Makes topics whose names no other test uses, and deletes them when the test is over."""
 
@@ -108,14 +91,8 @@ class MakeTopic:
         return topic
 
     def delete(self) -> None:
-        """Delete the topics. A cluster that is broken on purpose may refuse; it is removed later anyway."""
+        """Delete the topics."""
         delete_topics(self._cluster, self._made)
-
-
-def delete_topics(cluster: Cluster, topics: Sequence[str]) -> None:
-    """Delete topics as far as the cluster lets it."""
-    with contextlib.suppress(ClusterFailure):
-        cluster.admin().delete_topics(topics)
 
 
 def _spread(partitions: int, replicas: int, brokers: int) -> list[list[int]]:

@@ -24,12 +24,12 @@ from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.output import check_output
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.pytest_plugin.clusters import delete_topics, restore, topic_name
 from kafka_chaos.harness.pytest_plugin.result import ChaosRun
 from kafka_chaos.harness.pytest_plugin.values import Load, PlannedFault, PlannedLane
 from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 from kafka_chaos.harness.run.directory import LATEST, point_latest
 from kafka_chaos.harness.run.runner import run_experiment
+from kafka_chaos.harness.run.shared_cluster import delete_topics, restore, topic_name
 from kafka_chaos.harness.workload.application import Application, ConsumerHandle, ProducerHandle
 
 _WIDTH = 150

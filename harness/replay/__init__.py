@@ -1,1 +1,1 @@
-"""Runs again what a run did: as it was realised, or shrunk to what a finding needs."""
+"""Looks for findings with random schedules, runs realised schedules again, and shrinks them."""

@@ -9,7 +9,8 @@ import pytest
 
 from kafka_chaos.harness.cluster.cluster import ClusterLayout
 from kafka_chaos.harness.pytest_plugin import clusters
-from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic, restore
+from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
+from kafka_chaos.harness.run.shared_cluster import restore
 
 
 class FakeCluster:

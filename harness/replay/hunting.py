@@ -1,0 +1,126 @@
+"""Random schedules, one after the other on one cluster, drawn most often from what has been tried least.
+
+Guarantee: a cluster on which a run failed is not used again. Every forbidden finding keeps its run directory, and its
+schedule is shrunk.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.files import write_whole
+from kafka_chaos.faults.fault import Fault
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.event_bus import Listener
+from kafka_chaos.harness.experiment.file import dump_experiment, experiment_of, experiment_values
+from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.replay.realised import realised_values
+from kafka_chaos.harness.replay.shrinking import OutOfBudget, Shrinking
+from kafka_chaos.harness.replay.trial import Finding, Trials, forbidden
+from kafka_chaos.harness.run.run import RunResult
+from kafka_chaos.harness.run.runner import run_experiment
+from kafka_chaos.harness.run.shared_cluster import delete_topics, restore, topic_name
+
+CONFIRMATIONS = 2
+
+
+@dataclass
+class Hunt:
+    """Draws and runs schedules, and notes what they found; as a context manager it removes its cluster at the end.
+
+    `values`: the keys of an experiment file with one phase, whose `schedule` has the key `generate`.
+    """
+
+    values: Mapping[str, Any]
+    source: str
+    tried: Counter[str] = field(default_factory=Counter)
+    """How often each fault kind and each target was injected."""
+    found: dict[Finding, Path] = field(default_factory=dict)
+    """Forbidden findings, each with the first run that showed it."""
+    _cluster: Cluster | None = None
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    @classmethod
+    def of(cls, path: Path) -> Hunt:
+        """A hunt with the experiment in a file; raises `UsageFailure` unless its schedule is generated."""
+        values = experiment_values(path)
+        schedule = values.get("schedule")
+        if "phases" in values or not isinstance(schedule, Mapping) or "generate" not in schedule:
+            raise UsageFailure(f"{path}: expected an experiment with one phase and `schedule: {{generate: …}}`")
+        return cls(values, str(path))
+
+    def __enter__(self) -> Hunt:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def draw(self, _: Path, seed: int) -> Experiment:
+        """The next experiment: its seed, topics of its own, and weights for what was tried least."""
+        generate = dict(self.values["schedule"]["generate"])
+        given = generate.get("weights", {})
+        names = [*generate["faults"], *generate["targets"]]
+        generate["weights"] = {name: given.get(name, 1.0) / (1 + self.tried[name]) for name in names}
+        lanes = [{**lane, "topic": topic_name(str(lane["lane"]))} for lane in self.values["lanes"]]
+        values = {**self.values, "seed": seed, "lanes": lanes, "schedule": {"generate": generate}}
+        return experiment_of(values, self.source)
+
+    def run(self, experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
+        """Run an experiment on the shared cluster, and note what it tried and found."""
+        cluster = self._whole_cluster(experiment)
+        try:
+            result = run_experiment(experiment, root=root, listeners=listeners, cluster=cluster)
+        except BaseException:
+            self._discard()
+            raise
+        delete_topics(cluster, [lane.topic_name for _, lane, _ in experiment.lanes()])
+        for fault in experiment.phases[0].faults():
+            self.tried.update(_names(fault))
+        for finding in forbidden(result.verdict.to_json()):
+            self.found.setdefault(finding, result.path)
+        return result
+
+    def shrink(self, finding: Finding, folder: Path, *, minutes: float, say: Callable[[str], None]) -> Path | None:
+        """Shrink the schedule that showed a finding to an experiment in `folder`; None if it did not show again."""
+        values = realised_values(self.found[finding])
+        for lane in values["phases"][0]["lanes"]:
+            lane["topic"] = None
+        deadline = time.monotonic() + minutes * 60
+        trials = Trials(values, values["phases"][0]["phase"], finding, folder / "runs", deadline)
+        shrinking = Shrinking(trials, say)
+        schedule = tuple(values["phases"][0]["schedule"])
+        say(f"shrinking {finding} of {self.found[finding]}")
+        try:
+            if not shrinking.confirm(schedule, wanted=CONFIRMATIONS, most=2 * CONFIRMATIONS + 1):
+                return None
+        except OutOfBudget:
+            say("no time is left to confirm it")
+            return None
+        smallest = trials.experiment(shrinking.shrink())
+        into = folder / f"{finding.lane}-{finding.anomaly}.yaml"
+        write_whole(into, dump_experiment(experiment_of(smallest, str(into)), {}))
+        return into
+
+    def _whole_cluster(self, experiment: Experiment) -> Cluster:
+        if self._cluster is None:
+            cluster = Cluster(experiment.cluster.spec(), run_id=f"hunt-{secrets.token_hex(4)}")
+            self._cluster = self._stack.enter_context(cluster)
+        else:
+            restore(self._cluster)
+        return self._cluster
+
+    def _discard(self) -> None:
+        self._cluster = None
+        self._stack.close()
+
+
+def _names(fault: Fault) -> tuple[str, str]:
+    return fault.kind, fault.target.text
