@@ -27,9 +27,8 @@ class Isolate:
     appearance: ClassVar[Appearance] = Appearance("#8a2f6b", "#d98abf", Pattern.BACK_DIAGONALS)
 
     def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `partition` and one `session-expiry` for each broker hit."""
-        cut = one_per_broker("partition", self.target, brokers)
-        return (*cut, *one_per_broker("session-expiry", self.target, brokers)) if self._hits_brokers else cut
+        """One `partition` for each broker hit; the model's may cut off clients, too."""
+        return one_per_broker("partition", self.target, brokers)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Drop every packet from and to the targets that run."""
@@ -47,10 +46,6 @@ class Isolate:
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """How many packets were dropped."""
         return f"{counted_packets(evidence)} dropped"
-
-    @property
-    def _hits_brokers(self) -> bool:
-        return self.target.role not in ("zookeeper", "controllers")
 
     @property
     def _rules(self) -> Rules:

@@ -87,6 +87,6 @@ def test_a_loss_is_a_percentage(percent: float) -> None:
 
 
 def test_what_the_model_must_expect_of_the_network() -> None:
-    assert Isolate(target=Target.parse("brokers:1,2")).model_faults(3) == ("partition",) * 2 + ("session-expiry",) * 2
+    assert Isolate(target=Target.parse("brokers:1,2")).model_faults(3) == ("partition",) * 2
     assert Isolate(target=Target.parse("zookeeper")).model_faults(3) == ("session-expiry",) * 3
     assert PacketLoss(target=TARGET).model_faults(3) == ("partition",)
