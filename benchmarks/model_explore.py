@@ -2,9 +2,10 @@
 
     python benchmarks/model_explore.py [core] [cluster] [predict]
 
-Targets, on one core: the core at 20,000 states/s, the cluster at 5,000, the core's scope of 3 brokers,
-2 records and 3 leader epochs exhausted for all variants in 10 minutes together, any lane of the acks matrix with the
-minimum ISRs and faults of experiments/ predicted in 5 s, and with three faults in 60 s. Exits with 1 if one is missed.
+Targets, on one core: the core at 20,000 states/s, the cluster at 5,000, the core's scope of 3 brokers, 2 records and
+3 leader epochs exhausted for kip320 in a minute and for all variants in 10 minutes together, any lane of the acks
+matrix with the minimum ISRs and faults of experiments/ predicted in 5 s, and with three faults in 60 s. Exits with 1 if
+one is missed.
 All times are processor time, so a busy machine does not matter.
 """
 
@@ -44,7 +45,7 @@ FAULTS = (*FAULT_SETS, *MIXES)
 
 
 def measure_core() -> bool:
-    seconds = cpu_seconds = 0.0
+    seconds = cpu_seconds = newest = 0.0
     slowest = float("inf")
     for name, protocol in PROTOCOLS.items():
         found = explore(protocol, CoreScope(brokers=3, records=2, leader_epochs=3))
@@ -57,8 +58,10 @@ def measure_core() -> bool:
         seconds += found.seconds
         cpu_seconds += found.cpu_seconds
         slowest = min(slowest, rate)
+        if name == "kip320":
+            newest = found.cpu_seconds
     print(f"core, all variants: {seconds:.1f} s ({cpu_seconds:.1f} s processor), slowest {slowest:.0f} states/s")
-    return cpu_seconds <= 600 and slowest >= 20_000
+    return newest <= 60 and cpu_seconds <= 600 and slowest >= 20_000
 
 
 def measure_cluster() -> bool:

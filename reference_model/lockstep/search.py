@@ -142,16 +142,17 @@ def search_cluster(
         return False
 
     def successors(progress: Progress) -> list[Progress]:
-        return [after for _, after in _steps(progress, config, groups, optional)]
+        return [after for _, after in steps(progress, config, groups, optional)]
 
     search = breadth_first((config.initial(), (0,) * len(groups)), successors, visit, Budget(max_states))
     stories = {name: _story(search, at, config, groups, optional) for name, at in breaches.items()}
     return ClusterSearch(len(search.parents), search.complete, search.cpu_seconds, stories)
 
 
-def _steps(
+def steps(
     progress: Progress, config: ClusterConfig, groups: Sequence[Sequence[Step]], optional: tuple[Internal, ...]
 ) -> Iterator[tuple[str, Progress]]:
+    """All that may happen next, as (sentence, what it leads to)."""
     state, taken = progress
     for internal in (*URGENT, *optional):
         for sentence, after in internal(state, config):
@@ -178,6 +179,6 @@ def _story(
 ) -> tuple[str, ...]:
     path = search.path(at)
     return tuple(
-        next(said for said, reached in _steps(before, config, groups, optional) if reached == after)
+        next(said for said, reached in steps(before, config, groups, optional) if reached == after)
         for before, after in pairwise(path)
     )

@@ -8,9 +8,11 @@ Left out here, and covered by `explore` in full: late LeaderAndIsr requests (a l
 once; only a zombie does not), and the delay of the high watermark (a leader knows it as soon as it holds).
 
 Left out altogether: preferred leader election and reassignment (with `auto.leader.rebalance.enable`, a lane may see one
-more clean move of its leader per fault: ask with one more `stop`); transactions, compaction and retention; connections
-that end without a fault (`connections.max.idle.ms`), and a leader that no fault hits and that is slow all the same: it
-receives what is sent, and answers within `request.timeout.ms` as soon as it can.
+more clean move of its leader per fault: ask with one more `stop`); transactions, compaction and retention.
+
+Connections end by faults alone, not by `connections.max.idle.ms` and not because a client leaves a broker that is gone
+from the metadata (librdkafka does, since 2.10). A leader that runs and is reached receives what is sent to it, and
+answers within `request.timeout.ms` as soon as it can.
 
 Three facts of Kafka 3.9 that the full model (`lockstep/`) has and the lane has coarser:
 
@@ -193,16 +195,15 @@ def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
     """No answer comes in time, so the attempt is in doubt.
 
     From a frozen broker none comes to anybody, and the producer closes the connection; what lies in the
-    broker's socket stays there. To a zombie the producer may have closed it as well: the broker is gone from the
-    metadata, and librdkafka (since 2.10) then drops it with all that it still owes. With acks=all a slow follower,
-    or a zombie's lack of any, holds the answer back until the broker answers REQUEST_TIMED_OUT.
+    broker's socket stays there. With acks=all a slow follower, or a zombie's lack of any, holds the answer
+    back until the broker answers REQUEST_TIMED_OUT.
     """
     for broker, replica in enumerate(state.replicas):
         if replica.role == FROZEN_LEADER and (replica.socket or replica.pending):
             yield Action("close", broker), drop_connections(state, broker, socket_survives=True)
-        elif replica.role in (LEADER, ZOMBIE):
+        elif replica.role in (LEADER, ZOMBIE) and lane.acks == "all":
             for index, offset in replica.pending:
-                if replica.role == ZOMBIE or not answerable(state, lane, replica, offset):
+                if not answerable(state, lane, replica, offset):
                     record = in_doubt(state.records[index])
                     yield Action("timeout", broker, index), _without_pending(state, broker, (index, offset), record)
 

@@ -85,13 +85,6 @@ def test_retries_duplicate_unless_the_producer_is_idempotent(acks: str) -> None:
     assert predict(lane("all", "kill", idempotence=True)).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
 
 
-@pytest.mark.parametrize("unclean", [False, True])
-def test_a_producer_may_leave_a_deposed_leader_before_it_answers_and_send_again(unclean: bool) -> None:
-    """The broker is gone from the metadata while its process and its connections live on."""
-    prediction = predict(lane("1", "session-expiry", unclean_leader_election=unclean))
-    assert {Anomaly.DUPLICATE, Anomaly.OFFSET_MISMATCH} <= shown(prediction)
-
-
 def test_acks_0_is_never_retried_and_so_never_duplicated() -> None:
     for faults in (("kill",), ("pause",), ("pause", "kill"), ("partition", "stop")):
         assert predict(lane("0", *faults)).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
