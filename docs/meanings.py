@@ -15,9 +15,11 @@ LANE_KEYS = {
     "idempotence": "The producer's `enable.idempotence`; needs `acks: all`.",
     "max_in_flight": "The producer's `max.in.flight.requests.per.connection`.",
     "cleanup_policy": "The topic's `cleanup.policy`. Without it, nothing is deleted or compacted during the run.",
-    "kafka_version": "Version of Kafka that the lane ran on, where it is known.",
+    "kafka_version": "Version of Kafka that the lane ran on, where it is known. The prediction goes by its rules, or "
+    "else by those of 3.9.1.",
     "metadata_mode": "Where its cluster kept its metadata: `zookeeper` or `kraft`, where it is known.",
-    "elr": "Whether leaders were elected from the eligible leader replicas (KIP-966); only in KRaft mode.",
+    "elr": "Whether leaders were elected from the eligible leader replicas (KIP-966); only in KRaft mode. Without "
+    "it, what a new cluster of the version does.",
     "lane": "Name of the lane.",
     "faults": "Faults that may hit the lane. Each entry is at most one occurrence, on any broker at any moment, "
     "later healed. Repeat an entry for more occurrences.",

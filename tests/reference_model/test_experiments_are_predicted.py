@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.reference_model import Lane, predict, predict_cached
+from kafka_chaos.reference_model.compare import Cluster, compare
+from kafka_chaos.reference_model.document import UPGRADES
+from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict import cache as cache_module
 from kafka_chaos.reference_model.predict.answers import shipped
 from kafka_chaos.reference_model.predict.cache import model_digest, question_key
@@ -28,6 +31,18 @@ def test_every_usual_answer_ships_with_the_package(tmp_path: Path, monkeypatch: 
     assert len(standard()) > 200
     for lane, lockstep in standard().values():
         assert predict_cached(lane, lockstep, tmp_path).complete
+
+
+@pytest.mark.parametrize(("before", "after"), UPGRADES)
+def test_the_usual_comparisons_need_no_search(
+    before: str, after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_searching(*_: object, **__: object) -> None:
+        raise AssertionError(REGENERATE)
+
+    monkeypatch.setattr(cache_module, "predict", no_searching)
+    found = compare(Cluster.parse(before), Cluster.parse(after), lambda lane: predict_cached(lane, cache_dir=tmp_path))
+    assert found.asked == len(LANES) * len(FAULT_SETS)
 
 
 SAMPLE = 40

@@ -13,9 +13,20 @@ from kafka_chaos.reference_model.predict import membership
 from kafka_chaos.reference_model.predict.cache import question_key
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.predict.replication import ELECTIONS, elect
-from kafka_chaos.reference_model.predict.state import ELIGIBLE, FOLLOWER, LEADER, LaneReplica, initial_state
+from kafka_chaos.reference_model.predict.state import (
+    ELIGIBLE,
+    FOLLOWER,
+    LEADER,
+    OK,
+    LaneReplica,
+    canonical,
+    initial_state,
+    record_of,
+)
+from kafka_chaos.reference_model.predict.steps import steps
 from kafka_chaos.reference_model.predict.story import SENTENCES
 from kafka_chaos.reference_model.protocol.rules import rules_in
+from kafka_chaos.reference_model.search import Budget, breadth_first
 
 STOCK = Lane(lane="orders", acks="1", min_insync_replicas=2)
 SAFE = replace(STOCK, acks="all")
@@ -71,6 +82,27 @@ def test_the_minimum_says_how_many_power_losses_are_tolerated() -> None:
     assert not permitted(lane, "power-loss", "power-loss") & OF_COMMITTED
     without_minimum = on(replace(SAFE, min_insync_replicas=1), "4.3.1")
     assert permitted(without_minimum, "power-loss") >= OF_COMMITTED
+
+
+@pytest.mark.parametrize("fault", ["pause", "power-loss"])
+def test_an_eligible_replica_holds_every_acknowledged_record(fault: str) -> None:
+    """In every state of the lane: what KIP-966 rests on."""
+    lane = on(replace(SAFE, faults=(fault,), replication_factor=2), "4.3.1")
+    search = breadth_first(
+        canonical(initial_state(lane), lane),
+        lambda state: [canonical(after, lane) for _, after in steps(state, lane, None)],
+        lambda _: False,
+        Budget(500_000),
+    )
+    assert search.complete
+    eligible = 0
+    for state in search.parents:
+        acknowledged = {number for number, record in enumerate(state.records) if record.status == OK}
+        for replica in state.replicas:
+            if replica.standing & ELIGIBLE:
+                assert acknowledged <= {record_of(value) for value in replica.log}
+                eligible += bool(acknowledged)
+    assert eligible > 0
 
 
 @pytest.mark.parametrize("fault", ["kill", "stop", "pause", "partition", "power-loss"])

@@ -19,7 +19,9 @@ from kafka_chaos.reference_model.lockstep.controller import expand_isr as expand
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.producers import ProducerState
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Entry, Produce
+from kafka_chaos.reference_model.predict import effects as lane_effects
 from kafka_chaos.reference_model.predict import exchanges as lane_protocol
+from kafka_chaos.reference_model.predict import membership as lane_membership
 from kafka_chaos.reference_model.predict import state as lane_state
 from kafka_chaos.reference_model.predict.effects import drop_connections
 from kafka_chaos.reference_model.predict.exchanges import request_timeout
@@ -36,6 +38,7 @@ from kafka_chaos.reference_model.predict.state import (
     initial_state,
 )
 from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.protocol.eligible import eligible_replicas
 from kafka_chaos.reference_model.protocol.sequences import Refusal
 
 SCOPE = CoreScope(brokers=2, records=2, leader_epochs=3)
@@ -119,6 +122,41 @@ def test_truncation_to_the_end_of_the_last_epoch_lets_replicas_diverge() -> None
     lane = Lane(lane="mutated", acks="1", replication_factor=2, unclean_leader_election=True, faults=("kill", "kill"))
     assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.FORBIDDEN
     assert predict(replace(lane, kafka_version="1.1.1")).status(Anomaly.REPLICA_DIVERGENCE) is Status.PERMITTED
+
+
+ELIGIBLE_REPLICAS = Lane(lane="mutated", min_insync_replicas=2, kafka_version="4.3.1", faults=("power-loss",))
+
+
+def test_an_unclean_shutdown_that_nobody_notices_loses_a_committed_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """KAFKA-15586: an eligible replica that has lost its log's end would lead."""
+    assert predict(ELIGIBLE_REPLICAS).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
+
+    def careless(
+        eligible: set[int], before: set[int], isr: set[int], minimum: int, unclean: set[int]
+    ) -> frozenset[int]:
+        return eligible_replicas(eligible, before, isr, minimum)
+
+    monkeypatch.setattr(lane_membership, "eligible_replicas", careless)
+    assert predict(ELIGIBLE_REPLICAS).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+
+
+def test_eligible_replicas_need_a_high_watermark_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """KIP-966 needs KAFKA-15583: otherwise consumers read what only the leader has."""
+    assert predict(ELIGIBLE_REPLICAS).status(Anomaly.TRUNCATED_READ) is Status.FORBIDDEN
+    monkeypatch.setattr(lane_effects, "watermark_waits", lambda size, minimum: False)
+    assert predict(ELIGIBLE_REPLICAS).status(Anomaly.TRUNCATED_READ) is Status.PERMITTED
+
+
+def test_a_replica_that_left_a_large_isr_is_not_eligible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that lags behind an ISR of min.insync.replicas lacks what was committed since."""
+
+    def careless(
+        eligible: set[int], before: set[int], isr: set[int], minimum: int, unclean: set[int]
+    ) -> frozenset[int]:
+        return eligible_replicas(eligible, before, isr, minimum + 1, unclean)
+
+    monkeypatch.setattr(lane_membership, "eligible_replicas", careless)
+    assert predict(ELIGIBLE_REPLICAS).status(Anomaly.LOST_WRITE) is Status.PERMITTED
 
 
 def lane_replica(role: int, *epochs: int, in_isr: bool = True, leader_epoch: int = 0) -> LaneReplica:

@@ -13,7 +13,7 @@ from kafka_chaos.reference_model.lockstep.search import CLUSTER_INVARIANTS
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.predict.anomalies import ending, shown
 from kafka_chaos.reference_model.predict.prediction import predict
-from kafka_chaos.reference_model.predict.state import canonical, initial_state, leader_index
+from kafka_chaos.reference_model.predict.state import ELIGIBLE, OK, canonical, initial_state, leader_index, record_of
 from kafka_chaos.reference_model.predict.steps import steps
 
 BROKERS = (1, 2, 3)
@@ -116,8 +116,9 @@ class LaneMachine(RuleBasedStateMachine):
         unclean=st.booleans(),
         in_flight=st.sampled_from([1, 5]),
         fault=st.sampled_from(["kill", "stop", "pause", "partition", "power-loss", "session-expiry"]),
+        elr=st.booleans(),
     )
-    def set_up(self, acks: str, unclean: bool, in_flight: int, fault: str) -> None:
+    def set_up(self, acks: str, unclean: bool, in_flight: int, fault: str, elr: bool) -> None:
         self.lane = Lane(
             lane="walked",
             acks=acks,
@@ -125,6 +126,9 @@ class LaneMachine(RuleBasedStateMachine):
             max_in_flight=in_flight,
             faults=(fault,),
             replication_factor=2,
+            min_insync_replicas=2 if elr else 1,
+            kafka_version="4.3.1",
+            elr=elr,
         )
         self.permitted = {
             anomaly for anomaly, answer in predict(self.lane).anomalies.items() if answer.status != "forbidden"
@@ -146,8 +150,20 @@ class LaneMachine(RuleBasedStateMachine):
     def at_most_one_leader_serves(self) -> None:
         if hasattr(self, "state"):
             assert sum(index >= 0 for index in [leader_index(self.state.replicas)]) <= 1
-            in_isr = [replica for replica in self.state.replicas if replica.in_isr]
-            assert in_isr
+
+    @invariant()
+    def somebody_may_lead_again(self) -> None:
+        if hasattr(self, "state"):
+            assert any(replica.in_isr or (self.lane.elr and replica.standing) for replica in self.state.replicas)
+
+    @invariant()
+    def eligible_replicas_hold_what_was_acknowledged(self) -> None:
+        if hasattr(self, "state") and self.lane.acks == "all":
+            acknowledged = {number for number, record in enumerate(self.state.records) if record.status == OK}
+            for replica in self.state.replicas:
+                if replica.standing & ELIGIBLE:
+                    assert not replica.in_isr
+                    assert acknowledged <= {record_of(value) for value in replica.log}
 
 
 FEW = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
