@@ -57,7 +57,7 @@ class Play:
         try:
             everyone = (*replicas, *others)
             controller = controller or everyone[-1]
-            lease.make_controller(controller)
+            profile, controller = lease.profile, lease.make_controller(controller)
             topic = self._make_topic(lease, name, replicas, min_insync_replicas, unclean_leader_election, configs or {})
             config = ClusterConfig(
                 brokers=everyone,
@@ -69,13 +69,13 @@ class Play:
                 lag_is_short=profile.lag_is_short,
                 watermark_waits_for_min_isr=profile.watermark_waits_for_min_isr,
             )
-            epoch = lease.zookeeper.controller_epoch()
+            epoch = lease.metadata.controller_epoch()
             model = self.model_of(config, frozenset([_beginning(config, epoch)]))
             act = ActRecord(name, profile.name, profile.protocol, everyone, dict(names or {}))
             self.record.acts.append(act)
             self.notify("act", act)
             with Clients(lease.cluster.bootstrap_servers, topic) as clients:
-                observer = ReplicaObserver(lease.cluster, lease.zookeeper, clients, topic, everyone)
+                observer = ReplicaObserver(lease.cluster, lease.metadata, clients, topic, everyone)
                 stage = Stage(lease, topic, model, act, clients, observer, self.notify)
                 stage.settle("The topic is created; all replicas are in sync.")
                 yield stage
