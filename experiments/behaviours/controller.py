@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from confluent_kafka import Producer
 
 from kafka_chaos.experiments.behaviours.leader_and_isr import take_leader_and_isr
+from kafka_chaos.experiments.behaviours.sources import FOLLOWERS_FAIL
 from kafka_chaos.harness.cluster.wire.requests import STALE_CONTROLLER_EPOCH
 from kafka_chaos.harness.scenario.availability import poll_leaders
 from kafka_chaos.harness.scenario.clusters import ClusterProfile
@@ -27,7 +28,11 @@ MANY = ClusterProfile(name="many partitions")
 MANY_AGAIN = ClusterProfile(name="many partitions, again")
 
 
-@scenario("controller-failover", title="Another broker becomes controller; the old one's requests are stale")
+@scenario(
+    "controller-failover",
+    title="Another broker becomes controller; the old one's requests are stale",
+    needs_zookeeper="a broker is the controller, and dies",
+)
 def controller_failover(play: Play) -> None:
     """The controller dies. Another broker becomes controller in the next controller epoch and removes the dead broker
     from the ISR, while the partition's leader continues to serve. Brokers refuse any request in the old controller's
@@ -38,7 +43,7 @@ def controller_failover(play: Play) -> None:
         before = stage.seen.controller_epoch or 0
         stage.kill(3)
         stage.expect("The controller epoch is one higher", seen=stage.seen.controller_epoch, expected=before + 1)
-        controller = stage.lease.zookeeper.controller()
+        controller = stage.lease.metadata.controller()
         stage.expect("Another broker is controller", seen=controller in (1, 2))
         stage.expect("The dead broker has left the ISR", seen=stage.seen.isr, expected=(1, 2))
         sentence = "A LeaderAndIsr request in the old controller epoch asks broker 1 to follow broker 2."
@@ -49,7 +54,11 @@ def controller_failover(play: Play) -> None:
         stage.expect("Broker 1 still serves", seen=stage.log(1), expected=["m1", "m2"])
 
 
-@scenario("election-on-failure", title="From an expired session to brokers that know the new leader")
+@scenario(
+    "election-on-failure",
+    title="From an expired session to brokers that know the new leader",
+    needs_zookeeper="it follows a ZooKeeper session to its end",
+)
 def election_on_failure(play: Play) -> None:
     """The leader is killed and its ZooKeeper session expires. The controller gets a notification, elects a leader from
     the ISR, writes it to ZooKeeper, and informs the brokers, first with LeaderAndIsr, then with UpdateMetadata. The
@@ -69,7 +78,7 @@ def election_on_failure(play: Play) -> None:
             "ZooKeeper to log the expired session",
             timeout=10,
         )
-        written = stage.lease.zookeeper.partition(stage.topic)
+        written = stage.lease.metadata.partition(stage.topic)
         named = f"topicName='{stage.topic}'"
         moments = [
             ("broker 1 is killed", killed),
@@ -108,7 +117,11 @@ PARTITIONS = (1, 10, 100)
 _RECORDS = 20
 
 
-@scenario("controlled-shutdown", title="SIGTERM moves the leaders first: downtime and recovery, side by side")
+@scenario(
+    "controlled-shutdown",
+    title="SIGTERM moves the leaders first: downtime and recovery, side by side",
+    needs_zookeeper=FOLLOWERS_FAIL,
+)
 def controlled_shutdown(play: Play) -> None:
     """A broker that leads 1, 10 and 100 partitions is shut down, killed, and shut down with
     `controlled.shutdown.enable=false`. In a controlled shutdown the leaders move while the broker still serves.

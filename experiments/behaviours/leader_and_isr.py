@@ -53,7 +53,11 @@ _FIELDS_5 = {
 }
 
 
-@scenario("leader-and-isr", title="The LeaderAndIsr requests of a reassignment, as captured")
+@scenario(
+    "leader-and-isr",
+    title="The LeaderAndIsr requests of a reassignment, as captured",
+    needs_zookeeper="brokers in KRaft mode get no LeaderAndIsr: they read the metadata log",
+)
 def leader_and_isr_as_sent(play: Play) -> None:
     """A partition moves from brokers 1 and 2 to brokers 2 and 3. Every request of the controller is captured at the
     brokers' control-plane ports and decoded: LeaderAndIsr, then UpdateMetadata, at the end StopReplica to the broker
@@ -143,7 +147,11 @@ def _reassigned(stage: Stage) -> list[Exchange]:
     return note_requests(stage, capture)
 
 
-@scenario("leader-and-isr-errors", title="LeaderAndIsr refused: stale epochs, no permission, no log directory")
+@scenario(
+    "leader-and-isr-errors",
+    title="LeaderAndIsr refused: stale epochs, no permission, no log directory",
+    needs_zookeeper="brokers in KRaft mode get no LeaderAndIsr: they read the metadata log",
+)
 def leader_and_isr_errors_shown(play: Play) -> None:
     """A broker refuses a request with a stale controller epoch as a whole, and one with a stale leader epoch for its
     partition. It refuses a sender without ClusterAction with CLUSTER_AUTHORIZATION_FAILED. For a partition whose log

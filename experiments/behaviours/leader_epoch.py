@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_chaos.experiments.behaviours.sources import FOLLOWERS_FAIL
 from kafka_chaos.harness.cluster.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.storage.power_loss import cut_last_batch
 from kafka_chaos.harness.scenario.clusters import BEFORE_KIP_101, ClusterProfile
@@ -12,7 +13,7 @@ from kafka_chaos.reference_model.lockstep.cluster_model import step
 
 # A fetch waits for 25 s, so the follower learns of the high watermark one record late for as long as the steps take.
 # Each act has a cluster of its own: a new topic's first fetch would wait for the end of the fetch that is waiting.
-_SLOW_FETCHES = {
+SLOW_FETCHES = {
     "replica.fetch.wait.max.ms": 25_000,
     "replica.lag.time.max.ms": 300_000,
     "replica.socket.timeout.ms": 30_000,
@@ -23,15 +24,15 @@ A_WITHOUT = ClusterProfile(
     name="before KIP-101, slow fetches",
     protocol=TRUNCATE_TO_HIGH_WATERMARK,
     fresh=True,
-    configs={**BEFORE_KIP_101, **_SLOW_FETCHES},
+    configs={**BEFORE_KIP_101, **SLOW_FETCHES},
 )
-A_WITH = ClusterProfile(name="slow fetches", fresh=True, configs=_SLOW_FETCHES)
+A_WITH = ClusterProfile(name="slow fetches", fresh=True, configs=SLOW_FETCHES)
 A_TWO = ClusterProfile(
     name="before KIP-101, two brokers, slow fetches",
     brokers=2,
     protocol=TRUNCATE_TO_HIGH_WATERMARK,
     fresh=True,
-    configs={**BEFORE_KIP_101, **_SLOW_FETCHES},
+    configs={**BEFORE_KIP_101, **SLOW_FETCHES},
 )
 B_WITHOUT = ClusterProfile(
     name="before KIP-101, two brokers", brokers=2, protocol=TRUNCATE_TO_HIGH_WATERMARK, configs=BEFORE_KIP_101
@@ -39,7 +40,11 @@ B_WITHOUT = ClusterProfile(
 B_WITH = ClusterProfile(name="two brokers", brokers=2)
 
 
-@scenario("leader-epoch-A", title="Leader epochs keep a committed record that a high watermark drops")
+@scenario(
+    "leader-epoch-A",
+    title="Leader epochs keep a committed record that a high watermark drops",
+    needs_zookeeper="its first act truncates as before KIP-101, which no broker in KRaft mode does",
+)
 def leader_epoch_a(play: Play) -> None:
     """m1 and m2 are committed and acknowledged on three replicas, but broker 3 only knows that m1 is committed. The
     leader dies, and broker 3 becomes a follower of broker 2, which it can't reach. If it truncates to its high
@@ -47,13 +52,13 @@ def leader_epoch_a(play: Play) -> None:
     broker 3 leads: without leader epochs, m2 is lost for good.
     """
     with play.act("without leader epochs", profile=A_WITHOUT, controller=3) as stage:
-        _only_3_is_left(stage)
+        only_3_is_left(stage)
         stage.expect("Broker 3 holds only m1", seen=stage.log(3), expected=["m1"])
         stage.expect("Broker 3's leader epochs", seen=stage.replica(3).epochs, expected=((0, 0), (2, 1)))
         stage.expect("A consumer reads only m1", seen=stage.read(), expected=["m1"])
         stage.fact("broker 3's log", stage.await_line(3, "Truncating", stage.topic, "due to local high watermark 1"))
     with play.act("with leader epochs", profile=A_WITH, controller=3) as stage:
-        _only_3_is_left(stage)
+        only_3_is_left(stage)
         stage.expect("Broker 3 holds m1 and m2", seen=stage.log(3), expected=["m1", "m2"])
         stage.expect("Broker 3's leader epochs", seen=stage.replica(3).epochs, expected=((0, 0), (2, 2)))
         stage.expect("A consumer reads m1 and m2", seen=stage.read(), expected=["m1", "m2"])
@@ -85,7 +90,8 @@ def _the_follower_restarts(stage: Stage) -> None:
     stage.expect("m2 is kept", seen=stage.logs(), expected=[["m1", "m2"], ["m1", "m2"]])
 
 
-def _only_3_is_left(stage: Stage) -> None:
+def only_3_is_left(stage: Stage) -> None:
+    """Scenario A: two acknowledged records, of which broker 3 knows one to be committed; then it alone is left."""
     stage.produce("m1")
     stage.produce("m2")
     stage.expect("Both records are acknowledged", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1)))
@@ -95,7 +101,11 @@ def _only_3_is_left(stage: Stage) -> None:
     stage.kill(2)
 
 
-@scenario("leader-epoch-B", title="Leader epochs keep two logs with equal high watermarks from diverging")
+@scenario(
+    "leader-epoch-B",
+    title="Leader epochs keep two logs with equal high watermarks from diverging",
+    needs_zookeeper="its first act truncates as before KIP-101, which no broker in KRaft mode does",
+)
 def leader_epoch_b(play: Play) -> None:
     """Both replicas of the committed record m2 go down, and broker 2 loses m2 in a power failure. Broker 2 returns
     first, leads, and appends m3 at the same offset. Then broker 1 returns. By its high watermark it has nothing to
@@ -104,7 +114,7 @@ def leader_epoch_b(play: Play) -> None:
     """
     for name, profile in (("without leader epochs", B_WITHOUT), ("with leader epochs", B_WITH)):
         with play.act(name, profile=profile, replicas=(1, 2), controller=1) as stage:
-            _both_down_and_the_follower_first(stage)
+            both_down_and_the_follower_first(stage)
             kept = "m2" if profile is B_WITHOUT else "m3"
             stage.expect("Broker 1's log", seen=stage.log(1), expected=["m1", kept, "m4"])
             stage.expect("Broker 2's log", seen=stage.log(2), expected=["m1", "m3", "m4"])
@@ -115,7 +125,8 @@ def leader_epoch_b(play: Play) -> None:
                 stage.expect("Both brokers have the same leader epochs", seen=epochs[0] == epochs[1])
 
 
-def _both_down_and_the_follower_first(stage: Stage) -> None:
+def both_down_and_the_follower_first(stage: Stage) -> None:
+    """Scenario B: broker 2 loses m2 while both are down, comes back first and appends m3; then broker 1 comes back."""
     stage.produce("m1")
     stage.produce("m2")
     stage.expect_eventually(
@@ -137,7 +148,11 @@ def _both_down_and_the_follower_first(stage: Stage) -> None:
     stage.produce("m4")
 
 
-@scenario("leader-epoch-checkpoint", title="leader-epoch-checkpoint through restarts, line by line")
+@scenario(
+    "leader-epoch-checkpoint",
+    title="leader-epoch-checkpoint through restarts, line by line",
+    needs_zookeeper=FOLLOWERS_FAIL,
+)
 def leader_epoch_checkpoint(play: Play) -> None:
     """The file's first line is its version, the second the number of entries. `epoch start-offset` lines follow. Each
     new leader epoch adds a line. The controller increments the epoch when it changes the leader and when it removes a

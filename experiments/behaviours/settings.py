@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from kafka_chaos.experiments.behaviours.sources import FOLLOWERS_FAIL
 from kafka_chaos.harness.cluster.error_codes import error_name
 from kafka_chaos.harness.cluster.storage.power_loss import cut_last_batch
 from kafka_chaos.harness.scenario.clusters import QUICK, ClusterProfile
@@ -60,7 +61,11 @@ def unclean_election(play: Play) -> None:
         stage.fact("broker 1's log", stage.await_line(1, "Truncating to offset 1", stage.topic))
 
 
-@scenario("min-insync-replicas", title="min.insync.replicas=2 of 3: writes survive one failure, not two")
+@scenario(
+    "min-insync-replicas",
+    title="min.insync.replicas=2 of 3: writes survive one failure, not two",
+    needs_zookeeper=FOLLOWERS_FAIL,
+)
 def min_insync_replicas(play: Play) -> None:
     """With one broker down, records with acks=all are acknowledged. With two down, the leader refuses them with
     NOT_ENOUGH_REPLICAS before it writes anything, while consumers can still read. If the ISR shrinks while a record
@@ -119,7 +124,11 @@ def _send_once(stage: Stage, record: str, sentence: str) -> str:
     return errors[0]
 
 
-@scenario("no-loss-config", title="Three replicas, acks=all, min.insync.replicas=2: no single failure loses a record")
+@scenario(
+    "no-loss-config",
+    title="Three replicas, acks=all, min.insync.replicas=2: no single failure loses a record",
+    needs_zookeeper=FOLLOWERS_FAIL,
+)
 def no_loss_config(play: Play) -> None:
     """The leader is killed, frozen, cut off from all others and from ZooKeeper, loses power, or is shut down. Each time
     another broker is elected and serves, and every acknowledged record is kept. But if the third replica is out of the

@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from kafka_chaos.harness.scenario.registry import Document, Source
 
+FOLLOWERS_FAIL = (
+    "a follower fails in it, and the model lacks the rule of KRaft mode: since 3.6 the follower leaves the ISR in the "
+    "same leader epoch"
+)
+"""Why a scenario can't be run in KRaft mode yet."""
+
 INTERNALS = Document("How Kafka works internally", "[Kafka] 카프카의 내부 동작원리", "20 May 2023")
 RECOVERY = Document("Replica Recovery", "Replica Recovery", None)
 LEADER_AND_ISR = Document(
@@ -17,6 +23,11 @@ _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션"
 _COMMIT = Source(INTERNALS, "Keeping replicas and committing", "복제 유지와 커밋")
 _TOPIC_PARAMETERS = Source(RECOVERY, "Topic parameters", "Topic parameter")
 
+_EPOCH_A = Source(INTERNALS, "Leader epoch and recovery: without leader epochs", "Leader Epoch 미사용시")
+_EPOCH_B = Source(
+    INTERNALS, "Leader epoch and recovery: replication is not complete", "리플리케이션 동작이 완료되지 않은 상태"
+)
+
 SOURCES = {
     "leader-only": Source(INTERNALS, "Leader and follower", "Leader와 Follower"),
     "replication-describe": _REPLICATION,
@@ -25,12 +36,10 @@ SOURCES = {
     "high-watermark-visibility": _COMMIT,
     "offset-checkpoint": Source(INTERNALS, "Committed messages", "커밋 메시지"),
     "ackless-replication": Source(INTERNALS, "How replication works", "리플리케이션 동작 방식"),
-    "leader-epoch-A": Source(INTERNALS, "Leader epoch and recovery: without leader epochs", "Leader Epoch 미사용시"),
-    "leader-epoch-B": Source(
-        INTERNALS,
-        "Leader epoch and recovery: replication is not complete",
-        "리플리케이션 동작이 완료되지 않은 상태",
-    ),
+    "leader-epoch-A": _EPOCH_A,
+    "leader-epoch-A-by-version": _EPOCH_A,
+    "leader-epoch-B": _EPOCH_B,
+    "leader-epoch-B-by-version": _EPOCH_B,
     "leader-epoch-checkpoint": Source(INTERNALS, "Leader epoch and recovery: practice", "실습"),
     "controller-failover": Source(INTERNALS, "Controller", "Controller"),
     "election-on-failure": Source(

@@ -16,7 +16,11 @@ CONTROLLER, OLD_LEADER, NEW_LEADER = 3, 1, 2
 BROKERS = (OLD_LEADER, NEW_LEADER, CONTROLLER)
 
 
-@scenario("split-brain", title="Two views of the leader, and no broker that serves")
+@scenario(
+    "split-brain",
+    title="Two views of the leader, and no broker that serves",
+    needs_zookeeper="it holds the controller's requests back; brokers in KRaft mode read the metadata log",
+)
 def split_brain(play: Play) -> None:
     """The controller moves the leadership to a broker that does not receive its LeaderAndIsr request. That broker still
     believes in the old leader, which knows that it no longer leads. Metadata responses name two different leaders.

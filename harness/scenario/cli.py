@@ -69,14 +69,23 @@ def list_command(as_json: bool) -> None:
 @click.option("--quiet", is_flag=True, help="Do not print the story; --json still prints the document.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Also write the JSON document to this file, after every scenario.")  # fmt: skip
+@click.option("--kraft", metavar="VERSION", help="Run them in KRaft mode, in this version of Kafka; not with --all.")
 def run_command(
-    ids: tuple[str, ...], everything: bool, as_json: bool, repeat: int, quiet: bool, out: Path | None
+    ids: tuple[str, ...],
+    everything: bool,
+    as_json: bool,
+    repeat: int,
+    quiet: bool,
+    out: Path | None,
+    kraft: str | None,
 ) -> None:
     """Run scenarios and print the story as it happens.
 
     Exit code: the gravest of 0 conforms, 2 unknown, 1 violation; 3 the environment failed, 64 an unknown id.
     """
     chosen = _choose(ids, everything)
+    if kraft is not None:
+        _check_kraft(chosen, kraft)
     from kafka_chaos.harness.scenario.page.console import ConsoleReporter, summary
     from kafka_chaos.harness.scenario.results import results_json, write_or_refuse
     from kafka_chaos.harness.scenario.runner import run_scenarios
@@ -103,7 +112,7 @@ def run_command(
             if reporter is not None:
                 reporter(kind, what)
 
-        run_scenarios(chosen, repeat=repeat, notify=notify)
+        run_scenarios(chosen, repeat=repeat, notify=notify, kraft_version=kraft)
     finished = document()
     if as_json:
         click.echo(_text(finished), nl=False)
@@ -140,6 +149,16 @@ def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
         raise UsageFailure(f"{', '.join(map(repr, unknown))} {are}: expected one of {', '.join(known)}")
     scenarios = all_scenarios()
     return [scenarios[name] for name in (known if everything else dict.fromkeys(ids))]
+
+
+def _check_kraft(chosen: Sequence[Scenario], version: str) -> None:
+    from kafka_chaos.contract.metadata import KRAFT
+    from kafka_chaos.harness.cluster.containers.versions import check_version
+
+    check_version(version, KRAFT)
+    for scenario in chosen:
+        if scenario.needs_zookeeper is not None:
+            raise UsageFailure(f"scenario run --kraft: {scenario.id}: {scenario.needs_zookeeper}")
 
 
 def _text(document: dict[str, Any]) -> str:

@@ -10,16 +10,17 @@ import logging
 import secrets
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker_client import BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.waiting import wait_until
 
@@ -45,11 +46,17 @@ class ClusterProfile:
     brokers: int = 3
     fresh: bool = False
     log_directories: int = 1
+    metadata_mode: str = ZOOKEEPER
     kafka_version: str = KAFKA_VERSION
     protocol: str = "kip320"
     lag_is_short: bool = False
     configs: Mapping[str, object] = field(default_factory=dict)
     configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
+
+    def in_kraft(self, kafka_version: str) -> ClusterProfile:
+        """The same kind of cluster in KRaft mode, with one controller that is no broker, in a version of Kafka."""
+        name = f"{self.name}, Kafka {kafka_version} in KRaft mode"
+        return replace(self, name=name, metadata_mode=KRAFT, kafka_version=kafka_version)
 
     @property
     def watermark_waits_for_min_isr(self) -> bool:
@@ -66,6 +73,8 @@ class ClusterProfile:
         """What the cluster is started with."""
         return ClusterLayout(
             kafka_version=self.kafka_version,
+            metadata_mode=self.metadata_mode,
+            controllers=1 if self.metadata_mode == KRAFT else 0,
             brokers=self.brokers,
             log_directories=self.log_directories,
             broker_configs={**_ALWAYS, **self.configs},
@@ -96,30 +105,34 @@ class ClusterLease:
     profile: ClusterProfile
     cluster: Cluster
     admin: ClusterAdmin
-    zookeeper: ZooKeeper
+    metadata: Metadata
     view: ClusterView
 
     def close(self) -> None:
         """Close the connections and remove the cluster."""
         try:
-            self.zookeeper.close()
+            self.metadata.close()
         finally:
             self.cluster.__exit__(None, None, None)
 
-    def make_controller(self, broker: int, *, timeout: float = 60.0) -> None:
-        """Make a broker the controller, and wait until every broker's metadata responses name it.
+    def make_controller(self, broker: int, *, timeout: float = 60.0) -> int:
+        """Make a broker the controller, and wait until every broker's metadata responses name it: its number.
 
-        Which broker wins the election is a race, so this repeats it. Every election raises the controller epoch.
+        Which broker wins the election is a race, so this repeats it. Every election raises the controller epoch. In
+        KRaft mode no broker can be: then it is the number of the controller that there is.
         """
+        if self.profile.metadata_mode == KRAFT:
+            return wait_until(self.metadata.controller, "a controller to be active", timeout=timeout)
 
         def elected() -> bool:
             now = self._await_settled_controller()
             if now != broker:
-                self.zookeeper.depose_controller()
+                self.metadata.depose_controller()
             return now == broker
 
         wait_until(elected, f"broker {broker} to become controller", timeout=timeout, interval=0.05)
         self._renew_admin()
+        return broker
 
     def settled_controller(self) -> int:
         """The controller, whichever broker it is, once every broker's metadata responses name it."""
@@ -143,14 +156,14 @@ class ClusterLease:
             return answers
 
         def agreed() -> int | None:
-            controller = self.zookeeper.controller()
+            controller = self.metadata.controller()
             return controller if set(named().values()) == {controller} else None
 
         return wait_until(
             agreed,
             "all brokers to know the controller",
             timeout=30,
-            seen=lambda: f"ZooKeeper: {self.zookeeper.controller()}, brokers: {named()}",
+            seen=lambda: f"ZooKeeper: {self.metadata.controller()}, brokers: {named()}",
         )
 
     def clean_up(self) -> None:
@@ -163,10 +176,10 @@ class ClusterLease:
         self.cluster.start_again(self.cluster.nodes)
         everyone = frozenset(self.cluster.brokers)
         wait_until(
-            lambda: self.zookeeper.brokers() == everyone and self.zookeeper.controller() is not None,
+            lambda: self.metadata.brokers() == everyone and self.metadata.controller() is not None,
             "all brokers to be registered",
             timeout=30,
-            seen=lambda: str(sorted(self.zookeeper.brokers())),
+            seen=lambda: str(sorted(self.metadata.brokers())),
         )
 
 
@@ -176,9 +189,13 @@ def _drop_rules(node: Node) -> None:
 
 
 class ClusterPool:
-    """Running clusters by profile; a context manager that removes them all."""
+    """Running clusters by profile; a context manager that removes them all.
 
-    def __init__(self) -> None:
+    `kraft_version`: start every cluster in KRaft mode instead, in this version of Kafka.
+    """
+
+    def __init__(self, *, kraft_version: str | None = None) -> None:
+        self._kraft_version = kraft_version
         self._running: dict[str, ClusterLease] = {}
 
     def __enter__(self) -> ClusterPool:
@@ -194,6 +211,7 @@ class ClusterPool:
 
     def enter(self, profile: ClusterProfile) -> ClusterLease:
         """A clean cluster of this profile: a running one if there is one."""
+        profile = self._actual(profile)
         lease = self._running.get(profile.name)
         if lease is not None:
             try:
@@ -202,19 +220,25 @@ class ClusterPool:
                     return lease
             except KafkaChaosError as trouble:
                 logging.getLogger(__name__).info("cluster %s is removed: %s", profile.name, trouble)
-            self.discard(profile)
+            self._remove(lease)
         while len(self._running) >= _MOST_AT_ONCE:
-            self.discard(next(iter(self._running.values())).profile)
+            self._remove(next(iter(self._running.values())))
         lease = self._running[profile.name] = _start(profile)
         return lease
 
     def discard(self, profile: ClusterProfile) -> None:
         """Remove a cluster that no act should get any more."""
-        lease = self._running.get(profile.name)
+        lease = self._running.get(self._actual(profile).name)
         if lease is not None:
-            lease.close()
-            # Only now: after an interrupt, leaving the pool removes the rest.
-            del self._running[profile.name]
+            self._remove(lease)
+
+    def _actual(self, profile: ClusterProfile) -> ClusterProfile:
+        return profile if self._kraft_version is None else profile.in_kraft(self._kraft_version)
+
+    def _remove(self, lease: ClusterLease) -> None:
+        lease.close()
+        # Only now: after an interrupt, leaving the pool removes the rest.
+        del self._running[lease.profile.name]
 
 
 def _start(profile: ClusterProfile) -> ClusterLease:
@@ -222,8 +246,8 @@ def _start(profile: ClusterProfile) -> ClusterLease:
     cluster.__enter__()
     try:
         admin = ClusterAdmin(cluster.bootstrap_servers)
-        zookeeper = ZooKeeper(cluster.zookeeper_addresses)
+        metadata = cluster.metadata()
     except BaseException:
         cluster.__exit__(None, None, None)
         raise
-    return ClusterLease(profile, cluster, admin, zookeeper, ClusterView(cluster, admin))
+    return ClusterLease(profile, cluster, admin, metadata, ClusterView(cluster, admin))

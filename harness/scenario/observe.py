@@ -3,8 +3,8 @@
 | observed | where, and how exact |
 | --- | --- |
 | log, with leader epochs; log end offset | the broker's own segment files, running or stopped: exact |
-| leader epochs, checkpointed high watermark | leader-epoch-checkpoint (since 0.11) and
-replication-offset-checkpoint: exact |
+| leader epochs, checkpointed high watermark | leader-epoch-checkpoint (since 2.0.1, where it has every leader's epoch)
+and replication-offset-checkpoint: exact |
 | high watermark in memory | a consumer's fetch sent to that very broker (Fetch 12), before KIP-392 a debugging
 consumer's: the leader and followers answer with the high watermark of their own replica, exact at the moment of the
 answer |
@@ -13,7 +13,8 @@ answer |
 exact |
 | leader | this broker's own metadata response, from its metadata cache, which the controller's UpdateMetadata fills
 right after LeaderAndIsr on the same connection |
-| leader, ISR, leader epoch of the partition; controller and its epoch; registered brokers | ZooKeeper: exact |
+| leader, ISR, leader epoch of the partition; controller and its epoch; registered brokers | ZooKeeper: exact; in
+ KRaft mode the newest state that a broker has replayed |
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from kafka_chaos.harness.cluster import broker_client, error_codes
 from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.server_properties import BROKER_DATA, SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.storage.replica import NoReplica, ReplicaFiles, read_replicas
@@ -86,7 +87,7 @@ class ReplicaObserver:
     """Observes one partition of a cluster on the brokers `replicas`; the log directory of `without_files` is gone."""
 
     cluster: Cluster
-    zookeeper: ZooKeeper
+    metadata: Metadata
     clients: Clients
     topic: str
     replicas: tuple[int, ...]
@@ -100,15 +101,15 @@ class ReplicaObserver:
         """Everything that can be observed now. It is not one moment: rely on two equal observations in a row."""
         with ThreadPoolExecutor(max_workers=len(self.replicas)) as threads:
             seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
-        partition = self.zookeeper.partition(self.topic)
+        partition = self.metadata.partition(self.topic)
         return Observation(
             replicas=seen,
             leader=None if partition is None else max(partition.leader, NOBODY),
             leader_epoch=None if partition is None else partition.leader_epoch,
             isr=None if partition is None else partition.isr,
-            controller_epoch=self.zookeeper.controller_epoch(),
-            controller=self.zookeeper.controller() or NOBODY,
-            registered=tuple(sorted(self.zookeeper.brokers() & set(self.replicas))),
+            controller_epoch=self.metadata.controller_epoch(),
+            controller=self.metadata.controller() or NOBODY,
+            registered=tuple(sorted(self.metadata.brokers() & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),
         )
 
@@ -143,7 +144,7 @@ class ReplicaObserver:
         on_disk = ReplicaObservation(
             log=tuple((r.offset, _named(r), r.leader_epoch) for r in files.records),
             log_end=files.log_end,
-            epochs=tuple(files.leader_epochs) if self.cluster.spec.oldest.has_leader_epochs else None,
+            epochs=tuple(files.leader_epochs) if self.cluster.spec.oldest.notes_every_epoch else None,
             checkpointed_high_watermark=files.high_watermark or 0,
         )
         return self._in_memory(broker, on_disk) if serves else on_disk

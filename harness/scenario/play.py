@@ -66,8 +66,7 @@ class Play:
         controller, by default the last of all. `names` are the document's names for the brokers.
         """
         with self.cluster(profile) as lease:
-            controller = controller or (*replicas, *others)[-1]
-            lease.make_controller(controller)
+            controller = lease.make_controller(controller or (*replicas, *others)[-1])
             topic = Topic(replicas, others, min_insync_replicas, unclean_leader_election, configs or {}, names or {})
             with self.stage(lease, name, topic, controller=controller) as stage:
                 yield stage
@@ -103,13 +102,13 @@ class Play:
             lag_is_short=profile.lag_is_short,
             watermark_waits_for_min_isr=profile.watermark_waits_for_min_isr,
         )
-        epoch = lease.zookeeper.controller_epoch()
+        epoch = lease.metadata.controller_epoch()
         model = self.model_of(config, frozenset([_beginning(config, epoch)]))
         act = ActRecord(name, profile.name, profile.protocol, everyone, dict(topic.names))
         self.record.acts.append(act)
         self.notify("act", act)
         with Clients(lease.cluster.bootstrap_servers, made) as clients:
-            place = (lease.cluster, lease.zookeeper, clients, made, everyone)
+            place = (lease.cluster, lease.metadata, clients, made, everyone)
             observer = ReplicaObserver(*place, reads=reads or BrokerReads())
             stage = Stage(lease, made, model, act, clients, observer, self.notify)
             stage.settle("The topic is created; all replicas are in sync.")

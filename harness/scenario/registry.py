@@ -71,12 +71,16 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A documented behaviour: its id, its source, what it shows in one line, and its steps."""
+    """A documented behaviour: its id, its source, what it shows in one line, and its steps.
+
+    `needs_zookeeper`: why it can't be run in KRaft mode; None where it can.
+    """
 
     id: str
     source: Source
     title: str
     play: Callable[[Play], None]
+    needs_zookeeper: str | None = None
 
     @property
     def outline(self) -> Outline:
@@ -85,14 +89,16 @@ class Scenario:
         return Outline(self.id, self.source, self.title, story, _file(self.play.__module__))
 
 
-def scenario(scenario_id: str, *, title: str) -> Callable[[Callable[[Play], None]], Callable[[Play], None]]:
-    """Register a function as a scenario; its docstring is its story."""
+def scenario(
+    scenario_id: str, *, title: str, needs_zookeeper: str | None = None
+) -> Callable[[Callable[[Play], None]], Callable[[Play], None]]:
+    """Register a function as a scenario; its docstring is its story. `needs_zookeeper`: see `Scenario`."""
 
     def register(play: Callable[[Play], None]) -> Callable[[Play], None]:
         package = importlib.import_module(play.__module__.rpartition(".")[0])
         if scenario_id not in package.SOURCES:
             raise LookupError(f"{scenario_id!r} has no source in SOURCES of {package.__name__}")
-        _REGISTERED[scenario_id] = Scenario(scenario_id, package.SOURCES[scenario_id], title, play)
+        _REGISTERED[scenario_id] = Scenario(scenario_id, package.SOURCES[scenario_id], title, play, needs_zookeeper)
         return play
 
     return register
@@ -164,7 +170,7 @@ def _outlines_in(file: Path, package: ModuleType) -> Iterator[Outline]:
                 case ast.Call(
                     func=ast.Name(id="scenario"),
                     args=[ast.Constant(value=str(name))],
-                    keywords=[ast.keyword(arg="title", value=ast.Constant(value=str(title)))],
+                    keywords=[ast.keyword(arg="title", value=ast.Constant(value=str(title))), *_],
                 ):
                     story = " ".join((ast.get_docstring(node) or "").split())
                     yield Outline(name, package.SOURCES[name], title, story, _file(f"{package.__name__}.{file.stem}"))

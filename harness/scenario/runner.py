@@ -63,10 +63,17 @@ def conclude(record: ScenarioRecord, play: Callable[[], None]) -> None:
 
 
 def run_scenarios(
-    scenarios: Iterable[Scenario], *, repeat: int = 1, notify: Listener = lambda kind, what: None
+    scenarios: Iterable[Scenario],
+    *,
+    repeat: int = 1,
+    notify: Listener = lambda kind, what: None,
+    kraft_version: str | None = None,
 ) -> list[ScenarioRecord]:
-    """Run scenarios, each `repeat` times; clusters are shared and removed at the end."""
-    with ClusterPool() as pool:
+    """Run scenarios, each `repeat` times; clusters are shared and removed at the end.
+
+    `kraft_version`: run them in KRaft mode, in this version of Kafka.
+    """
+    with ClusterPool(kraft_version=kraft_version) as pool:
         return [run_scenario(scenario, pool, notify=notify) for scenario in scenarios for _ in range(repeat)]
 
 

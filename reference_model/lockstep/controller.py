@@ -168,7 +168,7 @@ def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterato
     if not partition.target or not set(partition.target) <= set(partition.isr) or not state.controller:
         return
     alive = [broker for broker in partition.target if state.replica(broker).registered]
-    if not state.replica(state.controller).runs or not alive:
+    if not state.controller_runs or not alive:
         return
     removed = [broker for broker in partition.replicas if broker not in partition.target]
     leader = partition.leader if partition.leader in alive else alive[0]
@@ -219,7 +219,7 @@ def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome
 def leader_of_record(state: ClusterState) -> Replica | None:
     """The broker that leads and is also ZooKeeper's leader, in the same epoch, with a controller to ask."""
     partition = state.partition
-    if not partition.leader or not state.controller or not state.replica(state.controller).runs:
+    if not partition.leader or not state.controller_runs:
         return None
     leader = state.replica(partition.leader)
     leads = leader.role == LEADER and leader.runs and leader.leader_epoch == partition.leader_epoch

@@ -158,6 +158,13 @@ class ClusterState(NamedTuple):
                 return replica
         raise KeyError(f"no broker {broker}; the brokers are {[replica.broker for replica in self.replicas]}")
 
+    @property
+    def controller_runs(self) -> bool:
+        """Whether there is a controller to ask. One that is none of the brokers of the state always runs."""
+        if not self.controller:
+            return False
+        return all(replica.runs for replica in self.replicas if replica.broker == self.controller)
+
     def with_replica(self, replica: Replica) -> ClusterState:
         """The state with one replica exchanged."""
         exchanged = tuple(replica if old.broker == replica.broker else old for old in self.replicas)
@@ -172,7 +179,8 @@ class ClusterState(NamedTuple):
 class ClusterConfig:
     """What is configured: brokers in the partition's assignment order, and the topic's and brokers' settings.
 
-    `assignment` is for a partition that has replicas on some of the brokers only, the preferred leader first.
+    `controller` is the first replica's broker by default; it may also be a node that is none of `brokers` and never
+    fails. `assignment` is for a partition that has replicas on some of the brokers only, the preferred leader first.
     `lag_is_short`: `replica.lag.time.max.ms` passes within a step, so that a follower that does not fetch leaves
     the ISR; otherwise only the action `expire_lag` makes it. `watermark_waits_for_min_isr` is false for brokers
     before 3.7 (KAFKA-15583).

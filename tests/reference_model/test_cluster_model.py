@@ -291,6 +291,14 @@ def test_an_observation_outside_the_model_names_replica_and_field() -> None:
     assert "broker 3, log_end: observed 1, the model allows 2" in map(str, comparison.differences)
 
 
+def test_a_controller_that_is_none_of_the_brokers_outlives_them() -> None:
+    model = run(ClusterConfig(controller=4), produce("m1"), step("kill", broker=1), step("kill", broker=2))
+    assert {(s.partition.leader, s.partition.isr, s.controller) for s in model.states} == {(3, (3,), 4)}
+    model.apply(step("start", broker=1))
+    assert {(s.partition.leader, s.partition.isr) for s in model.settle(model.states)} == {(3, (1, 3))}
+    assert {s.controller_epoch for s in model.states} == {1}
+
+
 def test_a_log_without_leader_epochs_matches_by_its_records_alone() -> None:
     model = scenario_a("kip320")
     (log,) = {state.replica(3).log for state in model.states}

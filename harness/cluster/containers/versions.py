@@ -51,9 +51,9 @@ class KafkaVersion:
         return self.at_least("0.11")
 
     @property
-    def has_leader_epochs(self) -> bool:
-        """Whether its logs hold leader epochs (KIP-101)."""
-        return self.at_least("0.11")
+    def notes_every_epoch(self) -> bool:
+        """Whether a leader's epoch is in its file from its election on, not from its first record on (KAFKA-7415)."""
+        return self.at_least("2.0.1")
 
     @property
     def has_pem(self) -> bool:

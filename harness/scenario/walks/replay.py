@@ -127,7 +127,7 @@ def _act(stage: Stage, own: ClientStep, settings: Settings) -> None:
         # A client that asks a frozen broker for the leader would wait for it.
         stage.clients.send(own.record, **sent, configs={**_PATIENT, **(stage.reachable(*running) if running else {})})
         return
-    controller = stage.lease.zookeeper.controller()
+    controller = stage.lease.metadata.controller()
     if controller is None:
         raise ClusterFailure("there is no controller to elect a leader")
     with stage.ask(controller) as asked:

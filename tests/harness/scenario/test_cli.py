@@ -17,6 +17,7 @@ from kafka_chaos.harness.cli import main as cli
 from kafka_chaos.harness.cluster.containers import labels
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario import registry
+from kafka_chaos.harness.scenario.clusters import QUICK
 from kafka_chaos.harness.scenario.lockstep import ScenarioViolation
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import Scenario, all_scenarios, outlines
@@ -57,6 +58,7 @@ def lacks(play: Play) -> None:
 PLAYS: dict[str, Callable[[Play], None]] = {
     "good": conforms, "fine": conforms, "bad": violates, "ill": fails, "broken": crashes, "lacking": lacks
 }  # fmt: skip
+BOUND = "it follows a ZooKeeper session to its end"
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +72,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
             play(stage)
 
         run.__doc__ = play.__doc__
-        return Scenario(name, SOURCE, f"What {name} shows", run)
+        return Scenario(name, SOURCE, f"What {name} shows", run, BOUND if name == "fine" else None)
 
     scenarios = {name: noted(name, play) for name, play in PLAYS.items()}
     monkeypatch.setattr(registry, "all_scenarios", lambda: scenarios)
@@ -112,6 +114,30 @@ def test_the_gravest_verdict_is_the_exit_code(run: Any, ids: list[str], code: in
     assert [one["scenario"] for one in document["scenarios"]] == ids
     assert document["format_version"] == 1
     assert document["seconds"] >= 0
+
+
+def test_in_kraft_mode_every_cluster_is_one_with_a_controller_of_its_own(run: Any) -> None:
+    assert run("run", "good", "--kraft", "4.3.1", "--quiet")[0] == 0
+    spec = QUICK.in_kraft("4.3.1").spec
+    assert (spec.metadata_mode, spec.controllers, spec.kafka_version) == ("kraft", 1, "4.3.1")
+    assert spec.broker_configs == QUICK.spec.broker_configs
+    assert QUICK.in_kraft("4.3.1").name != QUICK.name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("good", "fine", "--kraft", "4.3.1"), f"fine: {BOUND}"),
+        (("good", "--kraft", "2.8.2"), "can't be run in KRaft mode here: expected one of 4.3.1, 4.2.0"),
+        (("good", "--kraft", "9.9"), "version '9.9' of Kafka is not known"),
+    ],
+)
+def test_what_can_not_be_run_in_kraft_mode_is_refused(
+    run: Any, played: Played, arguments: tuple[str, ...], message: str
+) -> None:
+    code, out, err = run("run", *arguments)
+    assert (code, out, played) == (64, "", [])
+    assert message in err
 
 
 def test_a_crash_names_its_place_and_the_others_still_run(run: Any, played: Played) -> None:
