@@ -75,6 +75,7 @@ links: .venv/.installed
 # The figures of docs/performance.md; each benchmark prints its own.
 bench: demo
 	$(BIN)/python benchmarks/report.py runs/latest
+	$(BIN)/python benchmarks/fault_times.py runs/latest
 	$(BIN)/python benchmarks/cluster_start.py
 	$(BIN)/python benchmarks/load.py
 	$(BIN)/python benchmarks/run_to_verdict.py

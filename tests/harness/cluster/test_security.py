@@ -122,7 +122,7 @@ def test_an_answer_that_is_not_kafka_s_is_an_unreachable_broker() -> None:
         listener = threading.Thread(target=answer, daemon=True)
         listener.start()
         with (
-            pytest.raises(BrokerUnreachable, match="did not answer MetadataRequest in Kafka's protocol"),
+            pytest.raises(BrokerUnreachable, match="did not answer ApiVersionsRequest in Kafka's protocol"),
             BrokerClient(f"127.0.0.1:{server.getsockname()[1]}") as client,
         ):
             client.controller()
