@@ -136,13 +136,15 @@ def _act(stage: Stage, own: ClientStep, settings: Settings) -> None:
             error = asked.reassign(stage.topic, own.order)
             if error != NONE:
                 raise ClusterFailure(f"the controller refuses the order {own.order}: {error_name(error)}")
-            wait_until(
-                lambda: stage.lease.admin.partitions(stage.topic)[0].replicas == own.order,
-                f"the replicas to be {own.order}",
-                timeout=30,
-            )
+            wait_until(lambda: _replicas(stage) == own.order, f"the replicas to be {own.order}", timeout=30)
         # It is refused where the preferred leader leads or can't: the observation tells.
         asked.elect_preferred(stage.topic)
+
+
+def _replicas(stage: Stage) -> tuple[int, ...]:
+    """The topic's replicas in their order; none while the cluster does not answer."""
+    found = stage.lease.admin.partitions(stage.topic).get(0)
+    return () if found is None else found.replicas
 
 
 def _runs(stage: Stage, broker: int) -> bool:
