@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kafka_chaos.experiments.behaviours.sources import FOLLOWERS_FAIL
+from kafka_chaos.experiments.behaviours.sources import FOLLOWERS_FAIL, LAST_MEMBER_DIES
 from kafka_chaos.harness.cluster.error_codes import error_name
 from kafka_chaos.harness.cluster.storage.power_loss import cut_last_batch
 from kafka_chaos.harness.scenario.clusters import QUICK, ClusterProfile
@@ -32,7 +32,11 @@ def _alone_with_m2_and_dead(stage: Stage) -> None:
     stage.kill(1)
 
 
-@scenario("unclean-election", title="No live member of the ISR: either service stops or committed records are lost")
+@scenario(
+    "unclean-election",
+    title="No live member of the ISR: either service stops or committed records are lost",
+    needs_zookeeper=LAST_MEMBER_DIES,
+)
 def unclean_election(play: Play) -> None:
     """The only member of the ISR dies. Without unclean election no broker leads or serves, and nothing is lost once the
     dead broker returns. With unclean election the other replica leads at once, and the committed record that it never

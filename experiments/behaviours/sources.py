@@ -11,7 +11,11 @@ FOLLOWERS_FAIL = (
     "a follower fails in it, and the model lacks the rule of KRaft mode: since 3.6 the follower leaves the ISR in the "
     "same leader epoch"
 )
-"""Why a scenario can't be run in KRaft mode yet."""
+LAST_MEMBER_DIES = (
+    "the last member of the ISR dies in it, and the model lacks the rule of KRaft mode: replicas take an epoch without "
+    "a leader, and with eligible leader replicas (KIP-966) the ISR is empty then"
+)
+"""Why scenarios can't be run in KRaft mode yet."""
 
 INTERNALS = Document("How Kafka works internally", "[Kafka] 카프카의 내부 동작원리", "20 May 2023")
 RECOVERY = Document("Replica Recovery", "Replica Recovery", None)
