@@ -71,27 +71,19 @@ def _explained(spark: SparkSession, run: RunDirectory, survey: Survey, caused: S
     """The cases that must have a cause, with their causes, as one table; no table if there are none."""
     if not caused:
         return []
-    small = is_small(run)
-    cases = keep(history.gathered(reduce(DataFrame.unionByName, caused), small=small), small=small)
-    counts = {
-        (row.lane, Anomaly(row.anomaly)): row["count"] for row in cases.groupBy("lane", "anomaly").count().collect()
-    }
-    if not counts:
-        return []
-    idempotent = {lane.lane for lane in run.lanes if lane.idempotence}
-    doubled = [lane for lane, anomaly in counts if anomaly == Anomaly.DUPLICATE and lane in idempotent]
+    small, few, explanations = is_small(run), True, causes_of(run)
     replicas = survey.frames.replicas
-    return [
-        causes.explained(
-            spark,
-            cases,
-            survey.frames.produced,
-            causes_of(run),
-            replicas=None if replicas is None or not doubled else replicas.where(F.col("lane").isin(doubled)),
-            few=sum(counts.values()) <= MOST_BROADCAST,
-            small=small,
-        )
-    ]
+    doubled = [] if replicas is None else [lane.lane for lane in run.lanes if lane.idempotence]
+    cases = history.gathered(reduce(DataFrame.unionByName, caused), small=small)
+    if explanations or doubled:
+        cases = keep(cases, small=small)
+        if not small:
+            rows = cases.groupBy("lane", "anomaly").count().collect()
+            few = sum(row["count"] for row in rows) <= MOST_BROADCAST
+            doubled = [row.lane for row in rows if row.anomaly == Anomaly.DUPLICATE and row.lane in doubled]
+    replicas = replicas.where(F.col("lane").isin(doubled)) if replicas is not None and doubled else None
+    produced = survey.frames.produced
+    return [causes.explained(spark, cases, produced, explanations, replicas=replicas, few=few, small=small)]
 
 
 def _observed(cases: DataFrame) -> dict[tuple[str, Anomaly], Observation]:
