@@ -157,7 +157,7 @@ class ClusterLayout:
         """Whether leaders are elected from the eligible leader replicas; None in ZooKeeper mode, which has none."""
         if self.metadata_mode == ZOOKEEPER:
             return None
-        return bool(self.version.elr) if self.elr is None else self.elr
+        return self.version.elr if self.elr is None else self.elr
 
     @property
     def described(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_chaos.contract.errors import UsageFailure, quoted
-from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER, elects_from_elr
 
 _LOG4J_1 = ("log4j:log4j:1.2.17", "org.slf4j:slf4j-log4j12:1.7.25")
 _JAXB = "javax.xml.bind:jaxb-api:2.3.1"
@@ -19,15 +19,13 @@ class KafkaVersion:
     """A release on Maven Central that has been fetched and started, in each of its `modes`.
 
     All run on Java 17. `extra_jars`: what its artifacts do not bring, or bring in a version that does not run there, as
-    group:artifact:version. `elr`: whether a new cluster elects from the eligible leader replicas (KIP-966) by default;
-    None where it can't.
+    group:artifact:version.
     """
 
     number: str
     modes: tuple[str, ...] = (ZOOKEEPER,)
     scala: str = "2.13"
     extra_jars: tuple[str, ...] = ()
-    elr: bool | None = None
 
     def at_least(self, number: str) -> bool:
         """Whether it is this version or a later one, by as many parts as `number` has."""
@@ -39,6 +37,11 @@ class KafkaVersion:
         """Its `inter.broker.protocol.version`: the part of the number that brokers of one line share."""
         parts = self.number.split(".")
         return ".".join(parts[: 3 if parts[0] == "0" else 2])
+
+    @property
+    def elr(self) -> bool:
+        """Whether a new cluster in KRaft mode elects from the eligible leader replicas (KIP-966)."""
+        return elects_from_elr(self.number, KRAFT, None)
 
     @property
     def has_control_plane(self) -> bool:
@@ -67,9 +70,9 @@ class KafkaVersion:
 
 
 _VERSIONS = (
-    KafkaVersion("4.3.1", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.25.4",), elr=True),
-    KafkaVersion("4.2.0", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.25.4",), elr=True),
-    KafkaVersion("4.1.1", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.24.3",), elr=True),
+    KafkaVersion("4.3.1", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.25.4",)),
+    KafkaVersion("4.2.0", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.25.4",)),
+    KafkaVersion("4.1.1", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.24.3",)),
     KafkaVersion("4.0.0", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.24.3",)),
     KafkaVersion("3.9.2", _BOTH),
     KafkaVersion("3.9.1", _BOTH),
