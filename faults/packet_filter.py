@@ -6,12 +6,18 @@ after a restart; the injector installs them again once a restarted container ser
 
 from __future__ import annotations
 
+import threading
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_chaos.faults.cluster import NodeControl
 from kafka_chaos.faults.fault import Proof
+
+_ENDING_SECONDS = 3.0
+_INTERVAL = 0.1
+_NEVER = threading.Event()
 
 Rule = tuple[str, ...]
 """What a packet must match, and what happens to it: iptables' words."""
@@ -34,7 +40,7 @@ class Rules:
             lines.append(f"-I {hook} -j {chain}")
         document = "\n".join([*lines, "COMMIT", ""])
         installed = f"iptables -w -C {first} -j {self._chain(first)} 2>/dev/null"
-        node.must_execute("sh", "-c", f"{installed} || iptables-restore -w --noflush <<'END'\n{document}END\n")
+        _run(node, f"{installed} || iptables-restore -w --noflush <<'END'\n{document}END\n")
 
     def remove(self, node: NodeControl) -> None:
         """Remove the rules where the container still has them."""
@@ -44,7 +50,7 @@ class Rules:
         rules = [
             f"if iptables -w -F {chain} 2>/dev/null; then iptables -w -X {chain} || exit 1; fi" for _, chain in chains
         ]
-        node.must_execute("sh", "-c", "\n".join([*jumps, *rules]))
+        _run(node, "\n".join([*jumps, *rules]))
 
     def matched(self, node: NodeControl) -> Proof:
         """Whether packets have matched the rules; the evidence is their number per chain, in `packets`."""
@@ -63,6 +69,17 @@ class Rules:
 
     def _chain(self, hook: str) -> str:
         return f"{self.name}-{'in' if hook == 'INPUT' else 'out'}"
+
+
+def _run(node: NodeControl, script: str) -> None:
+    """Run a script that may be repeated; nothing where the container ends meanwhile, and its rules with it."""
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while time.monotonic() < deadline:
+        if node.execute("sh", "-c", script)[0] == 0 or not node.is_running():
+            return
+        # Its process may be gone before the engine says so.
+        _NEVER.wait(_INTERVAL)
+    node.must_execute("sh", "-c", script)
 
 
 def chain_name(fault: object) -> str:

@@ -23,6 +23,8 @@ class FakeNode:
     commands: list[tuple[str, ...]] = field(default_factory=list)
     answers: dict[str, tuple[int, str]] = field(default_factory=dict)
 
+    ends: bool = False
+
     def state(self) -> dict[str, Any]:
         status = "paused" if self.paused else "running" if self.running else "exited"
         return {"Status": status, "Running": self.running, "Paused": self.paused, "ExitCode": self.exit_code, "Pid": 0}
@@ -44,6 +46,10 @@ class FakeNode:
 
     def execute(self, *command: str) -> tuple[int, str]:
         self.commands.append(command)
+        if command[0] == "sh":
+            # A script works, unless the test says otherwise; with `ends` the container ends at that moment.
+            self.running = self.running and not self.ends
+            return self.answers.get("sh", (1, "") if self.ends else (0, ""))
         return self.answers.get(" ".join(command), (1, ""))
 
     def installed(self) -> list[tuple[str, ...]]:
@@ -51,7 +57,10 @@ class FakeNode:
         return [command for command in self.commands if "iptables-restore" in command[-1]]
 
     def must_execute(self, *command: str) -> str:
-        return self.execute(*command)[1]
+        code, output = self.execute(*command)
+        if command[0] == "sh" and code != 0:
+            raise RuntimeError(output)
+        return output
 
 
 @dataclass

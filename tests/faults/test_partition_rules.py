@@ -90,3 +90,20 @@ def test_what_the_model_must_expect_of_the_network() -> None:
     assert Isolate(target=Target.parse("brokers:1,2")).model_faults(3) == ("partition",) * 2
     assert Isolate(target=Target.parse("zookeeper")).model_faults(3) == ("session-expiry",) * 3
     assert PacketLoss(target=TARGET).model_faults(3) == ("partition",)
+
+
+@pytest.mark.parametrize("action", ["inject", "heal"])
+def test_a_container_that_ends_meanwhile_has_no_rules_to_change(action: str) -> None:
+    cluster = FakeCluster()
+    cluster.brokers[1].ends = True
+    getattr(Isolate(target=TARGET), action)(cluster, (cluster.brokers[1],))
+    assert not cluster.brokers[1].running
+
+
+@pytest.mark.parametrize("action", ["inject", "heal"])
+def test_rules_that_cannot_be_changed_are_an_error(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.faults.packet_filter._ENDING_SECONDS", 0.2)
+    cluster = FakeCluster()
+    cluster.brokers[1].answers["sh"] = (4, "Permission denied")
+    with pytest.raises(RuntimeError, match="Permission denied"):
+        getattr(Isolate(target=TARGET), action)(cluster, (cluster.brokers[1],))
