@@ -23,6 +23,10 @@ SECOND_BROKER_DATA = "/var/lib/kafka-2"
 ZOOKEEPER_DATA = "/var/lib/zookeeper"
 PROPERTIES_FILE = "/etc/kafka-chaos/server.properties"
 
+CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
+"""A run ends when the high watermarks are on disk: 5 s later at most by default. Nobody truncates by them since 0.11
+(KIP-101); brokers before that keep Kafka's default."""
+
 BROKER_DEFAULTS: Mapping[str, str] = {
     # Topics are made with the experiment's own settings, or not at all.
     "auto.create.topics.enable": "false",
@@ -40,6 +44,7 @@ BROKER_DEFAULTS: Mapping[str, str] = {
     # Preallocated twice per partition, and read with every file of a stopped broker: 10 MiB by default, where 3 MiB
     # are enough for a segment of 1 GiB.
     "log.index.size.max.bytes": "3145728",
+    CHECKPOINT_INTERVAL: "1000",
     # 128 MiB by default, of a 300 MiB heap.
     "log.cleaner.dedupe.buffer.size": "8388608",
     # No JMX port is open: hundreds of MBeans would be registered for nobody at every start. The first key is that of
@@ -91,6 +96,8 @@ def broker_properties(
         owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
         owned["advertised.listeners"] += f",CONTROL://{broker_name(broker)}:{CONTROL_PORT}"
     defaults = _known({**BROKER_DEFAULTS, **ZOOKEEPER_MODE_DEFAULTS, **_replicated(brokers)}, version)
+    if not version.at_least("0.11"):
+        defaults.pop(CHECKPOINT_INTERVAL, None)
     return _text({**defaults, **_texts(configs), **owned})
 
 

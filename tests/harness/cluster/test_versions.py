@@ -36,6 +36,15 @@ def properties_of(number: str, *, control_plane: bool = True) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
+def test_only_brokers_that_truncate_by_their_high_watermark_write_it_down_as_seldom_as_by_default() -> None:
+    key = "replica.high.watermark.checkpoint.interval.ms"
+    assert {number: properties_of(number).get(key) for number in ("0.10.2.2", "0.11.0.3", "3.9.1")} == {
+        "0.10.2.2": None,
+        "0.11.0.3": "1000",
+        "3.9.1": "1000",
+    }
+
+
 def test_versions_are_listed_from_the_newest_to_the_oldest() -> None:
     pairs = pairwise(VERSIONS.values())
     assert all(newer.at_least(older.number) and not older.at_least(newer.number) for newer, older in pairs)
