@@ -12,6 +12,7 @@ from kafka_chaos.harness.scenario.clusters import ClusterPool
 from kafka_chaos.harness.scenario.play import ModelOf
 from kafka_chaos.harness.scenario.walks.draw import draw
 from kafka_chaos.harness.scenario.walks.replay import replay
+from kafka_chaos.reference_model.lockstep.brokers import Outcome
 from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, ClusterModel
 from kafka_chaos.reference_model.lockstep.controller import session_ends
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
@@ -42,15 +43,22 @@ def truncates_to_the_high_watermark(config: ClusterConfig, states: frozenset[Clu
     return ClusterModel(replace(config, protocol=PROTOCOLS["truncate-to-high-watermark"]), states=states)
 
 
-def keeps_dead_sessions(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
-    """A broker that was killed is not missed, and what it led stays with it."""
-    return ClusterModel(config, urgent=tuple(one for one in URGENT if one is not session_ends), states=states)
+def leaves_the_leader(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
+    """The session of a broker that was killed ends, but what it led stays with it."""
+
+    def session_only_ends(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+        for replica in state.replicas:
+            if not replica.up and replica.registered:
+                yield "The session ends.", state.with_replica(replica._replace(registered=False))
+
+    urgent = tuple(session_only_ends if one is session_ends else one for one in URGENT)
+    return ClusterModel(config, urgent=urgent, states=states)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "wrong", "field"),
-    [(10, truncates_to_the_high_watermark, "log"), (1, keeps_dead_sessions, "leader")],
+    [(10, truncates_to_the_high_watermark, "log"), (1, leaves_the_leader, "leader")],
 )
 def test_a_wrong_rule_is_noticed_on_brokers(
     seed: int, wrong: ModelOf, field: str, pool: ClusterPool, monkeypatch: pytest.MonkeyPatch

@@ -1,7 +1,7 @@
 """What brokers do for producers and consumers, and what those do of themselves: one action, one function.
 
 Sources: Kafka's documentation of the producer and topic configurations, KIP-98 (sequence numbers). All of it but
-`send_astray` is urgent: it happens without anyone waiting for anything.
+`send_astray` and `send_to_unnamed` is urgent: it happens without anyone waiting for anything.
 
 Left out: batches of more than one record, more than one request in flight (`predict/exchanges.py` has them), consumer
 groups, transactions.
@@ -34,9 +34,24 @@ def send(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
     A producer has one request in flight: a broker takes no second one from a connection before it answered.
     """
     for produce in _first_of_each_producer(state):
-        for leader in state.replicas:
-            if leader.role == LEADER and leader.runs and not state.is_cut(CLIENTS, CLIENT, leader.broker):
+        for leader in _serving(state):
+            if leader.leader == leader.broker:
                 yield from _handle(state, config, leader, produce)
+
+
+def send_to_unnamed(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A producer sends its first record to a broker that leads still, but knows already that the partition has no
+    leader. Optional: only a client from before remembers it."""
+    for produce in _first_of_each_producer(state):
+        for leader in _serving(state):
+            if leader.leader != leader.broker:
+                yield from _handle(state, config, leader, produce)
+
+
+def _serving(state: ClusterState) -> Iterator[Replica]:
+    for leader in state.replicas:
+        if leader.role == LEADER and leader.runs and not state.is_cut(CLIENTS, CLIENT, leader.broker):
+            yield leader
 
 
 def send_astray(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kafka_chaos.reference_model.lockstep.brokers import checkpoint_high_watermark, end_parked_fetch
-from kafka_chaos.reference_model.lockstep.clients import send_astray
+from kafka_chaos.reference_model.lockstep.clients import send_astray, send_to_unnamed
 from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, Internal, Step
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterConfig, ClusterState, Replica
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first
 
-OPTIONAL: tuple[Internal, ...] = (end_parked_fetch, checkpoint_high_watermark, send_astray)
+OPTIONAL: tuple[Internal, ...] = (end_parked_fetch, checkpoint_high_watermark, send_astray, send_to_unnamed)
 Progress = tuple[ClusterState, tuple[int, ...]]
 """A state, and how many actions of each group have been taken."""
 ClusterInvariant = Callable[[ClusterState, ClusterConfig], bool]

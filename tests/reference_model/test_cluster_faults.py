@@ -267,3 +267,15 @@ def test_a_record_with_acks_0_may_wait_for_a_leader_or_be_sent_to_a_former_one()
     model.apply(step("start", broker=1))
     assert {state.acknowledged for state in model.states} == {(("m1", None),)}
     assert all_of(model, 1, "log_end") == {0, 1}
+
+
+def test_a_former_leader_that_knows_of_no_leader_need_not_get_a_record() -> None:
+    """Random walks showed it (seed 205): it leads still, but names no leader to a new client."""
+    frozen = (step("pause", broker=2), step("expire_session", broker=2))
+    stops = (step("stop", broker=3), step("stop", broker=1))
+    model = run(
+        ClusterConfig(assignment=(2, 1, 3), controller=1), *frozen, produce("m1"), *stops, step("thaw", broker=2)
+    )
+    assert (the_partition(model).leader, all_of(model, 2, "role"), all_of(model, 2, "leader")) == (0, {"leader"}, {0})
+    model.apply(produce("m2", acks="1", producer="another"))
+    assert all_of(model, 2, "log_end") == {0, 1}

@@ -32,7 +32,7 @@ from kafka_chaos.harness.scenario.walks.group import (
     cuts_after,
 )
 from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
-from kafka_chaos.reference_model.lockstep.clients import send_astray
+from kafka_chaos.reference_model.lockstep.clients import send_astray, send_to_unnamed
 from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, ClusterModel
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import REPLICATION, ClusterState
@@ -79,7 +79,9 @@ class _DryRun:
     def __post_init__(self) -> None:
         for settings in self.walks:
             config = config_of(settings, lag_is_short=self.lag_is_short)
-            self.models.append(ClusterModel(config, urgent=(*URGENT, end_parked_fetch), optional=(send_astray,)))
+            self.models.append(
+                ClusterModel(config, urgent=(*URGENT, end_parked_fetch), optional=(send_astray, send_to_unnamed))
+            )
 
     def propose(self, chance: random.Random, number: int) -> WalkStep | None:
         """A step that the processes and cuts of the moment allow, or None if none of the chosen kind is possible."""
