@@ -7,6 +7,7 @@ differ. Observations narrow the model's states, so that later steps are as exact
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -140,14 +141,16 @@ class LockStep:
         """When a record's producer got its answer, by the monotonic clock, in seconds; `KeyError` if it got none."""
         return {answer.record: answer.at for answer in self.clients.answers()}[record]
 
-    def await_line(self, broker: int, *parts: str, timeout: float = 30.0) -> str:
+    def await_line(self, broker: int, *parts: str | re.Pattern[str], timeout: float = 30.0) -> str:
         """The first line of a broker's log since the act began that has all of `parts`; waits for it."""
+        wanted = [re.compile(re.escape(part)) if isinstance(part, str) else part for part in parts]
 
         def find() -> str | None:
             lines = self.node(broker).log_since(self.began).splitlines()
-            return next((line for line in lines if all(part in line for part in parts)), None)
+            return next((line for line in lines if all(part.search(line) for part in wanted)), None)
 
-        return wait_until(find, f"{self.name(broker)} to log {' … '.join(parts)!r}", timeout=timeout, interval=0.2)
+        words = " … ".join(part if isinstance(part, str) else part.pattern for part in parts)
+        return wait_until(find, f"{self.name(broker)} to log {words!r}", timeout=timeout, interval=0.2)
 
     # --- Expectations ----------------------------------------------------------------------------------------------
 
