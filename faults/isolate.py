@@ -32,7 +32,7 @@ class Isolate:
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Drop every packet from and to the targets that run."""
-        at_once(nodes, lambda node: self._rules.install(node) if node.is_running() else None)
+        at_once(nodes, self._rules.install)
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Packets were dropped on every target."""
@@ -40,7 +40,7 @@ class Isolate:
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Remove the rules where the container still has them."""
-        at_once(nodes, lambda node: self._rules.remove(node) if node.is_running() else None)
+        at_once(nodes, self._rules.remove)
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:

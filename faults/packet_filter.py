@@ -31,7 +31,9 @@ class Rules:
     by_hook: Mapping[str, Sequence[Rule]]
 
     def install(self, node: NodeControl) -> None:
-        """Install all rules at the same moment, unless they are there."""
+        """Install all rules at the same moment, unless they are there or the container does not run."""
+        if not node.is_running():
+            return
         first = next(iter(self.by_hook))
         lines = ["*filter"]
         for hook, rules in self.by_hook.items():
@@ -43,7 +45,9 @@ class Rules:
         _run(node, f"{installed} || iptables-restore -w --noflush <<'END'\n{document}END\n")
 
     def remove(self, node: NodeControl) -> None:
-        """Remove the rules where the container still has them."""
+        """Remove the rules where the container runs and still has them."""
+        if not node.is_running():
+            return
         chains = [(hook, self._chain(hook)) for hook in self.by_hook]
         # The jumps first: from then on, no packet meets the rules.
         jumps = [f"while iptables -w -D {hook} -j {chain} 2>/dev/null; do :; done" for hook, chain in chains]

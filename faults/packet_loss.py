@@ -36,7 +36,7 @@ class PacketLoss:
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Drop packets by chance on the targets that run."""
         peers = list(cluster.brokers.values())
-        at_once(nodes, lambda node: self._rules(node, peers).install(node) if node.is_running() else None)
+        at_once(nodes, lambda node: self._rules(node, peers).install(node))
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Packets were dropped on every target."""
@@ -44,7 +44,7 @@ class PacketLoss:
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Remove the rules where the container still has them."""
-        at_once(nodes, lambda node: self._rules(node).remove(node) if node.is_running() else None)
+        at_once(nodes, lambda node: self._rules(node).remove(node))
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:

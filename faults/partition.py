@@ -62,8 +62,7 @@ class Partition:
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Install the rules on the targets that run and lack them."""
         peers = [node for number, node in cluster.brokers.items() if self._is_peer(number, nodes)]
-        rules = self._rules(peers)
-        at_once(nodes, lambda node: rules.install(node) if node.is_running() else None)
+        at_once(nodes, self._rules(peers).install)
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Packets have matched the rules on every target."""
@@ -74,8 +73,7 @@ class Partition:
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Remove the rules where the container still has them."""
-        rules = self._rules()
-        at_once(nodes, lambda node: rules.remove(node) if node.is_running() else None)
+        at_once(nodes, self._rules().remove)
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ import pytest
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
+from kafka_chaos.harness.scenario.clusters import ClusterPool
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -46,6 +47,13 @@ def browser() -> Iterator[Browser]:
 def cluster() -> Iterator[Cluster]:
     """ZooKeeper and three brokers; every test leaves them healed."""
     with Cluster(ClusterLayout(), run_id=f"test-{secrets.token_hex(4)}") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ClusterPool]:
+    """Clusters for scenarios, started on first use and removed with the module's last test."""
+    with ClusterPool() as running:
         yield running
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -18,12 +17,6 @@ pytestmark = pytest.mark.cluster
 
 QUICK = ("replication-describe", "high-watermark-visibility", "acks-1-recovery", "split-brain")
 """Quick scenarios that show the most, in `make test`; all others are slow."""
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ClusterPool]:
-    with ClusterPool() as running:
-        yield running
 
 
 @pytest.mark.timeout(900)

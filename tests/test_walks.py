@@ -21,12 +21,6 @@ from kafka_chaos.reference_model.protocol import PROTOCOLS
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ClusterPool]:
-    with ClusterPool() as running:
-        yield running
-
-
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("seed", "steps"), [(2, 6), *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in (1, 10))]

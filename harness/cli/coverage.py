@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE
+from kafka_chaos.contract.run_directory import EVENTS_FILE
 from kafka_chaos.harness.cli.runs import UNVERIFIED, Run, runs_below
-from kafka_chaos.harness.report.inputs.evidence import named_entries
 from kafka_chaos.harness.report.matrix import settings
 
 Combination = tuple[str, str, str]
@@ -71,11 +70,9 @@ def coverage_below(root: Path) -> Coverage:
 
 
 def _add(coverage: Coverage, run: Run) -> None:
-    lanes_file = run.path / LANES_FILE
-    lanes = named_entries(json.loads(lanes_file.read_text(encoding="utf-8")), lanes_file)
     faults = list(_proven(run.path / EVENTS_FILE))
     coverage.runs += 1
-    for name, lane in lanes.items():
+    for name, lane in run.lanes.items():
         if name not in run.judged:
             continue
         configuration = settings(lane)

@@ -25,11 +25,11 @@ UNVERIFIED = "not verified"
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory's small files. `judged` maps lanes to their entries of verdict.json."""
+    """A run directory's small files. `lanes` and `judged` map lanes to their entries of lanes.json and verdict.json."""
 
     path: Path
     verdict: str
-    lanes: tuple[str, ...]
+    lanes: Mapping[str, Mapping[str, Any]]
     judged: Mapping[str, Mapping[str, Any]]
     experiment: Mapping[str, Any]
 
@@ -92,7 +92,7 @@ def read_run(path: Path) -> Run:
         verdict = str(document.get("verdict"))
         if verdict not in set(Verdict):
             raise UsageFailure(f"{path / 'verdict.json'}: verdict: {verdict!r}, expected {', '.join(Verdict)}")
-    return Run(resolved, verdict, tuple(lanes), judged, _experiment(path / EXPERIMENT_FILE))
+    return Run(resolved, verdict, lanes, judged, _experiment(path / EXPERIMENT_FILE))
 
 
 def runs_below(root: Path) -> list[Run]:

@@ -128,7 +128,7 @@ def shrink_command(
     schedule = tuple(phase["schedule"])
     say(f"shrinking {counted(len(schedule), 'fault')} that showed {finding}")
     try:
-        confirmed = shrinking.confirm(schedule, wanted=confirm, most=2 * confirm + 1)
+        confirmed = shrinking.confirm(schedule, wanted=confirm)
     except OutOfBudget:
         took = max(trials.seconds, default=0.0)
         raise UsageFailure(f"--minutes {minutes:g}: too short for the first runs; one took {took:.0f} s") from None
@@ -139,7 +139,7 @@ def shrink_command(
     smallest = shrinking.shrink()
     trials.deadline = float("inf")
     hits = sum(trials(smallest) for _ in range(repeats))
-    _write(trials.experiment(smallest), into)
+    trials.write(smallest, into)
     if as_json:
         result = {
             "finding": str(finding),
@@ -187,13 +187,6 @@ def _verdict(run_dir: Path) -> dict[str, Any]:
         raise UsageFailure(f"{run_dir}: no verdict: expected the directory of a run that was verified") from None
     assert isinstance(verdict, dict)
     return verdict
-
-
-def _write(values: dict[str, Any], into: Path) -> None:
-    from kafka_chaos.contract.files import write_whole
-    from kafka_chaos.harness.experiment.file import dump_experiment, experiment_of
-
-    write_whole(into, dump_experiment(experiment_of(values, str(into)), {}))
 
 
 def _terminal() -> TerminalListener:

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.files import write_whole
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.file import dump_experiment, experiment_of, experiment_values
+from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.replay.realised import realised_values
 from kafka_chaos.harness.replay.shrinking import OutOfBudget, Shrinking
@@ -99,14 +98,13 @@ class Hunt:
         schedule = tuple(values["phases"][0]["schedule"])
         say(f"shrinking {finding} of {self.found[finding]}")
         try:
-            if not shrinking.confirm(schedule, wanted=CONFIRMATIONS, most=2 * CONFIRMATIONS + 1):
+            if not shrinking.confirm(schedule, wanted=CONFIRMATIONS):
                 return None
         except OutOfBudget:
             say("no time is left to confirm it")
             return None
-        smallest = trials.experiment(shrinking.shrink())
         into = folder / f"{finding.lane}-{finding.anomaly}.yaml"
-        write_whole(into, dump_experiment(experiment_of(smallest, str(into)), {}))
+        trials.write(shrinking.shrink(), into)
         return into
 
     def _whole_cluster(self, experiment: Experiment) -> Cluster:

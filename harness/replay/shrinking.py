@@ -41,9 +41,10 @@ class Shrinking:
     smallest: Schedule = ()
     results: dict[str, bool] = field(default_factory=dict)
 
-    def confirm(self, schedule: Schedule, *, wanted: int, most: int) -> bool:
-        """Run the whole schedule until it showed the finding `wanted` times, at most `most` times; whether it did."""
+    def confirm(self, schedule: Schedule, *, wanted: int) -> bool:
+        """Whether the whole schedule shows the finding `wanted` times, of at most twice as many runs and one."""
         self.smallest = schedule
+        most = 2 * wanted + 1
         while self.shown < wanted and self.tried < most:
             self.tried += 1
             self.shown += self.trial(schedule)

@@ -10,8 +10,9 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.files import write_whole
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.file import experiment_of
+from kafka_chaos.harness.experiment.file import dump_experiment, experiment_of
 from kafka_chaos.harness.replay.shrinking import OutOfBudget, Schedule
 from kafka_chaos.harness.run.runner import run_experiment
 
@@ -96,3 +97,7 @@ class Trials:
         load = max(entry["at"] + float(entry["duration"]) for entry in moved) + tail
         workload = {**phase["workload"], "duration": round(load, 1)}
         return {**self.values, "phases": [{**phase, "schedule": moved, "workload": workload}]}
+
+    def write(self, schedule: Schedule, into: Path) -> None:
+        """Write the experiment with this schedule as a file."""
+        write_whole(into, dump_experiment(experiment_of(self.experiment(schedule), str(into)), {}))

@@ -25,7 +25,6 @@ from kafka_chaos.reference_model import (
     predict_cached,
 )
 from kafka_chaos.reference_model.predict.anomalies import CHECKS
-from kafka_chaos.reference_model.predict.cache import question_key
 
 TABLE = YAML(typ="safe").load(Path(__file__).with_name("truth_table.yaml"))
 """Loading refuses a lane that names an anomaly twice."""
@@ -60,24 +59,12 @@ def rows() -> Iterator[Row]:
 ROWS = list(rows())
 LANES = [lane_of(entry["lane"]) for entry in TABLE["lanes"]]
 
-# Rows that differ between versions are expected to fail as long as the model gives all versions the same answers.
-OF_OTHER_VERSIONS = ("watermark-did-not-wait", "elr-tolerates")
-OLD, NEW = (Lane(lane="version", min_insync_replicas=2, kafka_version=version) for version in ("3.6.2", "3.9.1"))
-ONE_FOR_ALL_VERSIONS = question_key(OLD, None) == question_key(NEW, None)
-
 
 def name_of(row: Row) -> str:
     settings = {k: v for k, v in row.lane.to_json().items() if k != "acks" and v != getattr(Lane(lane="documented"), k)}
     faults = "+".join(row.lockstep or settings.pop("faults", ()))
     said = "-".join(f"{key}={value}" for key, value in settings.items() if key != "faults")
     return f"{row.anomaly}-acks={row.lane.acks}-{said}-{faults}"
-
-
-def params() -> Iterator[Any]:
-    for row in ROWS:
-        awaited = ONE_FOR_ALL_VERSIONS and row.reason in OF_OTHER_VERSIONS
-        marks = [pytest.mark.xfail(strict=True, reason="predictions are those for 3.9")] if awaited else []
-        yield pytest.param(row, id=name_of(row), marks=marks)
 
 
 @cache
@@ -87,7 +74,7 @@ def answer(lane: Lane, lockstep: Lockstep | None) -> Prediction:
         return predict_cached(lane, lockstep, Path(nothing_cached))
 
 
-@pytest.mark.parametrize("row", list(params()))
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
 def test_the_model_says_what_the_documentation_says(row: Row) -> None:
     found = answer(row.lane, row.lockstep).anomalies[row.anomaly]
     source = TABLE["reasons"][row.reason]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from abc import abstractmethod
 from typing import Any
 
 
@@ -13,9 +14,9 @@ class RangedFile(io.RawIOBase):
         self._size = size
         self._at = 0
 
+    @abstractmethod
     def content(self, start: int, length: int) -> bytes:
         """The bytes from `start` on."""
-        raise NotImplementedError
 
     def readable(self) -> bool:
         """Yes."""

@@ -22,7 +22,7 @@ def shrunk(trial: Callable[[Schedule], bool], *, schedule: Schedule = EIGHT) -> 
         return trial(candidate)
 
     shrinking = Shrinking(counted, say=lambda _: None)
-    assert shrinking.confirm(schedule, wanted=2, most=5)
+    assert shrinking.confirm(schedule, wanted=2)
     shrinking.shrink()
     return shrinking, len(runs)
 
@@ -77,5 +77,5 @@ def test_the_smallest_so_far_is_kept_when_no_time_is_left() -> None:
 
 def test_a_schedule_that_does_not_show_its_finding_again_is_not_confirmed() -> None:
     shrinking = Shrinking(lambda _: False, print)
-    assert not shrinking.confirm(EIGHT, wanted=2, most=5)
+    assert not shrinking.confirm(EIGHT, wanted=2)
     assert (shrinking.shown, shrinking.tried) == (0, 5)
