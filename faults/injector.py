@@ -1,7 +1,8 @@
 """Injects faults at their times, collects their proofs, and heals all of them on every way out.
 
-Faults of a schedule run side by side. A fault waits for another only while that one changes the same container's
-process, and both do. Faults that overlap on a container have these rules:
+Faults of a schedule run side by side. A fault waits for another only where both change the same container's process:
+while that one changes it, and until that one has healed it if the schedule ends it before. Faults that overlap on a
+container have these rules:
 
 - Of faults that hold a container down (or frozen), the last one to end brings it back.
 - What ends a frozen process ends its freeze.
@@ -28,6 +29,7 @@ from kafka_chaos.faults.target import TargetError
 PROOF_TIMEOUT = 10.0
 _PROOF_INTERVAL = 0.1
 _CANCELLED_INTERVAL = 0.1
+_TURN_INTERVAL = 0.05
 
 
 class Observer(Protocol):
@@ -55,18 +57,39 @@ class Observer(Protocol):
 
 @dataclass(eq=False)
 class Occurrence:
-    """One fault that was injected, with the containers that it hit. `injected_at`: a reading of `time.monotonic()`."""
+    """One fault whose target is resolved, with the containers that it hits. Times are those of `time.monotonic()`."""
 
-    fault_id: str
+    number: int
     fault: Fault
     nodes: Nodes
-    injected_at: float
+    due: float | None
+    """When its schedule wants it; None without a schedule."""
+    injected_at: float | None = None
+    """None: it waits for others to end."""
     ended: bool = False
     """It is healed, or is about to be: it holds no container any more."""
 
+    @property
+    def fault_id(self) -> str:
+        """Its name in events."""
+        return f"{self.fault.kind}-{self.number}"
+
     def holds(self, name: str, state: str | None) -> bool:
         """Whether it keeps this container in this state."""
-        return not self.ended and self.fault_state == state and name in {node.name for node in self.nodes}
+        applies = self.injected_at is not None and not self.ended
+        return applies and self.fault_state == state and self.hits(name)
+
+    def hits(self, *names: str) -> bool:
+        """Whether it hits one of these containers."""
+        return any(node.name in names for node in self.nodes)
+
+    def comes_after(self, other: Occurrence) -> bool:
+        """Whether the schedule ends the other, which changes the same container's process, before this one is due."""
+        if self.due is None or other.due is None or other.number >= self.number:
+            return False
+        if _ends_with_process(self.fault) or _ends_with_process(other.fault):
+            return False
+        return other.due + other.fault.duration <= self.due and other.hits(*(node.name for node in self.nodes))
 
     @property
     def fault_state(self) -> str | None:
@@ -100,7 +123,7 @@ class Injector:
     def heal(self, occurrence: Occurrence) -> None:
         """Heal one fault, unless it is healed already."""
         with self._change(occurrence.fault, occurrence.nodes):
-            if occurrence.ended:
+            if occurrence.ended or occurrence.injected_at is None:
                 return
             occurrence.ended = True
             try:
@@ -149,29 +172,35 @@ class Injector:
         if ended.wait(max(0.0, due - time.monotonic())):
             return
         occurrence = self._inject(fault, number, due, ended)
+        if occurrence.injected_at is None:
+            return
         if not ended.wait(max(0.0, occurrence.injected_at + fault.duration - time.monotonic())):
             self.heal(occurrence)
 
     def _inject(self, fault: Fault, number: int, due: float | None, ended: threading.Event) -> Occurrence:
-        fault_id = f"{fault.kind}-{number}"
         try:
             nodes = fault.target.resolve(self._cluster, self._seed + number)
         except TargetError as error:
-            self._observer.requested(fault_id, fault, (), late=_late(due))
-            self._observer.not_proven(fault_id, str(error))
+            nowhere = Occurrence(number, fault, (), due)
+            self._observer.requested(nowhere.fault_id, fault, (), late=_late(due))
+            self._observer.not_proven(nowhere.fault_id, str(error))
             raise
+        occurrence = Occurrence(number, fault, nodes, due)
+        self._occurrences.append(occurrence)
+        while any(occurrence.comes_after(other) and not other.ended for other in list(self._occurrences)):
+            if ended.wait(_TURN_INTERVAL):
+                return occurrence
         with self._change(fault, nodes):
-            self._observer.requested(fault_id, fault, tuple(node.name for node in nodes), late=_late(due))
-            occurrence = Occurrence(fault_id, fault, nodes, time.monotonic())
+            self._observer.requested(occurrence.fault_id, fault, tuple(node.name for node in nodes), late=_late(due))
             # Noted before it is injected: a fault whose injection fails half-way must be healed, too.
-            self._occurrences.append(occurrence)
+            occurrence.injected_at = time.monotonic()
             fault.inject(self._cluster, nodes)
         applied_ns = time.monotonic_ns()
         proof = self._await_proof(occurrence, ended)
         if proof.took_effect:
-            self._observer.proven(fault_id, proof.evidence, applied_ns=applied_ns)
+            self._observer.proven(occurrence.fault_id, proof.evidence, applied_ns=applied_ns)
         else:
-            self._observer.not_proven(fault_id, proof.reason)
+            self._observer.not_proven(occurrence.fault_id, proof.reason)
         return occurrence
 
     def _heal(self, occurrence: Occurrence) -> None:
@@ -190,9 +219,9 @@ class Injector:
         back = {node.name for node in free}
         # Those that began during the restart count, too: they may have changed what the restart replaced.
         for other in list(self._occurrences):
-            if _ends_with_process(other.fault) and back & {node.name for node in other.nodes}:
+            if _ends_with_process(other.fault) and other.hits(*back):
                 with self._change(other.fault, other.nodes):
-                    if not other.ended:
+                    if other.injected_at is not None and not other.ended:
                         other.fault.inject(self._cluster, other.nodes)
 
     def _await_proof(self, occurrence: Occurrence, ended: threading.Event) -> Proof:

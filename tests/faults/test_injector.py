@@ -50,6 +50,24 @@ def test_a_fault_waits_while_another_changes_its_container_and_how_late_it_is_is
     assert 0.2 < notes.late[1] < 1.0
 
 
+def test_a_fault_waits_for_one_that_its_schedule_ends_before_it() -> None:
+    notes, did = Notes(), []
+    faults = [FakeFault(did, "slow", bites_at=6), FakeFault(did, "next", at=0.2)]
+    injector(notes).run(faults, start=time.monotonic(), cancelled=threading.Event())
+    assert did.index("slow healed") < did.index("next inject")
+    assert notes.late[1] > 0.2
+
+
+def test_a_fault_that_never_had_its_turn_changes_nothing() -> None:
+    notes, did, cancelled = Notes(), [], threading.Event()
+    faults = [FakeFault(did, "slow", bites_at=60), FakeFault(did, "next", at=0.1)]
+    threading.Timer(0.3, cancelled.set).start()
+    with injector(notes) as broken:
+        broken.run(faults, start=time.monotonic(), cancelled=cancelled)
+    assert [line for line in did if line.startswith("next")] == []
+    assert did[-1] == "slow healed"
+
+
 def test_a_fault_of_the_network_waits_for_no_change_of_a_process() -> None:
     notes, did = Notes(), []
     faults = [FakeFault(did, "process", heal_seconds=0.5), FakeFault(did, "network", at=0.2, ends_with_process=True)]

@@ -183,8 +183,8 @@ def test_faults_of_a_schedule_overlap_and_all_end(topic: str, view: ClusterView,
     notes = Notes()
     with Injector(view, notes, seed=1) as injector:
         injector.run(faults, start=time.monotonic(), cancelled=threading.Event())
-    # Only the second fault of broker 2 has to wait: until the first has started it again.
+    # Only the second fault of broker 2 may have to wait: until the first has started it again.
     assert sorted(notes.late)[-2] < 1.0
     assert sum("proven" in line for line in notes.lines) == sum("healed" in line for line in notes.lines) == 4
-    assert not any("not proven" in line for line in notes.lines), notes.lines
+    assert not [line for line in notes.lines if "not proven" in line]
     wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=15)
