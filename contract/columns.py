@@ -40,6 +40,14 @@ REPLICAS = _columns(
     "lane string, partition int32, broker int32, offset int64, leader_epoch int32, producer_id int32, seq int64, "
     "producer_epoch int32?"
 )
+TRANSACTIONS = _columns(
+    "lane string, producer_id int32, transaction int64, transactional_id string, begin_ns int64, end_ns int64?, "
+    "outcome string, error string?"
+)
+ASSIGNMENTS = _columns(
+    "lane string, group string?, consumer string, member string, generation int32?, partition int32, "
+    "isolation string, start_ns int64, end_ns int64?"
+)
 FINDINGS = _columns(
     "lane string, anomaly string, partition int32?, offset int64?, producer_id int32?, seq int64?, cause string?"
 )

@@ -52,3 +52,18 @@ class UsageFailure(KafkaChaosError):
     """Bad arguments, a bad experiment file or a bad run directory: refused before anything starts."""
 
     exit_code = ExitCode.USAGE
+
+
+class LaneError(UsageFailure, ValueError):
+    """A lane that no valid configuration allows: `key` is the entry at fault, `expected` describes valid values."""
+
+    def __init__(self, key: str, value: object, expected: str) -> None:
+        self.key = key
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{key}: {self.shown} is not valid: expected {expected}")
+
+    @property
+    def shown(self) -> str:
+        """The value as YAML and JSON write it."""
+        return str(self.value).lower() if isinstance(self.value, bool) else repr(self.value)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.metadata import (
     KRAFT,
@@ -22,24 +22,10 @@ from kafka_chaos.contract.metadata import (
     release,
     usual_mode,
 )
+from kafka_chaos.contract.transactions import Transactional
 
 ACKS = ("0", "1", "all")
 CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
-
-
-class LaneError(UsageFailure, ValueError):
-    """A lane that no valid configuration allows: `key` is the entry at fault, `expected` describes valid values."""
-
-    def __init__(self, key: str, value: object, expected: str) -> None:
-        self.key = key
-        self.value = value
-        self.expected = expected
-        super().__init__(f"{key}: {self.shown} is not valid: expected {expected}")
-
-    @property
-    def shown(self) -> str:
-        """The value as YAML and JSON write it."""
-        return str(self.value).lower() if isinstance(self.value, bool) else repr(self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +37,8 @@ class Lane:
     the run (topic configuration `cleanup.policy`, with retention limits that the run does not reach).
     `kafka_version`, `metadata_mode` and `elr` (whether leaders are elected from the eligible leader replicas, KIP-966)
     name what the lane ran on; None if that is not known. The prediction is then that for 3.9.1, for ZooKeeper in
-    versions that have it, and for what a new cluster does.
+    versions that have it, and for what a new cluster does. `transactional`: how its producers use transactions, if they
+    do.
     """
 
     lane: str
@@ -67,6 +54,7 @@ class Lane:
     kafka_version: str | None = None
     metadata_mode: str | None = None
     elr: bool | None = None
+    transactional: Transactional | None = None
     faults: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -98,6 +86,8 @@ class Lane:
         if self.idempotence:
             _require(self.acks == "all", "idempotence", self.idempotence, "acks=all with it (KIP-98)")
             _require(self.max_in_flight <= 5, "max_in_flight", self.max_in_flight, "at most 5 with idempotence")
+        if self.transactional is not None:
+            _require(self.idempotence, "transactional", self.transactional.to_json(), "idempotence with it (KIP-98)")
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Lane:
@@ -108,16 +98,18 @@ class Lane:
         _require("lane" in entry, "lane", None, "a non-empty name")
         values = dict(entry)
         values["faults"] = tuple(values.get("faults") or ())
+        if values.get("transactional") is not None:
+            values["transactional"] = Transactional.from_json(values["transactional"])
         return cls(**values)
 
     def to_json(self) -> dict[str, Any]:
         """The entry of `lanes.json` for this lane."""
-        unknown = [key for key in _OF_ITS_CLUSTER if getattr(self, key) is None]
+        unknown = [key for key in _LEFT_OUT if getattr(self, key) is None]
         return {key: value for key, value in asdict(self).items() if key not in unknown} | {"faults": list(self.faults)}
 
 
-_OF_ITS_CLUSTER = ("kafka_version", "metadata_mode", "elr")
-"""Keys that are left out where they are not known."""
+_LEFT_OUT = ("kafka_version", "metadata_mode", "elr", "transactional")
+"""Keys that are left out where they have no value."""
 
 
 def _check_cluster(lane: Lane) -> None:

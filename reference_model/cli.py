@@ -17,9 +17,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from kafka_chaos.contract.errors import ExitCode, UsageFailure, quoted
+from kafka_chaos.contract.errors import ExitCode, LaneError, UsageFailure, quoted
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.lanes import ACKS, Lane, LaneError
+from kafka_chaos.contract.lanes import ACKS, Lane
 from kafka_chaos.contract.metadata import METADATA_MODES, USUAL_VERSION
 from kafka_chaos.reference_model.compare import Cluster
 from kafka_chaos.reference_model.compare import compare as compare_clusters

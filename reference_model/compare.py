@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.errors import UsageFailure, quoted
-from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.contract.errors import LaneError, UsageFailure, quoted
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.metadata import METADATA_MODES, elects_from_elr
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict.prediction import Prediction

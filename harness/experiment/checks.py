@@ -5,9 +5,8 @@ Every refusal is an `ExperimentError` with its place, before anything starts.
 
 from __future__ import annotations
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.lanes import LaneError
 from kafka_chaos.faults.fault import Fault, parameters
 from kafka_chaos.faults.target import Target, TargetError
 from kafka_chaos.harness.cluster.configs import check_keys

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.effects import Action, Step
 from kafka_chaos.reference_model.predict.faults import fail_broker
 from kafka_chaos.reference_model.predict.replication import elect, expire, restart, thaw

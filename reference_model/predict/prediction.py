@@ -11,11 +11,13 @@ that read everything they are shown. `predict/exchanges.py` names what is left o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.anomalies import CHECKS, Form, ending, is_resolved, shown
 from kafka_chaos.reference_model.predict.defects import DefectTrace, known_defects
 from kafka_chaos.reference_model.predict.effects import Step
@@ -149,14 +151,24 @@ def predict(
     """
     if lockstep is not None and lane.faults:
         raise LaneError("faults", list(lane.faults), "no free faults beside a lock-step phase")
+    if lane.transactional is not None:
+        raise LaneError("transactional", lane.transactional.to_json(), "no transactions: the model does not know them")
     in_order = None if lockstep is None else tuple(lockstep)
     work = _Work(lane, in_order, budget or Budget(MAX_STATES), scope or usual_scope(lane, in_order))
-    with no_garbage_collection():
-        try:
-            return work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
-        except _BudgetIsEmpty:
-            found = Unfinished(work.stories, work.budget.states, work.budget.reason, work.bounds())
-            raise PredictionNotExhausted(lane, found) from None
+    with work.to_its_end():
+        return work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
+
+
+def shown_besides(prediction: Prediction, lane: Lane, scope: Scope, budget: Budget) -> frozenset[Anomaly]:
+    """The anomalies that a lane shows in a larger scope, and that its prediction forbids.
+
+    What the smaller scope shows, the larger one shows, too: a record need not be sent, nor an attempt made. So only the
+    rest is searched for. Raises `PredictionNotExhausted` where the budget was too small.
+    """
+    work = _Work(lane, None, budget, scope)
+    with work.to_its_end():
+        work.answer({anomaly for anomaly in CHECKS if prediction.status(anomaly) is Status.FORBIDDEN})
+    return frozenset(anomaly for anomaly in work.stories if prediction.status(anomaly) is Status.FORBIDDEN)
 
 
 class _BudgetIsEmpty(Exception):
@@ -173,6 +185,16 @@ class _Work:
         self.budget = budget
         self.stories: dict[Anomaly, Story] = {}
 
+    @contextmanager
+    def to_its_end(self) -> Iterator[None]:
+        """Around searches: one that the budget ends raises `PredictionNotExhausted` with what was found."""
+        with no_garbage_collection():
+            try:
+                yield
+            except _BudgetIsEmpty:
+                found = Unfinished(self.stories, self.budget.states, self.budget.reason, self.bounds())
+                raise PredictionNotExhausted(self.lane, found) from None
+
     def bounds(self) -> dict[str, Any]:
         """The scope, as `predict --json` names it, and where the model knows less than the cluster's rules allow."""
         limits = rules_of(self.lane).limits
@@ -187,17 +209,22 @@ class _Work:
         }
 
     def free(self) -> Prediction:
-        """Everything that the lane may do, searched until no anomaly is open or nothing is left.
+        """Everything that the lane may do, searched until no anomaly is open or nothing is left."""
+        self.answer(CHECKS.keys())
+        return self._prediction({})
+
+    def answer(self, questions: Set[Anomaly]) -> None:
+        """Find a story for each of these anomalies that has one.
 
         Whether replicas diverge is a question of logs alone. Where nothing else is open, those may answer it with no.
         """
-        if not self._search(CHECKS.keys() - {Anomaly.REPLICA_DIVERGENCE}):
+        complete = self._search(questions - {Anomaly.REPLICA_DIVERGENCE})
+        if not complete and Anomaly.REPLICA_DIVERGENCE in questions:
             self.budget.label = "logs alone"
             diverges = may_diverge(self.lane, self.scope, self.budget)
             _require(diverges is not None)
             if diverges:
                 self._search({Anomaly.REPLICA_DIVERGENCE})
-        return self._prediction({})
 
     def _search(self, questions: Set[Anomaly]) -> bool:
         """Find stories until all questions have one, and whether nothing was left that could show another anomaly."""

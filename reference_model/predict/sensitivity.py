@@ -13,7 +13,12 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep, usual_scope
-from kafka_chaos.reference_model.predict.prediction import Prediction, PredictionNotExhausted, predict
+from kafka_chaos.reference_model.predict.prediction import (
+    Prediction,
+    PredictionNotExhausted,
+    predict,
+    shown_besides,
+)
 from kafka_chaos.reference_model.predict.state import Scope
 from kafka_chaos.reference_model.search import Budget
 
@@ -50,9 +55,13 @@ def sensitivity(
     usual = usual_scope(lane, lockstep)
     for bound, larger, scope in _enlarged(lane, usual):
         budget = Budget(max_states, timeout)
+        statuses: dict[Anomaly, Status]
         try:
-            found = predict(larger, lockstep=lockstep, budget=budget, scope=scope)
-            statuses = {anomaly: answer.status for anomaly, answer in found.anomalies.items()}
+            if lockstep is None and larger == lane:
+                statuses = dict.fromkeys(shown_besides(prediction, lane, scope, budget), Status.PERMITTED)
+            else:
+                found = predict(larger, lockstep=lockstep, budget=budget, scope=scope)
+                statuses = {anomaly: answer.status for anomaly, answer in found.anomalies.items()}
         except PredictionNotExhausted as error:
             statuses = dict.fromkeys(error.found.stories, Status.PERMITTED)
         changes = {a: status for a, status in statuses.items() if status != prediction.status(a)}

@@ -8,7 +8,8 @@ from itertools import product
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict import membership
 from kafka_chaos.reference_model.predict.cache import question_key
 from kafka_chaos.reference_model.predict.prediction import predict

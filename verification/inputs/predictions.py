@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
 from kafka_chaos.verification.inputs.documents import expect, read_versioned
 from kafka_chaos.verification.inputs.storage import RunPath

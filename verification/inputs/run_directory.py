@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafka_chaos.contract.lanes import Lane, LaneError
+from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
     EVENTS_FILE,
