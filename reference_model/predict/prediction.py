@@ -18,6 +18,7 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.predict.anomalies import CHECKS, Form, ending, is_resolved, shown
 from kafka_chaos.reference_model.predict.defects import DefectTrace, known_defects
 from kafka_chaos.reference_model.predict.effects import Step
@@ -62,15 +63,28 @@ class AnomalyPrediction:
         defects = [defect.to_json() for defect in self.known_defects]
         return {"status": str(self.status), "why": list(self.why), "known_defects": defects}
 
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> AnomalyPrediction:
+        """Read back what `to_json` gave; raises `KeyError` or `ValueError` for anything else."""
+        return cls(
+            Status(entry["status"]),
+            tuple(map(str, entry["why"])),
+            tuple(DefectTrace.from_json(defect) for defect in entry["known_defects"]),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A lane's predictions, one for every anomaly, and the scope that was searched for them."""
+    """A lane's predictions, one for every anomaly, and the scope that was searched for them.
+
+    `transactions` has one for every anomaly of transactions, in a lane whose producers use them; it is empty otherwise.
+    """
 
     anomalies: Mapping[Anomaly, AnomalyPrediction]
     states: int
     complete: bool
     bounds: Mapping[str, Any]
+    transactions: Mapping[TransactionAnomaly, AnomalyPrediction] = field(default_factory=dict)
 
     def status(self, anomaly: Anomaly) -> Status:
         """The status of one anomaly."""
@@ -78,27 +92,28 @@ class Prediction:
 
     def to_json(self) -> dict[str, Any]:
         """The form of `predict --json` and of `prediction.json`."""
+        transactions = {str(anomaly): answer.to_json() for anomaly, answer in self.transactions.items()}
         return {
             "anomalies": {str(anomaly): answer.to_json() for anomaly, answer in self.anomalies.items()},
+            **({"transactions": transactions} if transactions else {}),
             "scope": {"states": self.states, "complete": self.complete, **self.bounds},
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Prediction:
         """Read back what `to_json` gave; raises `KeyError` or `ValueError` for anything else."""
-        anomalies = {
-            Anomaly(name): AnomalyPrediction(
-                Status(entry["status"]),
-                tuple(map(str, entry["why"])),
-                tuple(DefectTrace.from_json(defect) for defect in entry["known_defects"]),
-            )
-            for name, entry in value["anomalies"].items()
-        }
+        anomalies = {Anomaly(name): AnomalyPrediction.from_json(entry) for name, entry in value["anomalies"].items()}
         if set(anomalies) != set(Anomaly):
             raise ValueError("a prediction names every anomaly")
+        transactions = {
+            TransactionAnomaly(name): AnomalyPrediction.from_json(entry)
+            for name, entry in value.get("transactions", {}).items()
+        }
+        if transactions and set(transactions) != set(TransactionAnomaly):
+            raise ValueError("a prediction names every anomaly of transactions, or none")
         bounds = dict(value["scope"])
         states, complete = int(bounds.pop("states")), bool(bounds.pop("complete"))
-        return cls(anomalies, states, complete, bounds)
+        return cls(anomalies, states, complete, bounds, transactions)
 
 
 @dataclass(slots=True)
