@@ -18,6 +18,7 @@ from kafka_chaos.reference_model.transactions.producers import action_of
 from kafka_chaos.reference_model.transactions.state import (
     ABORT,
     COMMIT,
+    NONE,
     ONGOING,
     PREPARE_COMMIT,
     Coordinated,
@@ -56,25 +57,31 @@ def write_marker(state: State, setup: Setup) -> Iterator[Step]:
                 status = state.coordinated[id].status
                 after = append_to(state, setup, partition, (*state.logs[partition], marker))
                 left = Coordinated(status, unmarked & ~(1 << partition), earlier)
-                yield _marked(marker, partition), with_coordinated(after, id, left)
+                yield _marked(marker, partition, setup), with_coordinated(after, id, left)
 
 
-def _marked(marker: Entry, partition: int) -> Action:
-    return Action("write_marker", partition=partition, detail="commit" if marker.kind == COMMIT else "abort")
+def _marked(marker: Entry, partition: int, setup: Setup) -> Action:
+    detail = "commit" if marker.kind == COMMIT else "abort"
+    return Action("write_marker", only_producer(marker.id, setup), partition=partition, detail=detail)
+
+
+def only_producer(id: int, setup: Setup) -> int:
+    """The producer of a transactional id, if each has one of its own."""
+    return setup.ids.index(id) if len(set(setup.ids)) == len(setup.ids) else NONE
 
 
 def complete_transaction(state: State, setup: Setup) -> Iterator[Step]:
     """All markers are written: the coordinator notes that, and the next transaction may begin."""
     for id, (status, unmarked, _) in enumerate(state.coordinated):
         if status.status in PREPARED and not unmarked:
-            yield Action("complete"), with_status(state, setup, id, complete(status), 0)
+            yield Action("complete", only_producer(id, setup)), with_status(state, setup, id, complete(status), 0)
 
 
 def time_out(state: State, setup: Setup) -> Iterator[Step]:
     """`transaction.timeout.ms` has passed: the coordinator aborts and fences the producer."""
     for id, (status, _, _) in enumerate(state.coordinated):
         if status.status == ONGOING and setup.rules.aborts_on_time_out:
-            yield Action("time_out"), abort_by_coordinator(state, setup, id)
+            yield Action("time_out", only_producer(id, setup)), abort_by_coordinator(state, setup, id)
 
 
 def fail_over(state: State, setup: Setup) -> Iterator[Step]:
@@ -102,7 +109,7 @@ def late_marker(state: State, setup: Setup) -> Iterator[Step]:
         if takes_marker(state.logs[partition], marker, setup.rules):
             rest = state._replace(late_markers=state.late_markers[:at] + state.late_markers[at + 1 :])
             log = (*state.logs[partition], marker)
-            yield _marked(marker, partition)._replace(name="late_marker"), append_to(rest, setup, partition, log)
+            yield _marked(marker, partition, setup)._replace(name="late_marker"), append_to(rest, setup, partition, log)
 
 
 def lose_ends(state: State, setup: Setup) -> Iterator[Step]:

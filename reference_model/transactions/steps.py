@@ -12,9 +12,9 @@ from kafka_chaos.reference_model.transactions.rules import Kind
 from kafka_chaos.reference_model.transactions.state import DATA, READY, RENEWING, Marker, Request, Setup, State
 
 ACTIONS = (
-    producers.initialise,
     producers.write,
     producers.end,
+    producers.initialise,
     environment.write_marker,
     environment.complete_transaction,
     environment.arrive_late,

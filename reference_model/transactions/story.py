@@ -42,10 +42,10 @@ SENTENCES: dict[str, str] = {
     ),
     "late_commit": "The late request to commit transaction {transaction} arrives at the coordinator",
     "late_abort": "The late request to abort transaction {transaction} arrives at the coordinator",
-    "write_marker": "The coordinator has {article} {detail} marker written to partition {partition}.",
+    "write_marker": "The coordinator has {article} {detail} marker{of} written to partition {partition}.",
     "late_marker": "{Article} {detail} marker of the coordinator that was replaced arrives at partition {partition}.",
-    "complete": "All markers are written: the coordinator notes the end of the transaction.",
-    "time_out": "The time-out of the transaction passes: the coordinator aborts it, in a new epoch.",
+    "complete": "All markers are written: the coordinator notes the end of the transaction{of}.",
+    "time_out": "The time-out of the transaction{of} passes: the coordinator aborts it, in a new epoch.",
     "fail_over": "Another broker becomes coordinator and replays __transaction_state.",
     "lose_ends": "A broker loses the end of what it leads: {lost}.",
 }
@@ -66,8 +66,10 @@ def tell(path: Sequence[State], setup: Setup) -> tuple[str, ...]:
 
 
 def _sentence(action: Action, before: State, after: State, setup: Setup) -> str:
+    who = name_of(action.producer, setup)
     sentence = SENTENCES[action.name].format(
-        who=name_of(action.producer, setup),
+        who=who,
+        of=f" of {who[:1].lower()}{who[1:]}" if who else "",
         transaction=action.transaction + 1,
         record=action.record + 1,
         partition=action.partition,
