@@ -6,9 +6,10 @@
 transactions | KIP-98, KIP-360, KIP-588 |
 | `v2` | Java clients since 4.0 with `transaction.version=2` | producer id and epoch, one per transaction | KIP-890 |
 
-KIP-98 assumes of `v1` that no request of a transaction arrives after the producer has seen that transaction end:
-`Rules.late` is what of it may arrive late all the same. The promise holds where the protocol defends itself, and the
-known defects are what an assumption costs that the network does not keep. In `v2` everything may be late.
+KIP-98 assumes of `v1` that requests of a transaction arrive in the order they were sent in: none but another EndTxn
+once the coordinator has taken its end, and none at all once the producer has seen it end. `Rules.late` is what may
+arrive all the same. The promise holds where the protocol defends itself, and the known defects are what an assumption
+costs that the network does not keep. In `v2` everything may be late.
 
 Since 3.6 a leader asks the coordinator whether a transaction is open before it takes the first record of one
 (`transaction.partition.verification.enable`, KIP-890, first part; KAFKA-14402), from every client.
@@ -39,7 +40,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A protocol's rules. `late`: the requests that may arrive after their transaction has ended for the producer."""
+    """A protocol's rules. `late`: the requests that may arrive after the end of their transaction."""
 
     name: str
     epoch_per_transaction: bool
