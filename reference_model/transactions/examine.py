@@ -3,8 +3,8 @@
 Searched are, in this order, for whatever is still open:
 
 - one transactional id with two incarnations, of which the first may go on as a zombie, while one request may be late;
-- the same with one failover of the coordinator instead, where brokers may fail. A test searches both at once, which
-  adds nothing;
+- the same with one failover of the coordinator instead, where brokers may fail. Tests search both at once, and two
+  late requests, which adds nothing;
 - the same with one broker that loses the end of what it leads: of partitions, if replication may lose what is
   acknowledged, and of __transaction_state, if that may. That is replicated with acks=all and clean elections whatever
   the lane's topic does (Kafka sets `unclean.leader.election.enable` to false for it);
@@ -137,10 +137,14 @@ def search_for(
 
 @cache
 def stories_with(rules: Rules, several_records: bool, several_partitions: bool) -> Stories:
-    """What a defect's rules make reachable without any fault: a late request is enough."""
+    """What a defect's rules make reachable without any fault: one late request is enough for most of it, and two on one
+    partition for the rest."""
     setup = Question(rules, several_records, several_partitions).setup
-    search, first = search_for(frozenset(TransactionAnomaly), setup, Budget(DEFECT_STATES))
-    return {anomaly: tell(search.path(state), setup) for anomaly, state in first.items()}
+    stories: dict[TransactionAnomaly, Story] = {}
+    for scope in (setup, replace(setup, delayed=2, partitions=1)):
+        search, first = search_for(frozenset(TransactionAnomaly) - stories.keys(), scope, Budget(DEFECT_STATES))
+        stories |= {anomaly: tell(search.path(state), scope) for anomaly, state in first.items()}
+    return stories
 
 
 def scope_of(question: Question) -> dict[str, Any]:

@@ -34,9 +34,10 @@ def test_failing_brokers_and_late_requests_break_nothing_that_is_promised(rules:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("delayed", "failovers"), [(1, 1), (2, 0)])
 @pytest.mark.parametrize("rules", [V1, V1_UNVERIFIED, V2], ids=["v1", "v1 unverified", "v2"])
-def test_a_late_request_and_a_failover_together_break_nothing_either(rules: Rules) -> None:
-    search, first = search_for(ALL, Setup(rules, delayed=1, failovers=1), Budget(5_000_000))
+def test_a_larger_scope_breaks_nothing_either(rules: Rules, delayed: int, failovers: int) -> None:
+    search, first = search_for(ALL, Setup(rules, delayed=delayed, failovers=failovers), Budget(5_000_000))
     assert (search.complete, first) == (True, {})
 
 
@@ -61,7 +62,9 @@ def test_losses_break_v1_in_the_same_ways() -> None:
     assert found.stories.keys() == LOST_DATA
 
 
-@pytest.mark.parametrize("several", [False, True], ids=["one partition", "two partitions"])
+@pytest.mark.parametrize(
+    "several", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["one partition", "two partitions"]
+)
 def test_producers_beside_each_other_are_not_isolated(several: bool) -> None:
     """Kafka promises atomicity and order per producer: writes of concurrent transactions interleave."""
     found = asked(V2, several_producers=True, several_partitions=several)
@@ -74,7 +77,7 @@ def test_a_late_end_ends_the_next_transaction() -> None:
     """KAFKA-17754."""
     late_end = replace(V1, late=V1.late | {Kind.END})
     stories = stories_with(late_end, True, True)
-    assert stories.keys() == {A.TORN_TRANSACTION, A.ABORTED_READ}
+    assert stories.keys() == {A.TORN_TRANSACTION, A.ABORTED_READ, A.LOST_TRANSACTION}
     torn = stories[A.TORN_TRANSACTION]
     assert (
         "Incarnation 1 of the producer asks to abort transaction 1; the request is late, and no answer comes." in torn
@@ -87,14 +90,22 @@ def test_a_late_end_ends_the_next_transaction() -> None:
     )
 
 
-def test_a_late_end_loses_a_transaction_where_leaders_do_not_verify() -> None:
-    stories = stories_with(replace(V1_UNVERIFIED, late=V1_UNVERIFIED.late | {Kind.END}), True, False)
+def test_two_late_requests_lose_a_transaction_that_was_acknowledged() -> None:
+    late_end = replace(V1, late=V1.late | {Kind.END})
+    story = stories_with(late_end, True, True)[A.LOST_TRANSACTION]
+    assert len([sentence for sentence in story if sentence.startswith("The late request")]) == 2
+    assert "transaction 2: its commit was acknowledged; a read_committed consumer was given nothing." in story[-1]
+
+
+@pytest.mark.slow
+def test_a_late_end_leaves_records_hanging_where_leaders_do_not_verify() -> None:
+    stories = stories_with(replace(V1_UNVERIFIED, late=V1_UNVERIFIED.late | {Kind.END}), False, False)
     assert {A.LOST_TRANSACTION, A.HANGING_TRANSACTION} <= stories.keys()
 
 
 def test_a_late_record_hangs_where_leaders_do_not_verify() -> None:
     """KAFKA-14402."""
-    stories = stories_with(replace(V1_UNVERIFIED, late=V1_UNVERIFIED.late | {Kind.PRODUCE}), True, False)
+    stories = stories_with(replace(V1_UNVERIFIED, late=V1_UNVERIFIED.late | {Kind.PRODUCE}), False, False)
     assert A.HANGING_TRANSACTION in stories
     assert stories[A.HANGING_TRANSACTION][-2] == (
         "The late record 1 of transaction 1 arrives at the leader of partition 0 and is taken."

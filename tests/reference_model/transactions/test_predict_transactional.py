@@ -77,7 +77,8 @@ def test_the_late_end_is_a_known_defect_of_every_client_so_far() -> None:
     two_records = replace(ONE, transactional=Transactional(size=2), partitions=2)
     answers = predict(two_records).transactions
     named = {anomaly: [trace.defect.id for trace in answer.known_defects] for anomaly, answer in answers.items()}
-    assert named == {a: ["KAFKA-17754"] if a in (A.ABORTED_READ, A.TORN_TRANSACTION) else [] for a in A}
+    ended = {A.ABORTED_READ, A.TORN_TRANSACTION, A.LOST_TRANSACTION}
+    assert named == {a: ["KAFKA-17754"] if a in ended else [] for a in A}
     assert all(answer.status is Status.FORBIDDEN for answer in answers.values())
 
 
