@@ -122,10 +122,10 @@ def _stages(group: Group, play: Play) -> Iterator[list[Stage]]:
 def _act(stage: Stage, own: ClientStep, settings: Settings) -> None:
     """What a walk's own step is on the brokers."""
     if own.record:
-        running = [broker for broker in settings.replicas if _runs(stage, broker)]
+        awake = [broker for broker in BROKERS if not _is_frozen(stage, broker)]
         sent: dict[str, Any] = {"acks": settings.acks, "idempotent": settings.idempotent, "producer": own.producer}
-        # A client that asks a frozen broker for the leader would wait for it.
-        stage.clients.send(own.record, **sent, configs={**_PATIENT, **(stage.reachable(*running) if running else {})})
+        # A client that asks a frozen broker for the leader would wait for it. Those that are down may be back first.
+        stage.clients.send(own.record, **sent, configs={**_PATIENT, **stage.reachable(*awake)})
         return
     controller = stage.lease.metadata.controller()
     if controller is None:
@@ -147,5 +147,5 @@ def _replicas(stage: Stage) -> tuple[int, ...]:
     return () if found is None else found.replicas
 
 
-def _runs(stage: Stage, broker: int) -> bool:
-    return all(state.replica(broker).runs for state in stage.model.states)
+def _is_frozen(stage: Stage, broker: int) -> bool:
+    return any(state.replica(broker).frozen for state in stage.model.states)
