@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from confluent_kafka import Producer
 
 from kafka_chaos.experiments.behaviours.leader_and_isr import take_leader_and_isr
-from kafka_chaos.experiments.behaviours.sources import FOLLOWERS_FAIL
 from kafka_chaos.harness.cluster.wire.requests import STALE_CONTROLLER_EPOCH
 from kafka_chaos.harness.scenario.availability import poll_leaders
 from kafka_chaos.harness.scenario.clusters import ClusterProfile
@@ -120,7 +119,6 @@ _RECORDS = 20
 @scenario(
     "controlled-shutdown",
     title="SIGTERM moves the leaders first: downtime and recovery, side by side",
-    needs_zookeeper=FOLLOWERS_FAIL,
 )
 def controlled_shutdown(play: Play) -> None:
     """A broker that leads 1, 10 and 100 partitions is shut down, killed, and shut down with

@@ -13,12 +13,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
-from kafka_chaos.contract.errors import KafkaChaosError
-from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER, Release, elects_from_elr, release
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker_client import BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
+from kafka_chaos.harness.cluster.containers.versions import check_version
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.node import Node
@@ -29,6 +30,8 @@ BEFORE_KIP_101: Mapping[str, object] = {
     "inter.broker.protocol.version": "0.11.0-IV1",
     "log.message.format.version": "0.11.0-IV1",
 }
+_KRAFT_KNOWN_SINCE: Release = (3, 6)
+"""Before, every change of an ISR began a leader epoch in KRaft mode (KAFKA-15021)."""
 _MOST_AT_ONCE = 2
 """Clusters that run at the same time: 1.3 GB each."""
 
@@ -54,14 +57,23 @@ class ClusterProfile:
     configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
 
     def in_kraft(self, kafka_version: str) -> ClusterProfile:
-        """The same kind of cluster in KRaft mode, with one controller that is no broker, in a version of Kafka."""
-        name = f"{self.name}, Kafka {kafka_version} in KRaft mode"
-        return replace(self, name=name, metadata_mode=KRAFT, kafka_version=kafka_version)
+        """The same kind of cluster in KRaft mode, with one controller that is no broker.
+
+        It runs in this version of Kafka, unless it is there to show another one.
+        """
+        version = kafka_version if self.kafka_version == KAFKA_VERSION else self.kafka_version
+        name = f"{self.name}, Kafka {version} in KRaft mode"
+        return replace(self, name=name, metadata_mode=KRAFT, kafka_version=version)
 
     @property
     def watermark_waits_for_min_isr(self) -> bool:
         """Whether these brokers hold the high watermark while the ISR is too small (KAFKA-15583, since 3.7)."""
         return tuple(int(part) for part in self.kafka_version.split(".")[:2]) >= (3, 7)
+
+    @property
+    def elects_eligible(self) -> bool:
+        """Whether the controller elects leaders from the eligible leader replicas, too (KIP-966)."""
+        return elects_from_elr(self.kafka_version, self.metadata_mode, None)
 
     @property
     def lag_seconds(self) -> float:
@@ -181,6 +193,14 @@ class ClusterLease:
             timeout=30,
             seen=lambda: str(sorted(self.metadata.brokers())),
         )
+
+
+def check_kraft(version: str) -> None:
+    """Raise `UsageFailure` unless the cluster model knows KRaft mode in this version."""
+    check_version(version, KRAFT)
+    if release(version) < _KRAFT_KNOWN_SINCE:
+        since = ".".join(map(str, _KRAFT_KNOWN_SINCE))
+        raise UsageFailure(f"Kafka {version} in KRaft mode: the cluster model knows that mode as it is since {since}")
 
 
 def _drop_rules(node: Node) -> None:

@@ -154,7 +154,7 @@ class Quorum:
 
     def brokers_if_known(self) -> frozenset[int] | None:
         """The same; None where no broker answers."""
-        for client in self._clients():
+        for _, client in self._clients():
             try:
                 with client:
                     return client.brokers()
@@ -163,19 +163,23 @@ class Quorum:
         return None
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
-        """The newest state of the partition that a broker has replayed from the metadata log."""
-        newest: PartitionRecord | None = None
+        """The newest state of the partition that a broker has replayed from the metadata log.
+
+        Of one leader epoch, the leader knows the newest ISR.
+        """
+        newest: tuple[int, bool, PartitionRecord] | None = None
         epoch = self.controller_epoch()
-        for client in self._clients():
+        for broker, client in self._clients():
             try:
                 with client:
                     known = client.metadata(topic, partition)
             except BrokerUnreachable:
                 continue
-            if known.leader_epoch >= 0 and (newest is None or known.leader_epoch > newest.leader_epoch):
-                leader = NOBODY if known.leader is None else known.leader
-                newest = PartitionRecord(leader, known.leader_epoch, known.isr, epoch)
-        return newest
+            leader = NOBODY if known.leader is None else known.leader
+            if known.leader_epoch >= 0 and (newest is None or (known.leader_epoch, broker == leader) > newest[:2]):
+                record = PartitionRecord(leader, known.leader_epoch, known.isr, epoch)
+                newest = (known.leader_epoch, broker == leader, record)
+        return None if newest is None else newest[2]
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
         """Freeze the active controller's node until the others have elected another, then thaw it."""
@@ -198,7 +202,7 @@ class Quorum:
 
     def _quorum(self, *, without: int | None = None) -> QuorumAnswer | None:
         """What the first broker that answers says of the quorum."""
-        for client in self._clients(without=without):
+        for _, client in self._clients(without=without):
             try:
                 with client:
                     answer = client.quorum()
@@ -208,8 +212,8 @@ class Quorum:
                 return answer
         return None
 
-    def _clients(self, *, without: int | None = None) -> Iterator[BrokerClient]:
-        """A connection to one broker after the other, first the one that was asked last."""
+    def _clients(self, *, without: int | None = None) -> Iterator[tuple[int, BrokerClient]]:
+        """A connection to one broker after the other, with its id, first the one that was asked last."""
         for broker in sorted(self._addresses, key=lambda broker: broker != self._first):
             if broker != without:
                 try:
@@ -217,7 +221,7 @@ class Quorum:
                 except BrokerUnreachable:
                     continue
                 self._first = broker
-                yield client
+                yield broker, client
 
 
 def _cluster_id(run_id: str) -> str:

@@ -43,19 +43,19 @@ _MOST_STATES = 100
 _WEIGHTS = {CLIENTS: 12, "kill": 2, "stop": 2, "start": 4, "pause": 2, "thaw": 4, "cut": 3, "heal": 3}
 
 
-def draw(seed: int, *, steps: int = STEPS, walks: int = BESIDE) -> Group:
-    """The group of a seed."""
+def draw(seed: int, *, steps: int = STEPS, walks: int = BESIDE, kraft_version: str | None = None) -> Group:
+    """The group of a seed, with ZooKeeper or, in a version of Kafka, in KRaft mode."""
     chance = random.Random(seed)
     settings = tuple(_settings(chance) for _ in range(walks))
     lag_is_short = chance.random() < 0.5
-    dry = _DryRun(settings, lag_is_short)
+    dry = _DryRun(settings, lag_is_short, kraft_version)
     taken: list[WalkStep] = []
     while len(taken) < steps:
         one = dry.propose(chance, len(taken) + 1)
         if one is not None and dry.take(one):
             taken.append(one)
     closing = tuple(dry.close(chance))
-    return Group(seed, lag_is_short, settings, tuple(taken), closing)
+    return Group(seed, lag_is_short, settings, tuple(taken), closing, kraft_version)
 
 
 def _settings(chance: random.Random) -> Settings:
@@ -72,13 +72,14 @@ class _DryRun:
 
     walks: Sequence[Settings]
     lag_is_short: bool
+    kraft_version: str | None
     models: list[ClusterModel] = field(default_factory=list)
     cuts: tuple[Cut, ...] = ()
     pauses: int = 0
 
     def __post_init__(self) -> None:
         for settings in self.walks:
-            config = config_of(settings, lag_is_short=self.lag_is_short)
+            config = config_of(settings, lag_is_short=self.lag_is_short, kraft_version=self.kraft_version)
             self.models.append(
                 ClusterModel(config, urgent=(*URGENT, end_parked_fetch), optional=(send_astray, send_to_unnamed))
             )

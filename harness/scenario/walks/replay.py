@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.cluster.error_codes import NONE, error_name
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario.clusters import ClusterPool, ClusterProfile
@@ -127,10 +128,7 @@ def _act(stage: Stage, own: ClientStep, settings: Settings) -> None:
         # A client that asks a frozen broker for the leader would wait for it. Those that are down may be back first.
         stage.clients.send(own.record, **sent, configs={**_PATIENT, **stage.reachable(*awake)})
         return
-    controller = stage.lease.metadata.controller()
-    if controller is None:
-        raise ClusterFailure("there is no controller to elect a leader")
-    with stage.ask(controller) as asked:
+    with stage.ask(_takes_requests(stage)) as asked:
         asked.wait(15)
         if own.order:
             error = asked.reassign(stage.topic, own.order)
@@ -139,6 +137,16 @@ def _act(stage: Stage, own: ClientStep, settings: Settings) -> None:
             wait_until(lambda: _replicas(stage) == own.order, f"the replicas to be {own.order}", timeout=30)
         # It is refused where the preferred leader leads or can't: the observation tells.
         asked.elect_preferred(stage.topic)
+
+
+def _takes_requests(stage: Stage) -> int:
+    """The controller, or in KRaft mode any broker that runs: it forwards what it is asked."""
+    if stage.lease.profile.metadata_mode == KRAFT:
+        return next(broker for broker in BROKERS if all(state.replica(broker).runs for state in stage.model.states))
+    controller = stage.lease.metadata.controller()
+    if controller is None:
+        raise ClusterFailure("there is no controller to elect a leader")
+    return controller
 
 
 def _replicas(stage: Stage) -> tuple[int, ...]:
