@@ -191,7 +191,7 @@ class ClusterLease:
             lambda: self.metadata.brokers() == everyone and self.metadata.controller() is not None,
             "all brokers to be registered",
             timeout=30,
-            seen=lambda: str(sorted(self.metadata.brokers())),
+            seen=lambda: str(sorted(self.metadata.brokers() or ())),
         )
 
 

@@ -67,7 +67,7 @@ class KRaftMode:
         """The brokers that are registered and not fenced."""
         addresses = {broker: f"127.0.0.1:{node.host_port}" for broker, node in members.brokers.items()}
         quorum = Quorum(members, addresses)
-        return wait_until(quorum.brokers_if_known, "a broker to answer", timeout=timeout, interval=0.1)
+        return wait_until(quorum.brokers, "a broker to answer", timeout=timeout, interval=0.1)
 
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
         """Start them all, then wait for each.
@@ -145,15 +145,8 @@ class Quorum:
         found = self._quorum()
         return 0 if found is None else found.leader_epoch
 
-    def brokers(self) -> frozenset[int]:
-        """The brokers in the metadata of one that answers: those that are not fenced."""
-        found = self.brokers_if_known()
-        if found is None:
-            raise ClusterFailure("no broker names the brokers that it knows")
-        return found
-
-    def brokers_if_known(self) -> frozenset[int] | None:
-        """The same; None where no broker answers."""
+    def brokers(self) -> frozenset[int] | None:
+        """The brokers in the metadata of one that answers: those that are not fenced. None where no broker answers."""
         for _, client in self._clients():
             try:
                 with client:
