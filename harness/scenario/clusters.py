@@ -59,11 +59,12 @@ class ClusterProfile:
     def in_kraft(self, kafka_version: str) -> ClusterProfile:
         """The same kind of cluster in KRaft mode, with one controller that is no broker.
 
-        It runs in this version of Kafka, unless it is there to show another one.
+        It runs in this version of Kafka, unless it is there to show another one. Sessions last as long as by default.
         """
         version = kafka_version if self.kafka_version == KAFKA_VERSION else self.kafka_version
         name = f"{self.name}, Kafka {version} in KRaft mode"
-        return replace(self, name=name, metadata_mode=KRAFT, kafka_version=version)
+        configs = {key: value for key, value in self.configs.items() if not key.startswith("zookeeper.")}
+        return replace(self, name=name, metadata_mode=KRAFT, kafka_version=version, configs=configs)
 
     @property
     def watermark_waits_for_min_isr(self) -> bool:
