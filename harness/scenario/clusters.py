@@ -135,7 +135,7 @@ class ClusterLease:
         KRaft mode no broker can be: then it is the number of the controller that there is.
         """
         if self.profile.metadata_mode == KRAFT:
-            return wait_until(self.metadata.controller, "a controller to be active", timeout=timeout)
+            return self.settled_controller()
 
         def elected() -> bool:
             now = self._await_settled_controller()
@@ -148,7 +148,9 @@ class ClusterLease:
         return broker
 
     def settled_controller(self) -> int:
-        """The controller, whichever broker it is, once every broker's metadata responses name it."""
+        """The controller, whichever it is; with ZooKeeper, once every broker's metadata responses name it."""
+        if self.profile.metadata_mode == KRAFT:
+            return wait_until(self.metadata.controller, "a controller to be active", timeout=30)
         controller = self._await_settled_controller()
         self._renew_admin()
         return controller
