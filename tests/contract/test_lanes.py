@@ -42,5 +42,5 @@ def test_transactions_need_idempotence() -> None:
 
 
 def test_no_prediction_is_made_of_what_the_model_does_not_know() -> None:
-    with pytest.raises(LaneError, match="transactional: .* is not valid"):
+    with pytest.raises(LaneError, match=r"transactional: .* is not valid"):
         predict(Lane.from_json(ENTRY))
