@@ -18,7 +18,11 @@ ISOLATION_LEVELS = (READ_COMMITTED, READ_UNCOMMITTED)
 
 DATA, COMMIT, ABORT = "data", "commit", "abort"
 RECORD_KINDS = (DATA, COMMIT, ABORT)
-"""What an offset of a broker's log holds: a record, or the marker that ends a producer's transaction."""
+"""What an offset of a broker's log holds: a record, or the marker that ends a producer's transaction.
+
+In `replicas/`, a marker has seq −1 and the `producer_id` of the last record before it, in its partition, that was
+written under the same id of Kafka; −1 if there is none. So it names whose open transaction it ends there.
+"""
 
 COMMITTED, ABORTED, IN_DOUBT = "committed", "aborted", "info"
 TRANSACTION_OUTCOMES = (COMMITTED, ABORTED, IN_DOUBT)

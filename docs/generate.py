@@ -152,7 +152,9 @@ def run_directory() -> str:
         "",
         "## lanes.json",
         "",
-        '`{"format_version": 1, "lanes": [lane, …]}`, where a lane has these keys:',
+        '`{"format_version": 1, "lanes": [lane, …]}`, where a lane has these keys. `format_version` is 2 as soon as',
+        "one lane is transactional. Then `transactions/` and `assignments/` are required, too, and `replicas/` shows",
+        "the markers that end transactions. `log/` has the records of aborted transactions like all others.",
         "",
     ]
     meanings = _meanings("lanes.json", LANE_KEYS, [field.name for field in dataclasses.fields(Lane)])

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from kafka_chaos.contract.columns import CONSUMED, PRODUCED, arrow_schema
 from kafka_chaos.contract.files import UNFINISHED, appearing_whole
 
-PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key",))
+PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key", "transaction"))
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
 
 RESERVATIONS = "reservations.jsonl"

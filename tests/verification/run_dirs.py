@@ -38,10 +38,16 @@ class Rows:
     consumed: list[dict[str, Any]] = field(default_factory=list)
     log: list[dict[str, Any]] | None = field(default_factory=list)
     replicas: list[dict[str, Any]] | None = None
+    transactions: list[dict[str, Any]] | None = None
+    assignments: list[dict[str, Any]] | None = None
     events: list[dict[str, Any]] | None = None
     checkpoints: dict[str, Any] | None = None
     prediction: dict[str, Any] | None = None
     clock: int = 1000
+
+    @property
+    def format_version(self) -> int:
+        return 2 if any(lane.get("transactional") for lane in self.lanes) else 1
 
     def tick(self) -> int:
         self.clock += 1000
@@ -124,7 +130,7 @@ class Rows:
     def write(self, folder: Path, *, files: int = 1) -> Path:
         """Write the run directory, the rows of each table distributed over `files` files in turn."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "lanes.json", {"format_version": 1, "lanes": self.lanes})
+        write_json(folder / "lanes.json", {"format_version": self.format_version, "lanes": self.lanes})
         names = [lane["lane"] for lane in self.lanes]
         write_json(folder / "prediction.json", self.prediction or prediction(names))
         for table in TABLES:

@@ -115,7 +115,7 @@ def _histories(run: RunDirectory, lanes: list[str]) -> dict[str, LaneHistory]:
     if not lanes:
         return {}
     everything = np.ones(len(lanes), dtype=np.int64)
-    found = _read(run, _Sample(tuple(lanes), everything, everything), tuple(TABLES))
+    found = _read(run, _Sample(tuple(lanes), everything, everything), tuple(_KINDS))
     for (lane, partition), marks in run.checkpoints.high_watermarks.items():
         known = [mark for mark in marks.values() if mark is not None]
         if lane in found and known:
@@ -156,7 +156,7 @@ def _rows_by_lane(run: RunDirectory) -> tuple[Counter[str], dict[str, int]]:
     """The rows of each lane in all tables, and the highest sequence number that it sent."""
     rows: Counter[str] = Counter()
     last_seqs: dict[str, int] = {}
-    for name in TABLES:
+    for name in _KINDS:
         for batch in _batches(run, name, ["lane", "seq"]):
             table = pa.Table.from_batches([batch])
             grouped = table.group_by("lane").aggregate([("seq", "count"), ("seq", "max")]).to_pydict()

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from kafka_chaos.contract.columns import OF_TRANSACTIONS
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath, exact
@@ -33,13 +34,15 @@ MOST_PARALLEL = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The tables as DataFrames; `log`, `replicas` and `reports` are None if the run has none."""
+    """The tables as DataFrames; all but `produced` and `consumed` are None if the run has none."""
 
     produced: DataFrame
     consumed: DataFrame
     log: DataFrame | None
     replicas: DataFrame | None
     reports: DataFrame | None
+    transactions: DataFrame | None = None
+    assignments: DataFrame | None = None
 
     def tables(self) -> dict[str, DataFrame]:
         """The tables that the run has, by name."""
@@ -141,7 +144,8 @@ def chosen(spark: SparkSession, run: RunDirectory, tables: Mapping[str, DataFram
     if run.events.reports:
         rows = [dataclasses.astuple(report) for report in run.events.reports]
         reports = local_frame(spark, schemas.HIGH_WATERMARKS, rows)
-    return Frames(produced, consumed, table("log"), table("replicas"), reports)
+    others = (table(name) for name in OF_TRANSACTIONS)
+    return Frames(produced, consumed, table("log"), table("replicas"), reports, *others)
 
 
 def chosen_table(run: RunDirectory, name: str, table: DataFrame) -> DataFrame:
@@ -150,8 +154,10 @@ def chosen_table(run: RunDirectory, name: str, table: DataFrame) -> DataFrame:
 
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {
-    "produced": (*IDENTITY, "partition", "offset", "outcome", "invoke_ns", "complete_ns"),
+    "produced": (*IDENTITY, "partition", "offset", "outcome", "invoke_ns", "complete_ns", "transaction"),
     "consumed": tuple(schemas.POLLS.names),
     "log": (*POSITION, "producer_id", "seq"),
     "replicas": tuple(schemas.REPLICAS.names),
+    "transactions": tuple(schemas.TRANSACTIONS.names),
+    "assignments": ("lane", "consumer", "partition", "isolation"),
 }

@@ -196,7 +196,7 @@ class _Writer:
         self._path = path
         self._broker = broker
         # No check uses keys, and the histories don't hold them either.
-        self._schema = arrow_schema(table, without=("key",))
+        self._schema = arrow_schema(table, without=("key", "kind"))
         self._waiting: list[Any] = []
         self._rows = 0
 
