@@ -37,7 +37,7 @@ class ReplicaObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What was seen of a cluster: replicas by broker, the partition's metadata, the `controller` (0: there is none), the
+    """What was seen of a cluster: replicas by broker, the partition's metadata, the `controller` (0: none), the
     brokers that are `registered`, and the producers' acknowledgements, as (record, offset)."""
 
     replicas: Mapping[int, ReplicaObservation] = field(default_factory=dict)
