@@ -152,9 +152,10 @@ def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
 
 
 def _check_kraft(chosen: Sequence[Scenario], version: str) -> None:
-    from kafka_chaos.harness.scenario.clusters import check_kraft
+    from kafka_chaos.contract.metadata import KRAFT
+    from kafka_chaos.harness.cluster.containers.versions import check_version
 
-    check_kraft(version)
+    check_version(version, KRAFT)
     for scenario in chosen:
         if scenario.needs_zookeeper is not None:
             raise UsageFailure(f"scenario run --kraft: {scenario.id}: {scenario.needs_zookeeper}")

@@ -13,13 +13,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
-from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
-from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER, Release, elects_from_elr, release
+from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER, elects_from_elr
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker_client import BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
-from kafka_chaos.harness.cluster.containers.versions import check_version
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.node import Node
@@ -30,8 +29,6 @@ BEFORE_KIP_101: Mapping[str, object] = {
     "inter.broker.protocol.version": "0.11.0-IV1",
     "log.message.format.version": "0.11.0-IV1",
 }
-_KRAFT_KNOWN_SINCE: Release = (3, 6)
-"""Before, every change of an ISR began a leader epoch in KRaft mode (KAFKA-15021)."""
 _MOST_AT_ONCE = 2
 """Clusters that run at the same time: 1.3 GB each."""
 
@@ -43,6 +40,7 @@ class ClusterProfile:
     `fresh`: each act gets its own cluster.
     `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`). Otherwise
     that time is longer than any scenario.
+    `elr`: whether leaders are elected from the eligible leader replicas; None leaves it to the version.
     """
 
     name: str
@@ -51,6 +49,7 @@ class ClusterProfile:
     log_directories: int = 1
     metadata_mode: str = ZOOKEEPER
     kafka_version: str = KAFKA_VERSION
+    elr: bool | None = None
     protocol: str = "kip320"
     lag_is_short: bool = False
     configs: Mapping[str, object] = field(default_factory=dict)
@@ -74,7 +73,7 @@ class ClusterProfile:
     @property
     def elects_eligible(self) -> bool:
         """Whether the controller elects leaders from the eligible leader replicas, too (KIP-966)."""
-        return elects_from_elr(self.kafka_version, self.metadata_mode, None)
+        return elects_from_elr(self.kafka_version, self.metadata_mode, self.elr)
 
     @property
     def lag_seconds(self) -> float:
@@ -88,6 +87,7 @@ class ClusterProfile:
             kafka_version=self.kafka_version,
             metadata_mode=self.metadata_mode,
             controllers=1 if self.metadata_mode == KRAFT else 0,
+            elr=self.elr,
             brokers=self.brokers,
             log_directories=self.log_directories,
             broker_configs={**_ALWAYS, **self.configs},
@@ -196,14 +196,6 @@ class ClusterLease:
             timeout=30,
             seen=lambda: str(sorted(self.metadata.brokers() or ())),
         )
-
-
-def check_kraft(version: str) -> None:
-    """Raise `UsageFailure` unless the cluster model knows KRaft mode in this version."""
-    check_version(version, KRAFT)
-    if release(version) < _KRAFT_KNOWN_SINCE:
-        since = ".".join(map(str, _KRAFT_KNOWN_SINCE))
-        raise UsageFailure(f"Kafka {version} in KRaft mode: the cluster model knows that mode as it is since {since}")
 
 
 def _drop_rules(node: Node) -> None:

@@ -52,11 +52,12 @@ def walk_command(
     heals links. After every step the model must allow what is observed. Exit code: 0 conforms, 1 violation, 2 unknown,
     3 the environment failed.
     """
-    from kafka_chaos.harness.scenario.clusters import check_kraft
+    from kafka_chaos.contract.metadata import KRAFT
+    from kafka_chaos.harness.cluster.containers.versions import check_version
     from kafka_chaos.harness.scenario.walks.draw import draw
 
     if kraft is not None:
-        check_kraft(kraft)
+        check_version(kraft, KRAFT)
     first = secrets.randbelow(10**6) if seed is None else seed
     seeds = range(first, first + -(-walks // beside))
     groups = (draw(one, steps=steps, walks=beside, kraft_version=kraft) for one in seeds)
