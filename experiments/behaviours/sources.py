@@ -12,6 +12,7 @@ RECOVERY = Document("Replica Recovery", "Replica Recovery", None)
 LEADER_AND_ISR = Document(
     "About the Kafka API LeaderAndIsr", "[Kafka] kafka api - LeaderAndIsr 에 관하여", "23 April 2021"
 )
+KRAFT = Document('Kafka\'s documentation, "KRaft"', "KRaft", None)
 ELIGIBLE = Document("KIP-966: Eligible Leader Replicas", "KIP-966: Eligible Leader Replicas", None)
 
 _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
@@ -59,6 +60,7 @@ SOURCES = {
     "split-brain": Source(
         LEADER_AND_ISR, "Split brain of a partition's leader", "Partition Leader와 관련된 Split brain 현상"
     ),
+    "kraft-election": Source(KRAFT, "Process roles and controllers", "Configuration"),
     "elr-last-replica-standing": Source(ELIGIBLE, "Motivation: the last replica standing", "Motivation"),
     "unclean-shutdown": Source(ELIGIBLE, "Unclean shutdown detection", "Proposed Changes"),
 }

@@ -29,6 +29,7 @@ BEFORE_KIP_101: Mapping[str, object] = {
     "inter.broker.protocol.version": "0.11.0-IV1",
     "log.message.format.version": "0.11.0-IV1",
 }
+_WITH_ZOOKEEPER = ("zookeeper.", "controlled.shutdown.retry.", "controlled.shutdown.max.")
 _MOST_AT_ONCE = 2
 """Clusters that run at the same time: 1.3 GB each."""
 
@@ -58,11 +59,12 @@ class ClusterProfile:
     def in_kraft(self, kafka_version: str) -> ClusterProfile:
         """The same kind of cluster in KRaft mode, with one controller that is no broker.
 
-        It runs in this version of Kafka, unless it is there to show another one. Sessions last as long as by default.
+        It runs in this version of Kafka, unless it is there to show another one. Settings that only brokers with
+        ZooKeeper have are left out.
         """
         version = kafka_version if self.kafka_version == KAFKA_VERSION else self.kafka_version
         name = f"{self.name}, Kafka {version} in KRaft mode"
-        configs = {key: value for key, value in self.configs.items() if not key.startswith("zookeeper.")}
+        configs = {key: value for key, value in self.configs.items() if not key.startswith(_WITH_ZOOKEEPER)}
         return replace(self, name=name, metadata_mode=KRAFT, kafka_version=version, configs=configs)
 
     @property
