@@ -94,7 +94,7 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
     if phase.lockstep is not None and phase.schedule:
         raise ExperimentError(("phases", number, "lockstep"), "expected either lockstep or schedule, not both")
     for index, entry in enumerate(phase.schedule):
-        place: tuple[str | int, ...] = ("phases", number, "schedule", index)
+        place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry(index))
         try:
             fault = entry.build()
         except TargetError as error:
