@@ -95,6 +95,7 @@ bench-verify-sizes: setup
 # Every supported version of Kafka in each of its modes: builds the images, then half a minute each; for docs/versions.md.
 bench-versions: setup
 	$(BIN)/python benchmarks/versions.py
+	$(BIN)/python benchmarks/acks_matrix.py
 
 # What CI checks; the hooks in .pre-commit-config.yaml are the same four.
 lint: lint-style lint-format lint-types lint-imports
