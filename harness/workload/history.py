@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from kafka_chaos.contract.columns import CONSUMED, PRODUCED, arrow_schema
 from kafka_chaos.contract.files import UNFINISHED, appearing_whole
 
-PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key", "transaction"))
+PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key",))
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
 
 RESERVATIONS = "reservations.jsonl"
@@ -114,6 +114,26 @@ class HistoryWriter:
     def _raise_error(self) -> None:
         if self._error is not None:
             raise self._error
+
+
+class RowBuffer:
+    """Single rows on their way to a writer, which takes them when it next writes. Threads may share it."""
+
+    def __init__(self, schema: pa.Schema, writer: HistoryWriter) -> None:
+        self._schema = schema
+        self._rows: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+        writer.follow(self._take)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Add a row; columns that it lacks are null."""
+        with self._lock:
+            self._rows.append(row)
+
+    def _take(self) -> pa.Table | None:
+        with self._lock:
+            rows, self._rows = self._rows, []
+        return pa.Table.from_pylist(rows, schema=self._schema) if rows else None
 
 
 def _last_number(folder: Path) -> int:
@@ -223,5 +243,6 @@ class _Missing:
                 pa.nulls(rows, pa.int64()),
                 pa.array(["info"] * rows, pa.string()),
                 pa.array(["the harness died"] * rows, pa.string()),
+                pa.nulls(rows, pa.int64()),
             ]
             yield pa.Table.from_arrays(columns, schema=PRODUCED_SCHEMA)
