@@ -69,8 +69,13 @@ class _Chunk:
         """Those of the first `rows` rows that were not passed on, with an outcome or without."""
         return np.flatnonzero(~self.is_written[:rows])
 
-    def take(self, rows: npt.NDArray[np.int64], lane: str, producer_id: int, partitions: int) -> pa.Table:
-        """These rows as a table of the history's schema; they then count as passed on."""
+    def take(
+        self, rows: npt.NDArray[np.int64], lane: str, producer_id: int, partitions: int, transactions: array[int]
+    ) -> pa.Table:
+        """These rows as a table of the history's schema; they then count as passed on.
+
+        `transactions`: the first seq of each transaction, empty for a producer without.
+        """
         self.is_written[rows] = True
         seqs = self.first_seq + rows
         complete_ns = np.frombuffer(self.complete_ns, dtype=np.int64)[rows]
@@ -91,15 +96,24 @@ class _Chunk:
             pa.array(complete_ns, mask=complete_ns == 0),
             pa.array(_OUTCOMES, pa.string()).take(pa.array(outcome)),
             errors,
+            _numbers(seqs, transactions),
         ]
         return pa.Table.from_arrays(columns, schema=PRODUCED_SCHEMA)
+
+
+def _numbers(seqs: npt.NDArray[np.int64], transactions: array[int]) -> pa.Array:
+    """The number of each seq's transaction, null without any."""
+    if not transactions:
+        return pa.nulls(len(seqs), pa.int64())
+    return pa.array(np.searchsorted(np.array(transactions), seqs, side="right") - 1)
 
 
 class RecordedProducer:
     """One producer of one lane. `send` and `poll` belong to one thread; the counters may be read from any.
 
     `configs` are librdkafka's keys. Records go to the `partitions` in turn, by seq, so each partition gets increasing
-    seqs. `on_precondition`: see `watched`.
+    seqs. `on_precondition`: see `watched`. With a `transactional.id`, whoever sends tells by `transaction_begins` where
+    transactions begin, and begins and ends them at the `client`.
     """
 
     def __init__(
@@ -126,7 +140,8 @@ class RecordedProducer:
         # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
         self._answered = _acks(configs) != "0"
-        self._producer = new_client(Producer, watched(configs, on_precondition, lane=lane, producer_id=producer_id))
+        self.client = new_client(Producer, watched(configs, on_precondition, lane=lane, producer_id=producer_id))
+        self._transactions = array("q")
         self._chunks: dict[int, _Chunk] = {}
         self._reserved = 0
         self._flush_at = time.monotonic() + FLUSH_INTERVAL
@@ -157,9 +172,14 @@ class RecordedProducer:
                 break
         return done
 
+    def transaction_begins(self) -> int:
+        """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
+        self._transactions.append(self.sent)
+        return len(self._transactions) - 1
+
     def poll(self, timeout: float) -> int:
         """Serve delivery reports for up to `timeout` seconds, and pass on rows when due."""
-        served = int(self._producer.poll(timeout))
+        served = int(self.client.poll(timeout))
         if time.monotonic() >= self._flush_at:
             self._flush()
         return served
@@ -170,24 +190,42 @@ class RecordedProducer:
         `cancelled` ends the wait early. Writes the last rows: the producer can't be used afterwards.
         """
         deadline = time.monotonic() + timeout
-        while len(self._producer) and time.monotonic() < deadline and not cancelled.is_set():
+        while len(self.client) and time.monotonic() < deadline and not cancelled.is_set():
             self.poll(0.1)
-        left = len(self._producer)
+        left = self._purge()
+        self.client.close()
+        self._write_rest()
+        return left
+
+    def abandon(self) -> int:
+        """End as the process would that is killed: nothing more is sent, and an open transaction stays open.
+
+        Returns how many records became info. Writes the last rows: the producer can't be used afterwards.
+        """
+        left = self._purge()
+        # Not closed: that would abort the transaction.
+        del self.client
+        self._write_rest()
+        return left
+
+    def _purge(self) -> int:
+        left = len(self.client)
         if left:
-            self._producer.purge()
-            self._producer.poll(1.0)
-        self._producer.close()
+            self.client.purge()
+            self.client.poll(1.0)
+        return left
+
+    def _write_rest(self) -> None:
         for number in sorted(self._chunks):
             chunk = self._chunks.pop(number)
             self._freed += chunk.done
             self._write(chunk, chunk.unwritten(min(CHUNK, self.sent - chunk.first_seq)))
-        return left
 
     def _send_batch(self, count: int) -> int:
         first = self.sent
         self._reserve(first + count)
         values = self._codec.encode_many(self.producer_id, first, count)
-        produce, topic, partitions, delivered = self._producer.produce, self.topic, self._partitions, self._delivered
+        produce, topic, partitions, delivered = self.client.produce, self.topic, self._partitions, self._delivered
         now_ns = time.monotonic_ns
         seq = first
         chunk = self._chunk_of(seq)
@@ -275,7 +313,8 @@ class RecordedProducer:
 
     def _write(self, chunk: _Chunk, rows: npt.NDArray[np.int64]) -> None:
         if rows.size:
-            self._writer.write(chunk.take(rows, self.lane, self.producer_id, self._partitions))
+            transactions = self._transactions
+            self._writer.write(chunk.take(rows, self.lane, self.producer_id, self._partitions, transactions))
 
 
 def _retries(configs: Mapping[str, object]) -> bool:
