@@ -30,6 +30,7 @@ _SILENT = logging.Logger("kafka_chaos.transactional_producer")
 _SILENT.addHandler(logging.NullHandler())
 _TICK = 0.01
 _DELIVERY_TIMEOUT = 5.0
+_WRITTEN_FIRST = 0.5
 _MOST_FAILED_STARTS = 3
 _NEVER = float("inf")
 
@@ -216,10 +217,16 @@ class _Incarnations:
                 self._current = self._begin()
 
     def _write(self, producer: TransactionalProducer) -> None:
-        """One transaction, committed or aborted."""
+        """One transaction, committed or aborted.
+
+        Of the aborted ones, half have all their records written before. The abort of the others purges what was not
+        sent yet, and overtakes what is on its way.
+        """
         producer.begin()
         producer.send(self._settings.size)
         if self._chance.random() < self._settings.abort:
+            if self._chance.random() < _WRITTEN_FIRST:
+                producer.deliver(_DELIVERY_TIMEOUT)
             producer.abort()
         else:
             producer.commit()
