@@ -22,7 +22,7 @@ from kafka_chaos.harness.workload.defect_watch import OnPrecondition
 from kafka_chaos.harness.workload.history import HistoryWriter, Reservations, RowBuffer
 from kafka_chaos.harness.workload.recorded_consumer import ASSIGNMENTS_SCHEMA, ConsumerPerIsolation, RecordedConsumer
 from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.transactional_load import TransactionalProducing
+from kafka_chaos.harness.workload.transactional_load import TransactionalProducing, TransactionTables
 
 _TICK = 0.01
 _DELIVERY_TIMEOUT_MS = 60_000
@@ -44,19 +44,6 @@ def producer_configs(lane: LaneSpec, bootstrap_servers: str) -> dict[str, object
         # Brokers are broken on purpose: the errors that the client would print are in the history.
         "log_level": 0,
     }
-
-
-class TransactionTables:
-    """The writers of the tables that only lanes with transactions have, `transactions/` and `assignments/`."""
-
-    def __init__(self, run_directory: Path) -> None:
-        self.transactions = HistoryWriter(run_directory / "transactions")
-        self.assignments = HistoryWriter(run_directory / "assignments")
-
-    def close(self) -> None:
-        """Write the remaining rows."""
-        self.transactions.close()
-        self.assignments.close()
 
 
 class LaneLoad:

@@ -15,97 +15,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.chunk import CHUNK, Chunk
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
 from kafka_chaos.harness.workload.history import (
     FLUSH_INTERVAL,
-    PRODUCED_SCHEMA,
     RESERVED,
     HistoryWriter,
     Reservations,
 )
 from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
 
-CHUNK = 16_384
-"""How many rows are allocated together."""
-
 _BATCH = 256
-_UNKNOWN = -1
-_OUTCOMES = [Outcome.OK, Outcome.FAIL, Outcome.INFO]
-_OK, _INFO = _OUTCOMES.index(Outcome.OK), _OUTCOMES.index(Outcome.INFO)
 _SEQ_OF = struct.Struct(">q").unpack_from
 _SEQ_AT = 12
-
-
-class _Chunk:
-    """Rows of `CHUNK` consecutive seqs; `done` counts those that have an outcome, `is_written` marks those handed over.
-
-    The columns hold what does not follow from the seq. A row is acknowledged if it has a completion time and is not in
-    `outcomes`.
-    """
-
-    __slots__ = ("complete_ns", "done", "errors", "first_seq", "invoke_ns", "is_written", "offset", "outcomes")
-
-    def __init__(self, first_seq: int) -> None:
-        self.first_seq = first_seq
-        self.done = 0
-        self.is_written = np.zeros(CHUNK, dtype=np.bool_)
-        self.invoke_ns = array("q", bytes(8 * CHUNK))
-        self.complete_ns = array("q", bytes(8 * CHUNK))
-        self.offset = array("q", [_UNKNOWN]) * CHUNK
-        self.outcomes: dict[int, Outcome] = {}
-        self.errors: dict[int, str] = {}
-
-    def settled(self) -> npt.NDArray[np.int64]:
-        """The rows that have an outcome and were not passed on."""
-        complete_ns = np.frombuffer(self.complete_ns, dtype=np.int64)
-        return np.flatnonzero((complete_ns != 0) & ~self.is_written)
-
-    def unwritten(self, rows: int) -> npt.NDArray[np.int64]:
-        """Those of the first `rows` rows that were not passed on, with an outcome or without."""
-        return np.flatnonzero(~self.is_written[:rows])
-
-    def take(
-        self, rows: npt.NDArray[np.int64], lane: str, producer_id: int, partitions: int, transactions: array[int]
-    ) -> pa.Table:
-        """These rows as a table of the history's schema; they then count as passed on.
-
-        `transactions`: the first seq of each transaction, empty for a producer without.
-        """
-        self.is_written[rows] = True
-        seqs = self.first_seq + rows
-        complete_ns = np.frombuffer(self.complete_ns, dtype=np.int64)[rows]
-        offset = np.frombuffer(self.offset, dtype=np.int64)[rows]
-        outcome = np.where(complete_ns != 0, _OK, _INFO).astype(np.int8)
-        errors = pa.nulls(len(rows), pa.string())
-        if self.outcomes:
-            outcome = np.array([_OUTCOMES.index(self.outcomes.get(row, _OUTCOMES[code])) for row, code in
-                                zip(rows.tolist(), outcome, strict=True)], np.int8)  # fmt: skip
-            errors = pa.array([self.errors.get(row) for row in rows.tolist()], pa.string())
-        columns = [
-            pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), [lane]).cast(pa.string()),
-            pa.array(np.full(len(rows), producer_id, np.int32)),
-            pa.array(seqs),
-            pa.array((seqs % partitions).astype(np.int32)),
-            pa.array(offset, mask=offset == _UNKNOWN),
-            pa.array(np.frombuffer(self.invoke_ns, dtype=np.int64)[rows]),
-            pa.array(complete_ns, mask=complete_ns == 0),
-            pa.array(_OUTCOMES, pa.string()).take(pa.array(outcome)),
-            errors,
-            _numbers(seqs, transactions),
-        ]
-        return pa.Table.from_arrays(columns, schema=PRODUCED_SCHEMA)
-
-
-def _numbers(seqs: npt.NDArray[np.int64], transactions: array[int]) -> pa.Array:
-    """The number of each seq's transaction, null without any."""
-    if not transactions:
-        return pa.nulls(len(seqs), pa.int64())
-    return pa.array(np.searchsorted(np.array(transactions), seqs, side="right") - 1)
 
 
 class RecordedProducer:
@@ -142,7 +68,7 @@ class RecordedProducer:
         self._answered = _acks(configs) != "0"
         self.client = new_client(Producer, watched(configs, on_precondition, lane=lane, producer_id=producer_id))
         self._transactions = array("q")
-        self._chunks: dict[int, _Chunk] = {}
+        self._chunks: dict[int, Chunk] = {}
         self._reserved = 0
         self._flush_at = time.monotonic() + FLUSH_INTERVAL
         self.sent = 0
@@ -244,10 +170,10 @@ class RecordedProducer:
         self.sent = seq
         return seq - first
 
-    def _chunk_of(self, seq: int) -> _Chunk:
+    def _chunk_of(self, seq: int) -> Chunk:
         number = seq // CHUNK
         if number not in self._chunks:
-            self._chunks[number] = _Chunk(number * CHUNK)
+            self._chunks[number] = Chunk(number * CHUNK)
         return self._chunks[number]
 
     def _reserve(self, end: int) -> None:
@@ -311,7 +237,7 @@ class RecordedProducer:
         for chunk in self._chunks.values():
             self._write(chunk, chunk.settled())
 
-    def _write(self, chunk: _Chunk, rows: npt.NDArray[np.int64]) -> None:
+    def _write(self, chunk: Chunk, rows: npt.NDArray[np.int64]) -> None:
         if rows.size:
             transactions = self._transactions
             self._writer.write(chunk.take(rows, self.lane, self.producer_id, self._partitions, transactions))

@@ -14,6 +14,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from kafka_chaos.contract.transactions import Transactional
 from kafka_chaos.harness.errors import ClusterFailure
@@ -47,6 +48,19 @@ def transactional_configs(settings: Transactional, configs: Mapping[str, object]
         # Without a logger, the client prints that it was fenced, whatever its log_level is.
         "logger": _SILENT,
     }
+
+
+class TransactionTables:
+    """The writers of the tables that only lanes with transactions have, `transactions/` and `assignments/`."""
+
+    def __init__(self, run_directory: Path) -> None:
+        self.transactions = HistoryWriter(run_directory / "transactions")
+        self.assignments = HistoryWriter(run_directory / "assignments")
+
+    def close(self) -> None:
+        """Write the remaining rows."""
+        self.transactions.close()
+        self.assignments.close()
 
 
 class TransactionalProducing:
