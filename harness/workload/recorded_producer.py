@@ -11,6 +11,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ from kafka_chaos.harness.workload.history import (
 from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
 
 _BATCH = 256
+_PURGE_TIMEOUT = 1.0
+_LEFT_BEHIND: list[Producer] = []
 _SEQ_OF = struct.Struct(">q").unpack_from
 _SEQ_AT = 12
 
@@ -68,6 +71,7 @@ class RecordedProducer:
         self._answered = _acks(configs) != "0"
         self.client = new_client(Producer, watched(configs, on_precondition, lane=lane, producer_id=producer_id))
         self._transactions = array("q")
+        self._transactional_id = configs.get("transactional.id")
         self._chunks: dict[int, Chunk] = {}
         self._reserved = 0
         self._flush_at = time.monotonic() + FLUSH_INTERVAL
@@ -105,7 +109,7 @@ class RecordedProducer:
 
     def poll(self, timeout: float) -> int:
         """Serve delivery reports for up to `timeout` seconds, and pass on rows when due."""
-        served = int(self.client.poll(timeout))
+        served = self._serve(timeout)
         if time.monotonic() >= self._flush_at:
             self._flush()
         return served
@@ -123,14 +127,20 @@ class RecordedProducer:
         self._write_rest()
         return left
 
-    def abandon(self) -> int:
+    def abandon(self, *, open_transaction: bool) -> int:
         """End as the process would that is killed: nothing more is sent, and an open transaction stays open.
 
         Returns how many records became info. Writes the last rows: the producer can't be used afterwards.
         """
         left = self._purge()
-        # Not closed: that would abort the transaction.
-        del self.client
+        if open_transaction:
+            # Closing it would wait for an abort, without end if no coordinator answers. Freeing it without closing it
+            # corrupts the memory of the process (confluent-kafka 2.16.1, after it was fenced). So it stays, idle.
+            _LEFT_BEHIND.append(self.client)
+        else:
+            # It warns if a producer that failed for good can't abort; where warnings are errors, it raises both.
+            with suppress(KafkaException, RuntimeWarning, SystemError):
+                self.client.close()
         self._write_rest()
         return left
 
@@ -138,8 +148,20 @@ class RecordedProducer:
         left = len(self.client)
         if left:
             self.client.purge()
-            self.client.poll(1.0)
+            deadline = time.monotonic() + _PURGE_TIMEOUT
+            while len(self.client) and time.monotonic() < deadline:
+                self._serve(0.1)
         return left
+
+    def _serve(self, timeout: float) -> int:
+        try:
+            return int(self.client.poll(timeout))
+        except KafkaException:
+            # Whichever call is the next raises that a producer has failed for good. In a transaction the next but one
+            # does, too: its end.
+            if self._transactional_id is None:
+                raise
+            return 0
 
     def _write_rest(self) -> None:
         for number in sorted(self._chunks):
@@ -186,6 +208,7 @@ class RecordedProducer:
                 first_seq=self._reserved,
                 count=count,
                 now_ns=time.monotonic_ns(),
+                transactional_id=self._transactional_id,
             )
             self._reserved += count
 

@@ -54,6 +54,7 @@ class TransactionalProducer:
         self._give_up = give_up
         self._open: dict[str, Any] | None = None
         self._commit_asked = False
+        self._is_unsettled = False
 
     def init(self) -> None:
         """Fence former incarnations and end their transaction; raises `ProducerLost`."""
@@ -117,7 +118,8 @@ class TransactionalProducer:
         """End as a killed process does, an open transaction left behind; returns how many records became info."""
         if self._open is not None:
             self._row(self._unknown, end_ns=None, error=None)
-        return self.records.abandon()
+            self._is_unsettled = True
+        return self.records.abandon(open_transaction=self._is_unsettled)
 
     def _once(self, call: Callable[..., object], *values: object) -> None:
         try:
@@ -141,6 +143,7 @@ class TransactionalProducer:
         return IN_DOUBT if self._commit_asked else ABORTED
 
     def _lost(self, lost: ProducerLost) -> None:
+        self._is_unsettled = not lost.error.fatal()
         # A retriable error is the last of many, when the load gave up: the end was never learned.
         end_ns = None if lost.error.retriable() else time.monotonic_ns()
         self._row(self._unknown, end_ns=end_ns, error=lost.error.name())

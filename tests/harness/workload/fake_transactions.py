@@ -45,12 +45,12 @@ class FakeProducer:
 
     def commit_transaction(self, timeout: float) -> None:
         if not self.silent:
-            self.poll(0)
+            self._serve()
         self._call("commit_transaction")
 
     def abort_transaction(self, timeout: float) -> None:
         self.purge()
-        self.poll(0)
+        self._serve()
         self._call("abort_transaction")
 
     def produce(self, topic: str, value: bytes, key: object, partition: int, report: Callable[..., None]) -> None:
@@ -61,6 +61,11 @@ class FakeProducer:
 
     def poll(self, timeout: float) -> int:
         time.sleep(min(timeout, 0.001))
+        if self.failures.get("poll"):
+            raise KafkaException(self.failures["poll"].pop(0))
+        return self._serve()
+
+    def _serve(self) -> int:
         if self.silent and not self.purged:
             return 0
         served, self.waiting = self.waiting, []

@@ -155,6 +155,12 @@ def test_a_fenced_producer_is_lost_and_says_what_it_knows(
     ended, row = one(bench, failures, commits=commits)
     assert (ended, row["outcome"], row["error"]) == ("lost: _FENCED", outcome, "_FENCED")
     assert row["end_ns"] is not None
+    assert bench.clients[0].calls[-1] == "close"
+
+
+def test_a_failure_for_good_that_poll_raises_is_told_by_the_commit(bench: Bench) -> None:
+    ended, row = one(bench, {"poll": [FENCED], "commit_transaction": [TIMED_OUT, FENCED]})
+    assert (ended, row["outcome"], row["error"]) == ("lost: _FENCED", "info", "_FENCED")
 
 
 def test_an_end_without_an_answer_is_left_once_the_load_gives_up(bench: Bench) -> None:
