@@ -78,6 +78,7 @@ bench: demo
 	$(BIN)/python benchmarks/fault_times.py runs/latest
 	$(BIN)/python benchmarks/cluster_start.py
 	$(BIN)/python benchmarks/load.py
+	$(BIN)/python benchmarks/transactions.py
 	$(BIN)/python benchmarks/run_to_verdict.py
 	$(BIN)/python benchmarks/verify_small.py
 	$(BIN)/python benchmarks/model_explore.py

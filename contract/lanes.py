@@ -83,11 +83,12 @@ class Lane:
             self.min_insync_replicas,
             f"at most the replication factor, {self.replication_factor}",
         )
+        if self.transactional is not None:
+            _require(self.acks == "all", "acks", self.acks, "all with transactions (KIP-98)")
+            _require(self.idempotence, "idempotence", self.idempotence, "true with transactions (KIP-98)")
         if self.idempotence:
             _require(self.acks == "all", "idempotence", self.idempotence, "acks=all with it (KIP-98)")
             _require(self.max_in_flight <= 5, "max_in_flight", self.max_in_flight, "at most 5 with idempotence")
-        if self.transactional is not None:
-            _require(self.idempotence, "transactional", self.transactional.to_json(), "idempotence with it (KIP-98)")
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Lane:

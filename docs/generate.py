@@ -81,6 +81,7 @@ def experiment_files() -> str:
         ("cluster", specs.ClusterSpec),
         ("phases[…]", specs.PhaseSpec),
         ("lanes[…]", specs.LaneSpec),
+        ("lanes[…].transactional", specs.TransactionalSpec),
         ("workload", specs.WorkloadSpec),
         ("schedule[…]", specs.FaultSpec),
         ("schedule.generate", GenerateSpec),

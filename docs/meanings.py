@@ -21,7 +21,8 @@ LANE_KEYS = {
     "elr": "Whether leaders were elected from the eligible leader replicas (KIP-966); only in KRaft mode. Without "
     "it, what a new cluster of the version does.",
     "transactional": "How its producers use transactions: `size` (records of a transaction), `abort` (share that is "
-    "aborted), `producers`, `timeout_ms`. Needs `idempotence` and `format_version` 2.",
+    "aborted), `producers`, `timeout_ms`, `restarts` (kills of a producer in a transaction). "
+    "Needs `idempotence` and `format_version` 2.",
     "lane": "Name of the lane.",
     "faults": "Faults that may hit the lane. Each entry is at most one occurrence, on any broker at any moment, "
     "later healed. Repeat an entry for more occurrences.",
@@ -71,8 +72,9 @@ COLUMNS = {
         "transaction": "The transaction's number, counted by its producer.",
         "transactional_id": "The producer's `transactional.id`.",
         "begin_ns": "When the transaction began. Its producer had been initialised before.",
-        "end_ns": "When its outcome was known.",
-        "outcome": "`committed`: the commit was acknowledged. `aborted`: certainly aborted. `info`: one of both.",
+        "end_ns": "When its end was answered or refused; null if it was left behind open.",
+        "outcome": "`committed`: the commit was acknowledged. `aborted`: the abort was, or nobody asked "
+        "for a commit. `info`: a commit was asked for, and its answer is not known.",
         "error": "Name of the client's error.",
     },
     "assignments": {

@@ -10,6 +10,7 @@ import click
 
 from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.transactions import Transactional
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,7 +82,8 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     for spec in phase.lanes:
         lane = experiment.as_lane(phase, spec)
         statuses = {str(name): entry["status"] for name, entry in predicted(phase, lane)["anomalies"].items()}
-        lanes.append({"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses})
+        entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses}
+        lanes.append(entry if lane.transactional is None else {**entry, "transactional": lane.transactional.to_json()})
     return {
         "phase": phase.phase,
         "workload": phase.workload.model_dump(mode="json"),
@@ -97,6 +99,10 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     load = phase["workload"]
     words = f"{load['rate']:g} records/s of {load['record_size']} bytes for {load['duration']:g} s"
     terminal.print(f"\n{phase['phase']}: {counted(len(phase['lanes']), 'lane')}, each {words}", highlight=False)
+    for lane in phase["lanes"]:
+        if "transactional" in lane:
+            words = Transactional.from_json(lane["transactional"]).described
+            terminal.print(f"  {lane['lane']}: {words}", highlight=False)
     if phase["lockstep"]:
         steps = ", ".join(phase["lockstep"]["steps"])
         terminal.print(f"  in lock step at {phase['lockstep']['target']}: {steps}", highlight=False)

@@ -61,7 +61,9 @@ def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set
         try:
             lane.as_lane(())
         except LaneError as error:
-            raise ExperimentError((*place, error.key), f"{error.shown}: expected {error.expected}") from error
+            raise ExperimentError(
+                (*place, *error.key.split(".")), f"{error.shown}: expected {error.expected}"
+            ) from error
         if lane.replication_factor > brokers:
             raise ExperimentError(
                 (*place, "replication_factor"),

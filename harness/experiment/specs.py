@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.transactions import Transactional
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import known_version
@@ -31,6 +32,7 @@ OWNED_TOPIC_KEYS = frozenset({"min.insync.replicas", "unclean.leader.election.en
 OWNED_CLIENT_KEYS = frozenset(
     {"bootstrap.servers", "acks", "request.required.acks", "enable.idempotence", "max.in.flight"}
     | {"max.in.flight.requests.per.connection", "metadata.broker.list"}
+    | {"transactional.id", "transaction.timeout.ms"}
 )
 _OF_A_PHASE = ("lanes", "workload", "schedule", "lockstep", "outside_faults")
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
@@ -136,6 +138,31 @@ class WorkloadSpec(Spec):
     )
 
 
+_USUAL = Transactional()
+
+
+class TransactionalSpec(Spec):
+    """The key `transactional` of a lane: how its producers use transactions."""
+
+    size: int = Field(default=_USUAL.size, le=10_000, description="records of each transaction, over all partitions")
+    abort: float = Field(default=_USUAL.abort, description="share of the transactions that are aborted, 0 to 1")
+    producers: int = Field(
+        default=_USUAL.producers, le=100, description="producers, each with a transactional id of its own"
+    )
+    timeout_ms: int = Field(
+        default=_USUAL.timeout_ms,
+        ge=1_000,
+        le=900_000,
+        description="`transaction.timeout.ms` of the producers, at most what brokers allow by default",
+    )
+    restarts: int = Field(
+        default=_USUAL.restarts,
+        le=1_000,
+        description="how often, evenly over the load, one of the producers is killed in the middle of a transaction "
+        "and comes back under its transactional id; the former incarnation then asks for its commit, too",
+    )
+
+
 class LaneSpec(Spec):
     """An entry of `lanes`: one topic and one producer configuration."""
 
@@ -153,6 +180,10 @@ class LaneSpec(Spec):
     idempotence: bool = Field(default=False, description="`enable.idempotence` of the producer")
     max_in_flight: int = Field(default=5, ge=1, description="`max.in.flight.requests.per.connection` of the producer")
     cleanup_policy: str | None = Field(default=None, description="`cleanup.policy` of the topic")
+    transactional: TransactionalSpec | None = Field(
+        default=None,
+        description="producers that write transactions; it implies `idempotence` and a consumer per isolation level",
+    )
     leader: int | None = Field(
         default=None, description="preferred leader of all partitions; by default, leaders are spread over the brokers"
     )
@@ -161,16 +192,30 @@ class LaneSpec(Spec):
         default_factory=dict, description="other configs of the producer, with librdkafka's names"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _idempotent_with_transactions(cls, value: Any) -> Any:
+        """Transactional producers are idempotent unless the file says that they are not, which is refused later."""
+        if isinstance(value, dict) and value.get("transactional") is not None:
+            return {"idempotence": True, **value}
+        return value
+
     def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`.
 
         `cluster`: what it runs on, where that is known.
         """
-        fields = self.model_dump(exclude={"leader", "topic", "topic_configs", "producer_configs"})
+        excluded = {"leader", "topic", "topic_configs", "producer_configs", "transactional"}
+        fields = {**self.model_dump(exclude=excluded), "transactional": self.transactions}
         if cluster is not None:
             fields |= {"kafka_version": cluster.oldest.number, "metadata_mode": cluster.metadata_mode}
             fields["elr"] = cluster.elects_from_elr
         return Lane(**fields, topic=self.topic_name, faults=faults)
+
+    @property
+    def transactions(self) -> Transactional | None:
+        """How its producers use transactions, if they do; raises `LaneError`."""
+        return None if self.transactional is None else Transactional.from_json(self.transactional.model_dump())
 
     @property
     def topic_name(self) -> str:

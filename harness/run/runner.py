@@ -160,6 +160,7 @@ class Stages:
             client_configs=cluster.client_configs,
             brokers={broker: cluster.client_address(broker) for broker in cluster.brokers},
             controller=lambda: cluster.controller(admin),
+            seed=self.run.experiment.seed,
         )
         self.run.say(f"making {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
         for lane in phase.lanes:
@@ -197,5 +198,8 @@ class Stages:
         # Rows of all phases are on disk: nothing is left that a crash could take.
         (path / RESERVATIONS).unlink()
         self.run.say("reading the final log and every replica from the brokers' own files")
-        stored = [StoredLane(lane.lane, lane.topic_name, lane.partitions) for _, lane, _ in self.run.experiment.lanes()]
+        stored = [
+            StoredLane(lane.lane, lane.topic_name, lane.partitions, transactional=lane.transactional is not None)
+            for _, lane, _ in self.run.experiment.lanes()
+        ]
         collect_stored(cluster.brokers.values(), stored, leader_ends(admin, stored), path)

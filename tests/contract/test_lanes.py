@@ -37,7 +37,7 @@ def test_wrong_settings_are_refused_by_name(entry: Any, message: str) -> None:
 
 
 def test_transactions_need_idempotence() -> None:
-    with pytest.raises(LaneError, match="expected idempotence with it"):
+    with pytest.raises(LaneError, match="idempotence: false is not valid: expected true with transactions"):
         Lane.from_json({**ENTRY, "idempotence": False})
 
 

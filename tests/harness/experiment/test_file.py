@@ -64,6 +64,14 @@ REFUSALS = [
     ("min_insync_replicas: 2", "min_insync_replicas: 4", "lanes[1].min_insync_replicas", "replication factor, 3", 9),
     ("idempotence: true", "idempotence: maybe", "lanes[1].idempotence", "got 'maybe'", 10),
     ("idempotence: true", "idempotence: true\n    max_in_flight: 6", "lanes[1].max_in_flight", "at most 5", 11),
+    ("acks: 1", "transactional: {sise: 5}", "lanes[0].transactional.sise", "expected size, abort, producers", 6),
+    ("acks: 1", "transactional: {size: 0}", "lanes[0].transactional.size", "a whole number of at least 1", 6),
+    ("acks: 1", "transactional:\n      abort: 1.5", "lanes[0].transactional.abort", "a share from 0 to 1", 7),
+    ("acks: 1", "transactional:\n      timeout_ms: 50", "lanes[0].transactional.timeout_ms", "at least 1,000, got", 7),
+    ("acks: 1", "transactional: 3", "lanes[0].transactional", "expected a mapping of keys, got 3", 6),
+    ("acks: 1", "acks: 1\n    transactional: {}", "lanes[0].acks", "expected all with transactions", 6),
+    ("acks: 1", "idempotence: false\n    transactional: {}", "lanes[0].idempotence", "true with transactions", 6),
+    ("acks: 1", "producer_configs: {transactional.id: a}", "lanes[0].producer_configs.transactional.id", "own key", 6),
     ("fault: kill", "fault: bomb", "schedule[0].fault", "isolate, kill, packet-loss, partition, pause, stop", 12),
     ("leader(one)", "leader(nine)", "schedule[0].target", "there is no lane nine", 13),
     ("leader(one)", "broker:9", "schedule[0].target", "numbered 1 to 3", 13),
@@ -97,6 +105,17 @@ def test_a_refusal_names_file_line_and_key(old: str, new: str, key: str, expecte
     message = str(refusal.value)
     assert message.startswith(f"bad.yaml:{line}: {key}: "), message
     assert expected in message
+
+
+def test_a_transactional_lane_is_idempotent_and_has_its_settings() -> None:
+    text = GOOD.replace("acks: 1", "transactional: {size: 5, abort: 0.1, producers: 3, timeout_ms: 10000, restarts: 2}")
+    experiment = parse_experiment(text, "good.yaml")
+    lane = next(lane for _, _, lane in experiment.lanes())
+    assert (lane.acks, lane.idempotence) == ("all", True)
+    expected = {"size": 5, "abort": 0.1, "producers": 3, "timeout_ms": 10_000, "restarts": 2}
+    assert lane.to_json()["transactional"] == expected
+    again = parse_experiment(dump_experiment(experiment, {}), "again.yaml")
+    assert again.model_dump() == experiment.model_dump()
 
 
 def test_text_that_is_no_yaml_is_refused_with_its_line() -> None:
@@ -157,7 +176,7 @@ def test_every_key_says_what_it_means() -> None:
     from kafka_chaos.harness.experiment.schedule import GenerateSpec
 
     models = (specs.Experiment, specs.ClusterSpec, specs.PhaseSpec, specs.LaneSpec, specs.WorkloadSpec)
-    for model in (*models, specs.FaultSpec, specs.LockstepSpec, GenerateSpec):
+    for model in (*models, specs.TransactionalSpec, specs.FaultSpec, specs.LockstepSpec, GenerateSpec):
         for key, entry in model.model_fields.items():
             assert entry.description, f"{model.__name__}.{key}"
             assert "|" not in entry.description, "it stands in a table"
