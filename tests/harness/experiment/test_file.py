@@ -64,7 +64,7 @@ REFUSALS = [
     ("min_insync_replicas: 2", "min_insync_replicas: 4", "lanes[1].min_insync_replicas", "replication factor, 3", 9),
     ("idempotence: true", "idempotence: maybe", "lanes[1].idempotence", "got 'maybe'", 10),
     ("idempotence: true", "idempotence: true\n    max_in_flight: 6", "lanes[1].max_in_flight", "at most 5", 11),
-    ("fault: kill", "fault: bomb", "schedule[0].fault", "isolate, kill, packet-loss, partition, pause, stop", 12),
+    ("fault: kill", "fault: bomb", "schedule[0].fault", "freeze-disk, full-disk, isolate, kill, packet-loss", 12),
     ("leader(one)", "leader(nine)", "schedule[0].target", "there is no lane nine", 13),
     ("leader(one)", "broker:9", "schedule[0].target", "numbered 1 to 3", 13),
     ("leader(one)", "everybody", "schedule[0].target", "is not a target", 13),
