@@ -77,6 +77,7 @@ bench: demo
 	$(BIN)/python benchmarks/report.py runs/latest
 	$(BIN)/python benchmarks/fault_times.py runs/latest
 	$(BIN)/python benchmarks/cluster_start.py
+	$(BIN)/python benchmarks/killed_runs.py
 	$(BIN)/python benchmarks/load.py
 	$(BIN)/python benchmarks/transactions.py
 	$(BIN)/python benchmarks/run_to_verdict.py

@@ -48,6 +48,7 @@ class ClusterProfile:
     brokers: int = 3
     fresh: bool = False
     log_directories: int = 1
+    disk_mib: int = 0
     metadata_mode: str = ZOOKEEPER
     kafka_version: str = KAFKA_VERSION
     elr: bool | None = None
@@ -92,6 +93,7 @@ class ClusterProfile:
             elr=self.elr,
             brokers=self.brokers,
             log_directories=self.log_directories,
+            disk_mib=self.disk_mib,
             broker_configs={**_ALWAYS, **self.configs},
             configs_of=dict(self.configs_of),
         )
@@ -187,6 +189,8 @@ class ClusterLease:
         """Thaw, start and reconnect everything; raises a `KafkaChaosError` if that fails."""
         for node in self.cluster.nodes:
             node.unpause()
+            if node.disk is not None:
+                node.disk.make_whole()
         for node in self.cluster.brokers.values():
             if node.is_running():
                 _drop_rules(node)

@@ -88,6 +88,7 @@ class KRaftMode:
 
     def _node(self, name: str, node_id: int, roles: tuple[str, ...]) -> Node:
         is_broker = "broker" in roles
+        disk = self._build.disks.get(node_id)
         host_port = next(self._build.ports) if is_broker else None
         text = properties.kraft_properties(
             node_id=node_id,
@@ -112,11 +113,12 @@ class KRaftMode:
                 "FORMATTED_DIRECTORY": properties.BROKER_DATA,
                 "FEATURES": self._features,
             },
+            disk=disk,
             # Partitions are rules inside the node's own network namespace.
             cap_add=["NET_ADMIN"],
         )
         role = "broker" if is_broker else "controller"
-        return Node(name, role, node_id, self._build.addresses[name], host_port, _STARTED, container)
+        return Node(name, role, node_id, self._build.addresses[name], host_port, _STARTED, container, disk)
 
     @property
     def _features(self) -> str:
