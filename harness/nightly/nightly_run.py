@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,8 +45,8 @@ def experiments_in(paths: Sequence[Path]) -> list[Path]:
 class Nightly:
     """One nightly run: `minutes` of repeats of `experiments` in turn, below `out`, all decided by `seed`.
 
-    `repeats` limits the number of rounds. `say` gets a line before each run, and one with its outcome. `load` gives the
-    experiment in a file for a seed.
+    `repeats` limits the number of rounds. `say` gets a line before each run, and one with its outcome. `overrides`
+    gives the top-level keys that replace those of a file.
     """
 
     experiments: Sequence[Path]
@@ -57,7 +57,7 @@ class Nightly:
     say: Callable[[str], None] = print
     listeners: Sequence[Listener] = ()
     run_one: RunOne = lambda experiment, root, listeners: run_experiment(experiment, root=root, listeners=listeners)
-    load: Callable[[Path, int], Experiment] = lambda path, seed: load_experiment(path, overrides={"seed": seed})
+    overrides: Callable[[Path], Mapping[str, Any]] = lambda path: {}
     clock: Callable[[], float] = time.monotonic
     results: list[RepeatResult] = field(default_factory=list)
 
@@ -83,7 +83,7 @@ class Nightly:
 
     def summary(self) -> Summary:
         """The summary of all repeats so far."""
-        kafka = load_experiment(self.experiments[0]).cluster.kafka_version
+        kafka = self._load(self.experiments[0]).cluster.kafka_version
         return Summary.of(
             self.results,
             name=self.name,
@@ -92,13 +92,16 @@ class Nightly:
             versions=versions(kafka),
         )
 
+    def _load(self, path: Path, **overrides: Any) -> Experiment:
+        return load_experiment(path, overrides={**self.overrides(path), **overrides})
+
     def _fits(self, path: Path) -> bool:
         """Whether another run of the experiment, as long as its longest one, ends within the budget."""
         longest = max((result.seconds for result in self.results if result.experiment == _name(path)), default=0.0)
         return self.clock() - self._started + longest <= self.minutes * 60
 
     def _repeat(self, path: Path, number: int, seed: int) -> None:
-        experiment = self.load(path, seed)
+        experiment = self._load(path, seed=seed)
         self.say(f"round {number}: {experiment.name}, seed {seed}")
         start = self.clock()
         outcome: dict[str, Any] = {}
