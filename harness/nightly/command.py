@@ -69,9 +69,9 @@ def nightly_command(
         seed=random.SystemRandom().randrange(2**31) if seed is None else seed,
         repeats=repeats,
         say=say,
-        overrides=turn.overrides if turn else lambda path: {},
     )
     if turn is not None:
+        nightly.load = turn.load
         say(f"on {turn}")
     summary = nightly.run()
     if history is not None:

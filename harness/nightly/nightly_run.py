@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,8 +45,8 @@ def experiments_in(paths: Sequence[Path]) -> list[Path]:
 class Nightly:
     """One nightly run: `minutes` of repeats of `experiments` in turn, below `out`, all decided by `seed`.
 
-    `repeats` limits the number of rounds. `say` gets a line before each run, and one with its outcome. `overrides`
-    gives the top-level keys that replace those of a file.
+    `repeats` limits the number of rounds. `say` gets a line before each run, and one with its outcome. `load`
+    gives the experiment in a file for a seed.
     """
 
     experiments: Sequence[Path]
@@ -57,7 +57,7 @@ class Nightly:
     say: Callable[[str], None] = print
     listeners: Sequence[Listener] = ()
     run_one: RunOne = lambda experiment, root, listeners: run_experiment(experiment, root=root, listeners=listeners)
-    overrides: Callable[[Path], Mapping[str, Any]] = lambda path: {}
+    load: Callable[[Path, int], Experiment] = lambda path, seed: load_experiment(path, overrides={"seed": seed})
     clock: Callable[[], float] = time.monotonic
     results: list[RepeatResult] = field(default_factory=list)
 
@@ -66,6 +66,7 @@ class Nightly:
         self.folder = self.out / self.name
         self._started = self.clock()
         self._seeds = random.Random(self.seed)
+        self._kafka_version = ""
 
     def run(self) -> Summary:
         """Run until the time is over; also writes the summary into `folder`, and the trend page into `out`."""
@@ -83,17 +84,13 @@ class Nightly:
 
     def summary(self) -> Summary:
         """The summary of all repeats so far."""
-        kafka = self._load(self.experiments[0]).cluster.kafka_version
         return Summary.of(
             self.results,
             name=self.name,
             seed=self.seed,
             seconds=self.clock() - self._started,
-            versions=versions(kafka),
+            versions=versions(self._kafka_version),
         )
-
-    def _load(self, path: Path, **overrides: Any) -> Experiment:
-        return load_experiment(path, overrides={**self.overrides(path), **overrides})
 
     def _fits(self, path: Path) -> bool:
         """Whether another run of the experiment, as long as its longest one, ends within the budget."""
@@ -101,7 +98,8 @@ class Nightly:
         return self.clock() - self._started + longest <= self.minutes * 60
 
     def _repeat(self, path: Path, number: int, seed: int) -> None:
-        experiment = self._load(path, seed=seed)
+        experiment = self.load(path, seed)
+        self._kafka_version = self._kafka_version or experiment.cluster.kafka_version
         self.say(f"round {number}: {experiment.name}, seed {seed}")
         start = self.clock()
         outcome: dict[str, Any] = {}

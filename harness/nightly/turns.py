@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS, check_version
-from kafka_chaos.harness.experiment.file import experiment_values
+from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
+from kafka_chaos.harness.experiment.specs import Experiment
 
 TURN = "turn"
 
@@ -33,11 +32,11 @@ class Turn:
         check_version(version, mode)
         return cls(version, mode)
 
-    def overrides(self, path: Path) -> Mapping[str, Any]:
-        """The key `cluster` for an experiment's file, unless the file has one."""
-        if "cluster" in experiment_values(path):
-            return {}
-        return {"cluster": {"kafka_version": self.kafka_version, "metadata_mode": self.metadata_mode}}
+    def load(self, path: Path, seed: int) -> Experiment:
+        """The experiment in a file, on this cluster unless the file has the key `cluster`."""
+        cluster = {"kafka_version": self.kafka_version, "metadata_mode": self.metadata_mode}
+        named = "cluster" in experiment_values(path)
+        return load_experiment(path, overrides={"seed": seed} if named else {"seed": seed, "cluster": cluster})
 
     def __str__(self) -> str:
         return f"Kafka {self.kafka_version}, {self.metadata_mode}"

@@ -36,11 +36,11 @@ def test_what_is_no_cluster_is_refused(text: str) -> None:
 @pytest.mark.parametrize("day", range(31))
 def test_the_acks_matrix_is_valid_on_every_turn(day: int) -> None:
     turn = of_day(DAY + timedelta(days=day))
-    path = DEFAULT_EXPERIMENTS / "kill.yaml"
-    experiment = load_experiment(path, overrides=turn.overrides(path))
+    experiment = turn.load(DEFAULT_EXPERIMENTS / "kill.yaml", 1)
     assert experiment.cluster.kafka_version == turn.kafka_version
     assert experiment.cluster.metadata_mode == turn.metadata_mode
 
 
 def test_an_experiment_that_names_its_cluster_keeps_it() -> None:
-    assert Turn("4.2.0", "kraft").overrides(DEFAULT_EXPERIMENTS / "kraft-3.9.1.yaml") == {}
+    named = DEFAULT_EXPERIMENTS / "kraft-3.9.1.yaml"
+    assert Turn("4.2.0", "kraft").load(named, 1).cluster == load_experiment(named).cluster
