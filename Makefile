@@ -77,6 +77,7 @@ bench: demo
 	$(BIN)/python benchmarks/report.py runs/latest
 	$(BIN)/python benchmarks/fault_times.py runs/latest
 	$(BIN)/python benchmarks/cluster_start.py
+	$(BIN)/python benchmarks/killed_runs.py
 	$(BIN)/python benchmarks/load.py
 	$(BIN)/python benchmarks/transactions.py
 	$(BIN)/python benchmarks/run_to_verdict.py
@@ -96,6 +97,7 @@ bench-verify-sizes: setup
 # Every supported version of Kafka in each of its modes: builds the images, then half a minute each; for docs/versions.md.
 bench-versions: setup
 	$(BIN)/python benchmarks/versions.py
+	$(BIN)/python benchmarks/acks_matrix.py
 
 # What CI checks; the hooks in .pre-commit-config.yaml are the same four.
 lint: lint-style lint-format lint-types lint-imports

@@ -21,6 +21,7 @@ from kafka_chaos.contract.errors import ExitCode, LaneError, UsageFailure, quote
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import ACKS, Lane
 from kafka_chaos.contract.metadata import METADATA_MODES, USUAL_VERSION
+from kafka_chaos.contract.transactions import Transactional
 from kafka_chaos.reference_model.compare import Cluster
 from kafka_chaos.reference_model.compare import compare as compare_clusters
 from kafka_chaos.reference_model.explore.core import CoreScope
@@ -75,6 +76,14 @@ def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[s
     help="Whether leaders are elected from the eligible leader replicas (KIP-966); default: as in a new cluster.",
 )
 @click.option(
+    "--transactional",
+    is_flag=True,
+    help="The producers use transactions: what may these show? Implies --idempotence, and with it acks=all.",
+)
+@click.option("--transaction-size", type=int, default=10, show_default=True, help="Records in a transaction.")
+@click.option("--producers", type=int, default=1, show_default=True, help="Producers with a transactional id each.")
+@click.option("--partitions", type=int, default=2, show_default=True, help="Matters to transactions only.")
+@click.option(
     "--compare",
     metavar="BEFORE,AFTER",
     help="Instead of one lane, show which lanes of the standard matrix change between two clusters, each written as "
@@ -97,6 +106,9 @@ def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[s
 def predict_command(
     faults: tuple[str, ...],
     elr: str | None,
+    transactional: bool,
+    transaction_size: int,
+    producers: int,
     compare: str | None,
     lockstep: str | None,
     max_states: int,
@@ -122,7 +134,8 @@ def predict_command(
     found: Prediction | Unfinished
     try:
         in_elr = None if elr is None else elr == "true"
-        lane = Lane(lane="predict", faults=split_list(faults), elr=in_elr, **settings)
+        used = _transactional(settings, transaction_size, producers) if transactional else None
+        lane = Lane(lane="predict", faults=split_list(faults), elr=in_elr, transactional=used, **settings)
         steps = None if lockstep is None else parse_lockstep(split_list((lockstep,)))
         with _cancelled_by_signals(budget):
             if no_cache:
@@ -131,7 +144,8 @@ def predict_command(
                 found = predict_cached(lane, steps, budget=budget)
     except LaneError as error:
         message = f"{error.shown}: expected {error.expected}"
-        raise click.BadParameter(message, param_hint=f"'--{error.key.replace('_', '-')}'") from error
+        option = OPTIONS.get(error.key, f"--{error.key.replace('_', '-')}")
+        raise click.BadParameter(message, param_hint=f"'{option}'") from error
     except PredictionNotExhausted as error:
         found = error.found
     answer = found.to_json()
@@ -146,6 +160,19 @@ def predict_command(
             err=True,
         )
         sys.exit(ExitCode.UNKNOWN)
+
+
+OPTIONS = {"transactional.size": "--transaction-size", "transactional.producers": "--producers"}
+"""The options whose names are not those of the lane's keys."""
+
+
+def _transactional(settings: dict[str, Any], size: int, producers: int) -> Transactional:
+    """The lane's transactions; they need idempotence, which they bring along unless it is refused."""
+    source = click.get_current_context().get_parameter_source("idempotence")
+    if not settings["idempotence"] and source is ParameterSource.COMMANDLINE:
+        raise click.BadParameter("transactions need idempotence", param_hint="'--no-idempotence'")
+    settings["idempotence"] = True
+    return Transactional(size=size, producers=producers)
 
 
 def _compare(clusters: str, as_json: bool) -> None:
@@ -174,14 +201,15 @@ def _compare(clusters: str, as_json: bool) -> None:
 def render(answer: dict[str, Any]) -> str:
     """A prediction's JSON for people: one paragraph per anomaly, forbidden ones last."""
     lines = []
-    for anomaly, entry in sorted(answer["anomalies"].items(), key=lambda item: item[1]["status"] == "forbidden"):
+    entries = {**answer.get("transactions", {}), **answer["anomalies"]}
+    for anomaly, entry in sorted(entries.items(), key=lambda item: item[1]["status"] == "forbidden"):
         lines.append(f"{anomaly}: {entry['status']}")
         lines.extend(f"    {sentence}" for sentence in entry["why"])
         for defect in entry["known_defects"]:
             lines.append(f"    Known defect {defect['id']} ({defect['component']}, {defect['versions']}) allows it:")
             lines.extend(f"        {sentence}" for sentence in defect["why"])
     scope = answer["scope"]
-    allowing = {defect["id"] for entry in answer["anomalies"].values() for defect in entry["known_defects"]}
+    allowing = {defect["id"] for entry in entries.values() for defect in entry["known_defects"]}
     for name in scope["known_defects"]:
         if name not in allowing:
             defect = KNOWN_DEFECTS[name]

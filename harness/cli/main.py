@@ -155,9 +155,9 @@ def report_command(run_dir: Path) -> None:
 @cli.command("clean")
 @click.option("--kept", is_flag=True, help="Also remove clusters that were kept with --keep.")
 def clean_command(kept: bool) -> None:
-    """Remove the containers, networks and volumes of runs whose process is dead.
+    """Remove the containers, networks, volumes and disks of runs whose process is dead.
 
-    Finds them by label, and removes nothing else.
+    Finds them by label, and disks by their journal; removes nothing else.
     """
     from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers
     from kafka_chaos.harness.cluster.containers.engine import docker_client

@@ -23,7 +23,7 @@ DEFAULT_OUT = "kafka-chaos-runs"
 MARKER = (
     "kafka_chaos(*, brokers=3, metadata_mode='zookeeper', zookeepers=1, controllers=0, kafka_version=None, "
     "broker_versions=None, elr=None, "
-    "controller=None, broker_configs=None, security='plaintext'): "
+    "controller=None, broker_configs=None, disk_mib=0, security='plaintext'): "
     "the cluster that the test needs as kafka_chaos_cluster"
 )
 _KEYS = (
@@ -36,6 +36,7 @@ _KEYS = (
     "elr",
     "controller",
     "broker_configs",
+    "disk_mib",
     "security",
 )
 _KEPT = ("runs", "cluster")
@@ -225,6 +226,7 @@ def _wanted(node: pytest.Item | Any) -> Wanted:
                 value = tuple(sorted(value.items()))
             wanted[key] = value
     plain = {"brokers": 3, "metadata_mode": "zookeeper", "zookeepers": 1, "controllers": 0, "security": "plaintext"}
+    plain["disk_mib"] = 0
     return tuple(sorted((key, value) for key, value in wanted.items() if value != plain.get(key)))
 
 

@@ -17,6 +17,8 @@ from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.predict.prediction import Prediction
 
 FILE = "answers.json"
+PARTS = ("anomalies", "transactions")
+"""The parts of an answer that name anomalies; the second one only for lanes with transactions."""
 
 
 def shipped(key: str, model: str) -> Prediction | None:
@@ -36,28 +38,27 @@ def _content() -> Mapping[str, Any]:
 
 
 def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, Any]:
-    anomalies = {}
-    for name, (status, why, defects) in body["anomalies"].items():
+    def entry(status: str, why: list[int], defects: list[tuple[str, list[int]]]) -> dict[str, Any]:
         told = [{"id": defect, "why": [sentences[number] for number in numbers]} for defect, numbers in defects]
-        anomalies[name] = {"status": status, "why": [sentences[number] for number in why], "known_defects": told}
-    return {"anomalies": anomalies, "scope": body["scope"]}
+        return {"status": status, "why": [sentences[number] for number in why], "known_defects": told}
+
+    told = {part: {name: entry(*packed) for name, packed in body.get(part, {}).items()} for part in PARTS}
+    return {**told, "scope": body["scope"]}
 
 
 def as_file(model: str, answers: Iterable[tuple[str, Prediction]]) -> str:
     """The text of the file with these answers, each by the key of its question."""
     sentences = Numbers[str]()
+
+    def packed(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+        defects = [(defect["id"], [sentences.of(told) for told in defect["why"]]) for defect in entry["known_defects"]]
+        return entry["status"], [sentences.of(sentence) for sentence in entry["why"]], defects
+
     bodies = {}
     for key, prediction in answers:
         body = prediction.to_json()
-        anomalies = {
-            name: (
-                entry["status"],
-                [sentences.of(sentence) for sentence in entry["why"]],
-                [(defect["id"], [sentences.of(told) for told in defect["why"]]) for defect in entry["known_defects"]],
-            )
-            for name, entry in body["anomalies"].items()
-        }
-        bodies[key] = {"anomalies": anomalies, "scope": body["scope"]}
+        parts = {part: {name: packed(entry) for name, entry in body[part].items()} for part in PARTS if part in body}
+        bodies[key] = {**parts, "scope": body["scope"]}
     content = {"model": model, "sentences": sentences.values, "answers": bodies}
     lines = (json.dumps({name: part}, separators=(",", ":"))[1:-1] for name, part in content.items())
     return "{" + ",\n".join(lines).replace('},"', '},\n"') + "}\n"

@@ -25,6 +25,7 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.answers import shipped
 from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.prediction import Prediction, predict
+from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
 from kafka_chaos.reference_model.protocol.rules import rules_of
 from kafka_chaos.reference_model.search import Budget
 
@@ -67,7 +68,8 @@ def cache_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
 
 
 def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
-    """The digest of a question to the model; the lane's name, topic and partitions are not in it.
+    """The digest of a question to the model; the lane's name and topic are not in it, and its partitions only with
+    transactions.
 
     Of the cluster only its rules are, so that versions and modes with the same rules share an answer.
     """
@@ -81,8 +83,19 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         "max_in_flight": lane.max_in_flight,
         "faults": sorted(lane.faults),
         "lockstep": None if lockstep is None else [str(step) for step in lockstep],
+        **_transactions(lane),
     }
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
+
+
+def _transactions(lane: Lane) -> dict[str, Any]:
+    """What of a lane's transactions an answer depends on."""
+    used = lane.transactional
+    if used is None:
+        return {}
+    rules = rules_of_transactions(lane)
+    several = [used.size > 1, used.producers > 1, lane.partitions > 1]
+    return {"transactions": [rules.name, rules.verifies, *several]}
 
 
 SOURCES = (
@@ -90,10 +103,12 @@ SOURCES = (
     "kafka_chaos/contract/fault_kinds.py",
     "kafka_chaos/contract/lanes.py",
     "kafka_chaos/contract/metadata.py",
+    "kafka_chaos/contract/transactions.py",
     "kafka_chaos/reference_model/interning.py",
     "kafka_chaos/reference_model/predict",
     "kafka_chaos/reference_model/protocol",
     "kafka_chaos/reference_model/search.py",
+    "kafka_chaos/reference_model/transactions",
 )
 """The modules and folders that an answer depends on."""
 

@@ -1,5 +1,7 @@
 """Searches a lane with a rule changed as a known defect changes it: which anomalies become reachable, and how.
 
+`transactional.py` does the same for the defects of transactions.
+
 The lane lives through no fault here. A slow follower is enough to leave a record in doubt, and what the defect makes
 reachable without a fault it makes reachable with faults.
 """
@@ -45,9 +47,12 @@ class DefectTrace:
 
 def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
     """The known defects that concern a lane, by the anomalies that they make reachable."""
-    without_faults = replace(lane, lane="defect", topic="", partitions=1, cleanup_policy=None, faults=())
+    without_faults = replace(
+        lane, lane="defect", topic="", partitions=1, cleanup_policy=None, transactional=None, faults=()
+    )
     found: dict[Anomaly, tuple[DefectTrace, ...]] = {}
-    for defect in KNOWN_DEFECTS.values():
+    for id in VARIANTS:
+        defect = KNOWN_DEFECTS[id]
         if defect.concerns(lane):
             for anomaly, trace in _traces(defect, without_faults).items():
                 found[anomaly] = (*found.get(anomaly, ()), trace)

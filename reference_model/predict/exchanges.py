@@ -8,7 +8,8 @@ Left out here, and covered by `explore` in full: late LeaderAndIsr requests (a l
 once; only a zombie does not), and the delay of the high watermark (a leader knows it as soon as it holds).
 
 Left out altogether: preferred leader election and reassignment (with `auto.leader.rebalance.enable`, a lane may see one
-more clean move of its leader per fault: ask with one more `stop`); transactions, compaction and retention.
+more clean move of its leader per fault: ask with one more `stop`); compaction and retention. Transactions are
+`transactions/`.
 
 Connections end by faults alone, not by `connections.max.idle.ms` and not because a client leaves a broker that is gone
 from the metadata (librdkafka does, since 2.10). A leader that runs and is reached receives what is sent to it, and
@@ -41,7 +42,7 @@ from kafka_chaos.reference_model.predict.effects import (
     observe,
     too_few_in_sync,
 )
-from kafka_chaos.reference_model.predict.idempotence import after_refusal, check_sequence
+from kafka_chaos.reference_model.predict.idempotence import check_sequence, hear_refusal
 from kafka_chaos.reference_model.predict.state import (
     DOWN,
     FOLLOWER,
@@ -150,7 +151,7 @@ def _deliver(
         return
     held = check_sequence(state, broker, sent) if lane.idempotence else None
     if isinstance(held, Refusal):
-        heard = with_record(after_refusal(state, sent, held), index, _rejected(record))
+        heard = hear_refusal(state, lane, sent, held, _rejected(record))
         yield Action("out_of_order_sequence", broker, index, held.value), heard if awaited else state
         return
     offset, log = (len(replica.log), (*replica.log, appended(sent, replica.leader_epoch)))

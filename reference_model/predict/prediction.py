@@ -4,6 +4,8 @@ A status comes from an exhausted search of the lane's state space (`predict/step
 (`protocol/axioms.py`), never from a table. A search that is not exhausted raises `ScopeNotExhausted`, with what it
 found until then.
 
+A lane with transactions has answers for their anomalies, too (`predict/transactional.py`).
+
 Scope: one partition; as many records and attempts of one producer, plain or idempotent, as `Scope` says; consumers
 that read everything they are shown. `predict/exchanges.py` names what is left out.
 """
@@ -12,20 +14,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.predict.anomalies import CHECKS, Form, ending, is_resolved, shown
-from kafka_chaos.reference_model.predict.defects import DefectTrace, known_defects
+from kafka_chaos.reference_model.predict.defects import known_defects
 from kafka_chaos.reference_model.predict.effects import Step
 from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, LockstepStep, usual_scope
 from kafka_chaos.reference_model.predict.logs import may_diverge
+from kafka_chaos.reference_model.predict.result import (
+    AnomalyPrediction,
+    Prediction,
+    PredictionNotExhausted,
+    Story,
+    Unfinished,
+)
 from kafka_chaos.reference_model.predict.state import LaneState, Scope, canonical, initial_state, parted
 from kafka_chaos.reference_model.predict.steps import steps
 from kafka_chaos.reference_model.predict.story import tell
+from kafka_chaos.reference_model.predict.transactional import (
+    answers_to,
+    question_of,
+    transaction_state_of,
+    with_notes,
+)
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import rules_of
@@ -36,102 +51,20 @@ from kafka_chaos.reference_model.search import (
     fewest_faults_first,
     no_garbage_collection,
 )
+from kafka_chaos.reference_model.transactions.examine import examine, scope_of
+
+__all__ = [
+    "MAX_STATES",
+    "AnomalyPrediction",
+    "Prediction",
+    "PredictionNotExhausted",
+    "Unfinished",
+    "predict",
+    "shown_besides",
+]
 
 MAX_STATES = 5_000_000
 """The states that all searches for one prediction may reach together, unless the caller says otherwise."""
-
-NOT_EXHAUSTED = "not exhausted"
-"""What stands for a status where the search ended early and has not found the anomaly."""
-
-Story = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AnomalyPrediction:
-    """One anomaly's status, and why: the steps of a shortest way to it, or the reason there is none.
-
-    `known_defects` names defects that make it reachable although it is forbidden.
-    """
-
-    status: Status
-    why: Story
-    known_defects: tuple[DefectTrace, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The form of `predict --json`."""
-        defects = [defect.to_json() for defect in self.known_defects]
-        return {"status": str(self.status), "why": list(self.why), "known_defects": defects}
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """A lane's predictions, one for every anomaly, and the scope that was searched for them."""
-
-    anomalies: Mapping[Anomaly, AnomalyPrediction]
-    states: int
-    complete: bool
-    bounds: Mapping[str, Any]
-
-    def status(self, anomaly: Anomaly) -> Status:
-        """The status of one anomaly."""
-        return self.anomalies[anomaly].status
-
-    def to_json(self) -> dict[str, Any]:
-        """The form of `predict --json` and of `prediction.json`."""
-        return {
-            "anomalies": {str(anomaly): answer.to_json() for anomaly, answer in self.anomalies.items()},
-            "scope": {"states": self.states, "complete": self.complete, **self.bounds},
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Prediction:
-        """Read back what `to_json` gave; raises `KeyError` or `ValueError` for anything else."""
-        anomalies = {
-            Anomaly(name): AnomalyPrediction(
-                Status(entry["status"]),
-                tuple(map(str, entry["why"])),
-                tuple(DefectTrace.from_json(defect) for defect in entry["known_defects"]),
-            )
-            for name, entry in value["anomalies"].items()
-        }
-        if set(anomalies) != set(Anomaly):
-            raise ValueError("a prediction names every anomaly")
-        bounds = dict(value["scope"])
-        states, complete = int(bounds.pop("states")), bool(bounds.pop("complete"))
-        return cls(anomalies, states, complete, bounds)
-
-
-@dataclass(slots=True)
-class Unfinished:
-    """What a search has found so far: the way to each anomaly that is permitted at least; the rest is not known."""
-
-    stories: dict[Anomaly, Story] = field(default_factory=dict)
-    states: int = 0
-    reason: str = ""
-    bounds: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """The form of `predict --json`; no `Prediction` can be read from it."""
-        return {
-            "anomalies": {
-                str(anomaly): {
-                    "status": str(Status.PERMITTED) if anomaly in self.stories else NOT_EXHAUSTED,
-                    "why": list(self.stories.get(anomaly, ())),
-                    "known_defects": [],
-                }
-                for anomaly in Anomaly
-            },
-            "scope": {"states": self.states, "complete": False, "reason": self.reason, **self.bounds},
-        }
-
-
-class PredictionNotExhausted(ScopeNotExhausted):
-    """The budget ended the search for a prediction; `found` is what it had found by then."""
-
-    def __init__(self, lane: Lane, found: Unfinished) -> None:
-        self.found = found
-        faults = ", ".join(lane.faults) or "no fault"
-        super().__init__(f"the prediction of lane {lane.lane} ({faults}) is not exhausted: {found.reason}")
 
 
 def predict(
@@ -151,12 +84,11 @@ def predict(
     """
     if lockstep is not None and lane.faults:
         raise LaneError("faults", list(lane.faults), "no free faults beside a lock-step phase")
-    if lane.transactional is not None:
-        raise LaneError("transactional", lane.transactional.to_json(), "no transactions: the model does not know them")
     in_order = None if lockstep is None else tuple(lockstep)
     work = _Work(lane, in_order, budget or Budget(MAX_STATES), scope or usual_scope(lane, in_order))
     with work.to_its_end():
-        return work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
+        plain = work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
+        return plain if lane.transactional is None else work.with_transactions(plain, lane.transactional)
 
 
 def shown_besides(prediction: Prediction, lane: Lane, scope: Scope, budget: Budget) -> frozenset[Anomaly]:
@@ -184,6 +116,7 @@ class _Work:
         self.lockstep = lockstep
         self.budget = budget
         self.stories: dict[Anomaly, Story] = {}
+        self.transactions: Mapping[TransactionAnomaly, Story] | None = None if lane.transactional is None else {}
 
     @contextmanager
     def to_its_end(self) -> Iterator[None]:
@@ -192,7 +125,9 @@ class _Work:
             try:
                 yield
             except _BudgetIsEmpty:
-                found = Unfinished(self.stories, self.budget.states, self.budget.reason, self.bounds())
+                found = Unfinished(
+                    self.stories, self.budget.states, self.budget.reason, self.bounds(), self.transactions
+                )
                 raise PredictionNotExhausted(self.lane, found) from None
 
     def bounds(self) -> dict[str, Any]:
@@ -212,6 +147,29 @@ class _Work:
         """Everything that the lane may do, searched until no anomaly is open or nothing is left."""
         self.answer(CHECKS.keys())
         return self._prediction({})
+
+    def with_transactions(self, plain: Prediction, transactional: Transactional) -> Prediction:
+        """The prediction with what the lane's transactions may show."""
+        lane = self.lane
+        question = question_of(
+            lane,
+            transactional,
+            fails=bool(lane.faults or self.lockstep),
+            data_may_lose=plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN,
+            states_may_be_lost=self._may_lose(transaction_state_of(lane)),
+        )
+        found = examine(question, self.budget)
+        self.transactions = found.stories
+        _require(found.complete)
+        bounds = {**plain.bounds, "transactions": scope_of(question)}
+        answers = answers_to(question, found, lane)
+        return Prediction(with_notes(plain.anomalies), plain.states + found.states, True, bounds, answers)
+
+    def _may_lose(self, lane: Lane) -> bool:
+        """Whether an acknowledged record of another lane may be lost: one record is enough to tell."""
+        other = _Work(lane, None, self.budget, Scope(records=1, attempts=1))
+        other.answer({Anomaly.LOST_WRITE})
+        return Anomaly.LOST_WRITE in other.stories
 
     def answer(self, questions: Set[Anomaly]) -> None:
         """Find a story for each of these anomalies that has one.

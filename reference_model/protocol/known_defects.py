@@ -6,11 +6,32 @@ reachable all the same, the prediction names the defect beside the status, which
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.metadata import USUAL_VERSION, release
+
+
+def in_idempotence(lane: Lane) -> bool:
+    """Whether a lane's producers are idempotent."""
+    return lane.idempotence
+
+
+def without_transactions(lane: Lane) -> bool:
+    """Whether a lane's producers are idempotent and use no transactions."""
+    return lane.idempotence and lane.transactional is None
+
+
+def in_transactions(lane: Lane) -> bool:
+    """Whether a lane's producers use transactions."""
+    return lane.transactional is not None
+
+
+def before_verification(lane: Lane) -> bool:
+    """Whether a lane's producers use transactions, and its leaders do not verify them (since 3.6, KIP-890)."""
+    return in_transactions(lane) and release(lane.kafka_version or USUAL_VERSION) < (3, 6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +39,7 @@ class KnownDefect:
     """A defect: the `rule` of the model that it changes, the `precondition` without which it does not occur, and its
     `effect`.
 
-    `versions` says in which versions of the component it was seen.
+    `versions` says in which versions of the component it was seen, `concerns` whether a lane uses what it is in.
     """
 
     id: str
@@ -28,14 +49,11 @@ class KnownDefect:
     rule: str
     precondition: str
     effect: str
-
-    def concerns(self, lane: Lane) -> bool:
-        """Whether a lane uses what the defect is in: so far, all are in idempotence."""
-        return lane.idempotence
+    concerns: Callable[[Lane], bool] = in_idempotence
 
     def to_json(self) -> dict[str, str]:
         """The form of `predict --json`."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__ if name != "concerns"}
 
 
 LIBRDKAFKA_4953 = KnownDefect(
@@ -48,6 +66,7 @@ LIBRDKAFKA_4953 = KnownDefect(
     precondition="a message times out (message.timeout.ms) or a sequence number is skipped, in any partition, while "
     "the outcome of others is in doubt: the producer renews its epoch for all partitions and sends those again",
     effect="Brokers can't recognise a record that was stored before: it is in the log again.",
+    concerns=without_transactions,
 )
 
 KAFKA_15591 = KnownDefect(
@@ -62,7 +81,36 @@ KAFKA_15591 = KnownDefect(
     effect="The overtaken record is refused with OUT_OF_ORDER_SEQUENCE_NUMBER from then on, until it ends as `info`.",
 )
 
-KNOWN_DEFECTS: Mapping[str, KnownDefect] = {defect.id: defect for defect in (LIBRDKAFKA_4953, KAFKA_15591)}
+KAFKA_17754 = KnownDefect(
+    id="KAFKA-17754",
+    ticket="https://issues.apache.org/jira/browse/KAFKA-17754",
+    component="transactions before KIP-890's second part",
+    versions="clients before 4.0, and librdkafka up to 2.16 at least, whatever the brokers are; also reported as "
+    "librdkafka #5423",
+    rule="a request of a transaction arrives before that transaction has ended for its producer, or never (what KIP-98 "
+    "assumes)",
+    precondition="an EndTxn request is late (the coordinator is frozen, or the network holds it), the producer sends "
+    "it again, and its next transaction is open when the late one arrives",
+    effect="The late request ends the next transaction in the middle: commits what is to be aborted, aborts what is to "
+    "be committed.",
+    concerns=in_transactions,
+)
+
+KAFKA_14402 = KnownDefect(
+    id="KAFKA-14402",
+    ticket="https://issues.apache.org/jira/browse/KAFKA-14402",
+    component="broker",
+    versions="0.11 to 3.5; since 3.6, leaders verify with the coordinator that a transaction is open",
+    rule="a request of a transaction arrives before that transaction has ended for its producer, or never (what KIP-98 "
+    "assumes)",
+    precondition="a producer gives a record up and aborts, and the record arrives after the abort marker",
+    effect="The record opens a transaction that the coordinator does not know, and that nobody ends.",
+    concerns=before_verification,
+)
+
+KNOWN_DEFECTS: Mapping[str, KnownDefect] = {
+    defect.id: defect for defect in (LIBRDKAFKA_4953, KAFKA_15591, KAFKA_17754, KAFKA_14402)
+}
 
 
 def require_known(ids: Iterable[str], option: str) -> None:

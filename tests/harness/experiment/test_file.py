@@ -72,10 +72,13 @@ REFUSALS = [
     ("acks: 1", "acks: 1\n    transactional: {}", "lanes[0].acks", "expected all with transactions", 6),
     ("acks: 1", "idempotence: false\n    transactional: {}", "lanes[0].idempotence", "true with transactions", 6),
     ("acks: 1", "producer_configs: {transactional.id: a}", "lanes[0].producer_configs.transactional.id", "own key", 6),
-    ("fault: kill", "fault: bomb", "schedule[0].fault", "isolate, kill, packet-loss, partition, pause, stop", 12),
+    ("fault: kill", "fault: bomb", "schedule[0].fault", "freeze-disk, full-disk, isolate, kill, packet-loss", 12),
     ("leader(one)", "leader(nine)", "schedule[0].target", "there is no lane nine", 13),
     ("leader(one)", "broker:9", "schedule[0].target", "numbered 1 to 3", 13),
     ("leader(one)", "everybody", "schedule[0].target", "is not a target", 13),
+    ("at: 2", "at: 2\n    times: 3", "schedule[0].every", "expected more than duration (0 s), got 0", 12),
+    ("at: 2", "at: 2\n    times: 3\n    every: 20", "schedule[0].at", "42 s is past the load of 30 s", 14),
+    ("at: 2", "at: 2\n    stagger: 3", "schedule[0].stagger", "a target of several brokers, such as brokers:1,2", 15),
     ("at: 2", "at: 99", "schedule[0].at", "past the load of 30 s", 14),
     ("at: 2", "at: -1", "schedule[0].at", "got -1", 14),
     ("at: 2", "at: 2\n    port: control", "schedule[0].port", "has no such key", 15),
@@ -177,3 +180,32 @@ def test_every_key_says_what_it_means() -> None:
         for key, entry in model.model_fields.items():
             assert entry.description, f"{model.__name__}.{key}"
             assert "|" not in entry.description, "it stands in a table"
+
+
+def test_an_entry_may_stand_for_several_faults() -> None:
+    entries = """\
+  - {fault: kill, target: leader(one), at: 1, duration: 1, times: 2, every: 2.5}
+  - {fault: stop, target: "brokers:3,1", at: 10, duration: 1, times: 2, every: 9, stagger: 4}
+"""
+    experiment = parse_experiment(GOOD[: GOOD.index("  - fault")] + entries, "good.yaml")
+    hit = [(fault.kind, fault.target.text, fault.at, fault.duration) for fault in experiment.phases[0].faults()]
+    assert hit == [
+        ("kill", "leader(one)", 1.0, 1.0),
+        ("kill", "leader(one)", 3.5, 1.0),
+        ("stop", "broker:3", 10.0, 1.0),
+        ("stop", "broker:1", 14.0, 1.0),
+        ("stop", "broker:3", 19.0, 1.0),
+        ("stop", "broker:1", 23.0, 1.0),
+    ]
+    written = dump_experiment(experiment, {})
+    assert parse_experiment(written, "again.yaml").phases[0].faults() == experiment.phases[0].faults()
+    assert not any(key in written for key in ("times", "every", "stagger"))
+
+
+def test_a_refusal_names_the_entry_that_stands_for_the_fault() -> None:
+    entries = """\
+  - {fault: kill, target: leader(one), at: 1, duration: 1, times: 3, every: 2}
+  - {fault: kill, target: broker:9, at: 1}
+"""
+    with pytest.raises(UsageFailure, match=r"good\.yaml:13: schedule\[1\]\.target"):
+        parse_experiment(GOOD[: GOOD.index("  - fault")] + entries, "good.yaml")

@@ -1,0 +1,123 @@
+"""A lane whose producers use transactions: what it asks the transactional machine, and the answers to it.
+
+Replication decides what a log may lose (`prediction.py`); what that costs transactions, and all that needs no loss, is
+for `transactions/` to search. All lanes speak protocol `v1`: their client is librdkafka.
+
+The other anomalies have the answers of the idempotent lane, but for these:
+
+- A record whose outcome is in doubt is never sent again in a new producer epoch: its transaction is aborted
+  (`idempotence.hear_refusal`). So the known defect librdkafka-4953 does not apply: after a time-out the client purges
+  what is queued and in flight, and asks the coordinator for its next epoch.
+- Markers occupy offsets, and the records of aborted transactions stay in the log (`IN_TRANSACTIONS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.metadata import USUAL_VERSION
+from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.reference_model.predict.defects import DefectTrace
+from kafka_chaos.reference_model.predict.result import AnomalyPrediction, Story
+from kafka_chaos.reference_model.protocol.known_defects import KAFKA_14402, KAFKA_17754, KNOWN_DEFECTS
+from kafka_chaos.reference_model.transactions.examine import Findings, Question, stories_with
+from kafka_chaos.reference_model.transactions.rules import Kind, Rules, v1_in
+
+IN_TRANSACTIONS: Mapping[Anomaly, str] = {
+    Anomaly.OFFSET_GAP: "With transactions it is not looked for among records: markers occupy offsets that no consumer "
+    "is given.",
+    Anomaly.SKIPPED_POLL: "A read_committed consumer steps over markers and the records of aborted transactions, and "
+    "any consumer over markers: neither counts.",
+    Anomaly.UNSEEN: "A read_committed consumer is given no record of an aborted transaction and nothing past the last "
+    "stable offset; a read_uncommitted one sees all.",
+    Anomaly.PHANTOM: "Markers are no records, and the records of aborted transactions were produced.",
+}
+"""What an axiom means in a lane with transactions."""
+
+TRANSACTION_STATE_MIN_ISR = 1
+"""`transaction.state.log.min.isr` of the project's clusters: the least that replication may keep."""
+
+
+def question_of(
+    lane: Lane, transactional: Transactional, *, fails: bool, data_may_lose: bool, states_may_be_lost: bool
+) -> Question:
+    """What the lane asks; `fails`: whether brokers may fail."""
+    return Question(
+        rules_of_transactions(lane),
+        several_records=transactional.size > 1,
+        several_partitions=lane.partitions > 1,
+        several_producers=transactional.producers > 1,
+        brokers_may_fail=fails,
+        data_may_lose=data_may_lose,
+        states_may_be_lost=states_may_be_lost,
+    )
+
+
+def rules_of_transactions(lane: Lane) -> Rules:
+    """The protocol of a lane's client, with the brokers of its version."""
+    return v1_in(lane.kafka_version or USUAL_VERSION)
+
+
+def transaction_state_of(lane: Lane) -> Lane:
+    """__transaction_state as a lane: what may happen to an entry of the coordinator's log under the lane's faults."""
+    return replace(
+        lane,
+        lane="__transaction_state",
+        min_insync_replicas=TRANSACTION_STATE_MIN_ISR,
+        unclean_leader_election=False,
+        idempotence=False,
+        transactional=None,
+    )
+
+
+def with_notes(anomalies: Mapping[Anomaly, AnomalyPrediction]) -> dict[Anomaly, AnomalyPrediction]:
+    """The answers to the other anomalies, with what transactions change about them."""
+    noted = {
+        anomaly: (*answer.why, IN_TRANSACTIONS[anomaly])
+        for anomaly, answer in anomalies.items()
+        if anomaly in IN_TRANSACTIONS
+    }
+    return {anomaly: replace(answer, why=noted.get(anomaly, answer.why)) for anomaly, answer in anomalies.items()}
+
+
+def answers_to(question: Question, found: Findings, lane: Lane) -> dict[TransactionAnomaly, AnomalyPrediction]:
+    """The prediction for every anomaly of transactions, from a complete search."""
+    defects = _known_defects(question, lane)
+    none: Story = (f"scope exhausted: none of {found.states} states of the transactional machine shows it",)
+    answers = {}
+    for anomaly in TransactionAnomaly:
+        if anomaly in found.stories:
+            answers[anomaly] = AnomalyPrediction(Status.PERMITTED, found.stories[anomaly])
+        else:
+            answers[anomaly] = AnomalyPrediction(Status.FORBIDDEN, none, defects.get(anomaly, ()))
+    return answers
+
+
+def _known_defects(question: Question, lane: Lane) -> Mapping[TransactionAnomaly, tuple[DefectTrace, ...]]:
+    """The known defects that concern a lane, by the anomalies that they make reachable."""
+    found: dict[TransactionAnomaly, tuple[DefectTrace, ...]] = {}
+    for id, variant in VARIANTS.items():
+        if KNOWN_DEFECTS[id].concerns(lane):
+            rules = variant(question.rules)
+            for anomaly, why in stories_with(rules, question.several_records, question.several_partitions).items():
+                found[anomaly] = (*found.get(anomaly, ()), DefectTrace(KNOWN_DEFECTS[id], why))
+    return found
+
+
+def late_end_is_taken(rules: Rules) -> Rules:
+    """KAFKA-17754: EndTxn names producer id and epoch, and ends whatever transaction they have open when it arrives."""
+    return replace(rules, late=rules.late | {Kind.END})
+
+
+def late_record_is_taken(rules: Rules) -> Rules:
+    """KAFKA-14402: a record that arrives after its transaction has ended opens one that nobody will end."""
+    return replace(rules, late=rules.late | {Kind.PRODUCE})
+
+
+VARIANTS: Mapping[str, Callable[[Rules], Rules]] = {
+    KAFKA_17754.id: late_end_is_taken,
+    KAFKA_14402.id: late_record_is_taken,
+}

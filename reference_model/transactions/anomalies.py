@@ -1,0 +1,118 @@
+"""Which anomalies of transactions a state shows if the run ends in it: each anomaly one function.
+
+A run may end wherever no coordinator has anything left to do: every transaction that it knows of has ended, or nothing
+can end it. Requests that are late need never arrive, and producers need not go on. The definitions are those of
+docs/anomalies.md, which the verification applies to real histories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.reference_model.transactions.coordinator import PREPARED
+from kafka_chaos.reference_model.transactions.environment import marker_of
+from kafka_chaos.reference_model.transactions.partitions import committed, last_stable_offset, takes_marker
+from kafka_chaos.reference_model.transactions.state import (
+    ABORTED,
+    ASKED,
+    COMMITTED,
+    DATA,
+    ONGOING,
+    Log,
+    Setup,
+    State,
+    bits,
+)
+
+
+class Ending(NamedTuple):
+    """What a run leaves behind: the logs, the outcomes of transactions, what a read_committed consumer was given, the
+    transactions whose zombie commit was taken, and how many records a transaction has."""
+
+    logs: tuple[Log, ...]
+    outcomes: tuple[int, ...]
+    read: int
+    zombies: int
+    size: int
+
+    def committed_of(self, transaction: int) -> list[int]:
+        """The records of a transaction that come before a commit marker in the final logs."""
+        return [number for log in self.logs for number in committed(log) if number // self.size == transaction]
+
+    def with_outcome(self, *outcomes: int) -> list[int]:
+        """The transactions with one of these outcomes."""
+        return [transaction for transaction, outcome in enumerate(self.outcomes) if outcome in outcomes]
+
+
+def ending(state: State, setup: Setup) -> Ending | None:
+    """What a run that ends in this state leaves behind, or None if it can't end here."""
+    for id, (status, unmarked, _) in enumerate(state.coordinated):
+        if status.status == ONGOING and setup.rules.aborts_on_time_out:
+            return None
+        if status.status in PREPARED:
+            marker = marker_of(state, id)
+            left = [takes_marker(state.logs[at], marker, setup.rules) for at in bits(unmarked)]
+            if not left or any(left):
+                return None
+    return Ending(state.logs, state.outcomes, state.read, state.zombies, setup.size)
+
+
+def aborted_read(end: Ending) -> bool:
+    """A read_committed consumer was given a record of a transaction that is aborted."""
+    aborted = end.with_outcome(ABORTED)
+    return any(number // end.size in aborted for number in bits(end.read))
+
+
+def torn_transaction(end: Ending) -> bool:
+    """Of a transaction whose commit was asked for, some records are committed and others are not."""
+    return any(0 < len(end.committed_of(transaction)) < end.size for transaction in end.with_outcome(ASKED, COMMITTED))
+
+
+def lost_transaction(end: Ending) -> bool:
+    """A commit was acknowledged, and none of the transaction's records comes before a commit marker."""
+    return any(not end.committed_of(transaction) for transaction in end.with_outcome(COMMITTED))
+
+
+def zombie_commit(end: Ending) -> bool:
+    """A commit was taken from an incarnation that had been replaced, and both it and one of its successor succeeded."""
+    done = end.with_outcome(COMMITTED)
+    return any(end.zombies >> transaction & 1 for transaction in done) and len(done) > 1
+
+
+def hanging_transaction(end: Ending) -> bool:
+    """The last stable offset stands still: records are open, and nobody will end their transaction."""
+    return any(last_stable_offset(log) < len(log) for log in end.logs)
+
+
+def dependency_cycle(end: Ending) -> bool:
+    """Each of two committed transactions has a record before one of the other, in whatever partitions (Adya's G0)."""
+    before = {
+        (first.number // end.size, second.number // end.size)
+        for log in end.logs
+        for at, first in enumerate(log)
+        for second in log[at + 1 :]
+        if first.kind == DATA == second.kind
+    }
+    done = [transaction for transaction in end.with_outcome(COMMITTED) if end.committed_of(transaction)]
+    return any({(one, other), (other, one)} <= before for one in done for other in done if one != other)
+
+
+Check = Callable[[Ending], bool]
+
+CHECKS: Mapping[TransactionAnomaly, Check] = {
+    TransactionAnomaly.ABORTED_READ: aborted_read,
+    TransactionAnomaly.TORN_TRANSACTION: torn_transaction,
+    TransactionAnomaly.LOST_TRANSACTION: lost_transaction,
+    TransactionAnomaly.ZOMBIE_COMMIT: zombie_commit,
+    TransactionAnomaly.HANGING_TRANSACTION: hanging_transaction,
+    TransactionAnomaly.DEPENDENCY_CYCLE: dependency_cycle,
+}
+
+
+def shown(end: Ending | None, wanted: Iterable[TransactionAnomaly] = tuple(CHECKS)) -> frozenset[TransactionAnomaly]:
+    """Those of the wanted anomalies that a run leaves behind; none if it can't end yet."""
+    if end is None:
+        return frozenset()
+    return frozenset([anomaly for anomaly in wanted if CHECKS[anomaly](end)])

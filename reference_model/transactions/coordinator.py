@@ -1,0 +1,118 @@
+"""The transaction coordinator: what it answers to each request, and the entry it appends for it.
+
+Sources: KIP-98 (states, two phases), KIP-360 (InitProducerId with the epoch of a producer that goes on), KIP-588 (a
+time-out fences), KIP-890 (one epoch per transaction; verification). The answers to EndTxn are the two tables of
+`TransactionCoordinator.endTransaction` in Kafka 4.
+
+Left out: the end of epochs and with it of producer ids; the expiry of transactional ids; two appends of one
+transactional id at once (CONCURRENT_TRANSACTIONS as for a transaction that is being ended).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from kafka_chaos.reference_model.transactions.rules import Rules
+from kafka_chaos.reference_model.transactions.state import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EMPTY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    Status,
+)
+
+
+class Reply(Enum):
+    """The answer to a request, as the producer has to take it."""
+
+    OK = "OK"
+    CONCURRENT_TRANSACTIONS = "CONCURRENT_TRANSACTIONS"
+    FENCED = "PRODUCER_FENCED"
+    INVALID_TXN_STATE = "INVALID_TXN_STATE"
+    TRANSACTION_ABORTABLE = "TRANSACTION_ABORTABLE"
+    OUT_OF_ORDER_SEQUENCE_NUMBER = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+class Answer(NamedTuple):
+    """A reply, with the entry to append before it is sent, if there is one."""
+
+    reply: Reply
+    append: Status | None = None
+
+
+PREPARED = (PREPARE_COMMIT, PREPARE_ABORT)
+COMPLETE_OF = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
+
+
+def init_producer_id(known: Status, expected_epoch: int | None, rules: Rules) -> Answer:
+    """A producer asks for an epoch: a new incarnation without one, or one that goes on after an error.
+
+    An open transaction is aborted first, in a new epoch that nobody is given: the producer has to ask again.
+    """
+    if expected_epoch is not None and expected_epoch != known.epoch and rules.fences_at_coordinator:
+        return Answer(Reply.FENCED)
+    if known.status in PREPARED:
+        return Answer(Reply.CONCURRENT_TRANSACTIONS)
+    if known.status == ONGOING and rules.aborts_on_init:
+        return Answer(Reply.CONCURRENT_TRANSACTIONS, fence(known))
+    return Answer(Reply.OK, Status(EMPTY, known.epoch + 1, 0))
+
+
+def fence(known: Status) -> Status:
+    """Abort an open transaction in the next epoch, in which its producer can't go on."""
+    return Status(PREPARE_ABORT, known.epoch + 1, known.partitions)
+
+
+def add_partition(known: Status, epoch: int, partition: int, rules: Rules) -> Answer:
+    """A partition joins the transaction, which thereby begins if none is open."""
+    if epoch != known.epoch and rules.fences_at_coordinator:
+        return Answer(Reply.FENCED)
+    if known.status in PREPARED:
+        return Answer(Reply.CONCURRENT_TRANSACTIONS)
+    before = known.partitions if known.status == ONGOING else 0
+    if known.status == ONGOING and before >> partition & 1:
+        return Answer(Reply.OK)
+    return Answer(Reply.OK, Status(ONGOING, known.epoch, before | 1 << partition))
+
+
+def verify(known: Status, epoch: int, partition: int, rules: Rules) -> Reply:
+    """A leader asks whether a partition is in the open transaction of a producer (KIP-890)."""
+    if epoch != known.epoch and rules.fences_at_coordinator:
+        return Reply.FENCED
+    if known.status in PREPARED:
+        return Reply.CONCURRENT_TRANSACTIONS
+    is_open = known.status == ONGOING and known.partitions >> partition & 1
+    return Reply.OK if is_open else Reply.TRANSACTION_ABORTABLE
+
+
+def end_transaction(known: Status, epoch: int, commit: bool, rules: Rules) -> Answer:
+    """A producer asks for a commit or an abort."""
+    target = PREPARE_COMMIT if commit else PREPARE_ABORT
+    bumped = known.epoch + rules.epoch_per_transaction
+    is_present = epoch == known.epoch or not rules.fences_at_coordinator
+    if known.status == ONGOING:
+        return Answer(Reply.OK, Status(target, bumped, known.partitions)) if is_present else Answer(Reply.FENCED)
+    if rules.epoch_per_transaction:
+        if epoch != known.epoch - 1 or known.status == EMPTY:
+            return _end_nothing(known, epoch, commit, bumped)
+    elif not is_present:
+        return Answer(Reply.FENCED)
+    if known.status == target:
+        return Answer(Reply.CONCURRENT_TRANSACTIONS)
+    return Answer(Reply.OK if known.status == COMPLETE_OF[target] else Reply.INVALID_TXN_STATE)
+
+
+def _end_nothing(known: Status, epoch: int, commit: bool, bumped: int) -> Answer:
+    """With one epoch per transaction: no transaction of this epoch is open. An abort takes its epoch from it all the
+    same, since the producer can't know (KAFKA-18401)."""
+    if epoch != known.epoch or known.status in PREPARED:
+        return Answer(Reply.FENCED)
+    return Answer(Reply.INVALID_TXN_STATE) if commit else Answer(Reply.OK, Status(PREPARE_ABORT, bumped, 0))
+
+
+def complete(known: Status) -> Status:
+    """All markers are written."""
+    return Status(COMPLETE_OF[known.status], known.epoch, 0)

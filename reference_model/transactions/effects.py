@@ -1,0 +1,122 @@
+"""What the machine's actions are made of: their names, and how a request takes effect where it arrives."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafka_chaos.reference_model.transactions.coordinator import (
+    Reply,
+    add_partition,
+    end_transaction,
+    fence,
+    verify,
+)
+from kafka_chaos.reference_model.transactions.partitions import contents, given, is_fenced, next_sequence
+from kafka_chaos.reference_model.transactions.rules import Kind
+from kafka_chaos.reference_model.transactions.state import (
+    ABORTED,
+    COMMITTED,
+    DATA,
+    NONE,
+    OPEN,
+    STARTING,
+    Entry,
+    Log,
+    Request,
+    Setup,
+    State,
+    with_log,
+    with_outcome,
+    with_status,
+)
+
+
+class Action(NamedTuple):
+    """One step: its name, the incarnation, transaction, record and partition it concerns, if any, and the reply."""
+
+    name: str
+    producer: int = NONE
+    transaction: int = NONE
+    record: int = NONE
+    partition: int = NONE
+    detail: str = ""
+
+
+Step = tuple[Action, State]
+
+
+def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
+    """A request takes effect, whether or not its producer still waits for the answer."""
+    if request.kind is Kind.PRODUCE:
+        return _produce(state, setup, request)
+    id = setup.ids[request.producer]
+    known = state.coordinated[id].status
+    if request.kind is Kind.ADD_PARTITION:
+        answer = add_partition(known, request.epoch, request.detail, setup.rules)
+    else:
+        answer = end_transaction(known, request.epoch, bool(request.detail), setup.rules)
+    if answer.append is None:
+        return state, answer.reply
+    if request.kind is Kind.END and request.detail and _is_replaced(state, setup, request.producer):
+        state = state._replace(zombies=state.zombies | 1 << request.transaction)
+    unmarked = answer.append.partitions if request.kind is Kind.END else 0
+    return with_status(state, setup, id, answer.append, unmarked), answer.reply
+
+
+def _produce(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
+    """The leader checks epoch and sequence number. For the first record of a transaction it asks the coordinator: to
+    verify it, or with one epoch per transaction to add the partition (KIP-890). Open records of an earlier epoch are of
+    another transaction, whose marker is still to come (KAFKA-18575)."""
+    id, rules = setup.ids[request.producer], setup.rules
+    partition = setup.partition_of(request.detail)
+    log = state.logs[partition]
+    if is_fenced(log, id, request.epoch, rules):
+        return state, Reply.FENCED
+    held = contents(log, id)
+    if not held.open or (rules.compares_open_epochs and held.epoch != request.epoch):
+        known = state.coordinated[id].status
+        if rules.epoch_per_transaction:
+            reply, append = add_partition(known, request.epoch, partition, rules)
+            if append is not None:
+                state = with_status(state, setup, id, append, 0)
+        else:
+            reply = verify(known, request.epoch, partition, rules) if rules.verifies else Reply.OK
+        if reply is not Reply.OK:
+            return state, reply
+    expected = next_sequence(log, id, request.epoch)
+    if request.sequence != expected:
+        return state, Reply.OK if request.sequence < expected else Reply.OUT_OF_ORDER_SEQUENCE_NUMBER
+    entry = Entry(DATA, id, request.epoch, setup.record(request.transaction, request.detail))
+    return append_to(state, setup, partition, (*log, entry)), Reply.OK
+
+
+def append_to(state: State, setup: Setup, partition: int, log: Log) -> State:
+    """The partition's log after an append, and consumers that read all they are given.
+
+    Reading changes nothing else, so reading at once shows every anomaly that reading later would.
+    """
+    read = state.read | given(log, setup.rules.reads_below_last_stable_offset)
+    return with_log(state, partition, log)._replace(read=read)
+
+
+def abort_by_coordinator(state: State, setup: Setup, id: int) -> State:
+    """The coordinator aborts the open transaction of a transactional id by itself, which fences its producer."""
+    known = state.coordinated[id].status
+    for number, producer in enumerate(state.producers):
+        in_it = setup.ids[number] == id and producer.epoch == known.epoch and producer.transaction != NONE
+        if in_it and state.outcomes[producer.transaction] == OPEN:
+            state = with_outcome(state, producer.transaction, ABORTED)
+    return with_status(state, setup, id, fence(known), known.partitions)
+
+
+def acknowledged(state: State, transaction: int, commit: bool) -> State:
+    """The producer has heard that its transaction ended as it wanted."""
+    return with_outcome(state, transaction, COMMITTED if commit else ABORTED)
+
+
+def _is_replaced(state: State, setup: Setup, number: int) -> bool:
+    """Whether a later incarnation of the producer has its epoch already."""
+    return any(
+        setup.ids[later] == setup.ids[number] and state.producers[later].phase != STARTING
+        for later in range(number + 1, len(setup.ids))
+    )

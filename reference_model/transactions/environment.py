@@ -1,0 +1,134 @@
+"""What happens around producers: late requests arrive, the coordinator works, fails over and times out, logs lose.
+
+Sources: KIP-98 (the log of the coordinator is replayed, markers are written again), KIP-588 (a time-out fences).
+
+`lose_ends` stands for all that costs a partition or __transaction_state an acknowledged end: what that takes is for
+replication to say (`predict/`). Consumers keep what they have read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from kafka_chaos.reference_model.transactions.coordinator import PREPARED, complete
+from kafka_chaos.reference_model.transactions.effects import Action, Step, abort_by_coordinator, append_to, arrive
+from kafka_chaos.reference_model.transactions.partitions import takes_marker
+from kafka_chaos.reference_model.transactions.producers import action_of
+from kafka_chaos.reference_model.transactions.state import (
+    ABORT,
+    COMMIT,
+    NONE,
+    ONGOING,
+    PREPARE_COMMIT,
+    Coordinated,
+    Entry,
+    Marker,
+    Setup,
+    State,
+    bits,
+    with_coordinated,
+    with_status,
+)
+
+
+def arrive_late(state: State, setup: Setup) -> Iterator[Step]:
+    """A request arrives that its producer waits for no longer."""
+    for at, request in enumerate(state.late):
+        rest = state._replace(late=state.late[:at] + state.late[at + 1 :])
+        reached, reply = arrive(rest, setup, request)
+        action = action_of(request, setup)
+        yield action._replace(name=f"late_{action.name}", detail=reply.value), reached
+
+
+def marker_of(state: State, id: int) -> Entry:
+    """The marker that ends a transactional id's prepared transaction, from its present coordinator."""
+    status = state.coordinated[id].status
+    kind = COMMIT if status.status == PREPARE_COMMIT else ABORT
+    return Entry(kind, id, status.epoch, state.coordinator_epoch)
+
+
+def write_marker(state: State, setup: Setup) -> Iterator[Step]:
+    """The coordinator has a marker written to a partition of a transaction that is prepared."""
+    for id, (_, unmarked, earlier) in enumerate(state.coordinated):
+        for partition in bits(unmarked):
+            marker = marker_of(state, id)
+            if takes_marker(state.logs[partition], marker, setup.rules):
+                status = state.coordinated[id].status
+                after = append_to(state, setup, partition, (*state.logs[partition], marker))
+                left = Coordinated(status, unmarked & ~(1 << partition), earlier)
+                yield _marked(marker, partition, setup), with_coordinated(after, id, left)
+
+
+def _marked(marker: Entry, partition: int, setup: Setup) -> Action:
+    detail = "commit" if marker.kind == COMMIT else "abort"
+    return Action("write_marker", only_producer(marker.id, setup), partition=partition, detail=detail)
+
+
+def only_producer(id: int, setup: Setup) -> int:
+    """The producer of a transactional id, if each has one of its own."""
+    return setup.ids.index(id) if len(set(setup.ids)) == len(setup.ids) else NONE
+
+
+def complete_transaction(state: State, setup: Setup) -> Iterator[Step]:
+    """All markers are written: the coordinator notes that, and the next transaction may begin."""
+    for id, (status, unmarked, _) in enumerate(state.coordinated):
+        if status.status in PREPARED and not unmarked:
+            yield Action("complete", only_producer(id, setup)), with_status(state, setup, id, complete(status), 0)
+
+
+def time_out(state: State, setup: Setup) -> Iterator[Step]:
+    """`transaction.timeout.ms` has passed: the coordinator aborts and fences the producer."""
+    for id, (status, _, _) in enumerate(state.coordinated):
+        if status.status == ONGOING and setup.rules.aborts_on_time_out:
+            yield Action("time_out", only_producer(id, setup)), abort_by_coordinator(state, setup, id)
+
+
+def fail_over(state: State, setup: Setup) -> Iterator[Step]:
+    """Another broker becomes coordinator and replays __transaction_state; what the old one sent may still arrive."""
+    if state.failovers:
+        yield Action("fail_over"), _replaced(state._replace(failovers=state.failovers - 1), setup)
+
+
+def _replaced(state: State, setup: Setup) -> State:
+    """A new coordinator writes the markers of every prepared transaction, since it can't know which are written."""
+    sent = [
+        Marker(at, marker_of(state, id)) for id, known in enumerate(state.coordinated) for at in bits(known.unmarked)
+    ]
+    state = state._replace(late_markers=(*state.late_markers, *sent), coordinator_epoch=state.coordinator_epoch + 1)
+    for id, known in enumerate(state.coordinated):
+        is_prepared = known.status.status in PREPARED and setup.rules.writes_markers_again
+        unmarked = known.status.partitions if is_prepared else 0
+        state = with_coordinated(state, id, known._replace(unmarked=unmarked))
+    return state
+
+
+def late_marker(state: State, setup: Setup) -> Iterator[Step]:
+    """A marker arrives from a coordinator that was replaced."""
+    for at, (partition, marker) in enumerate(state.late_markers):
+        if takes_marker(state.logs[partition], marker, setup.rules):
+            rest = state._replace(late_markers=state.late_markers[:at] + state.late_markers[at + 1 :])
+            log = (*state.logs[partition], marker)
+            yield _marked(marker, partition, setup)._replace(name="late_marker"), append_to(rest, setup, partition, log)
+
+
+def lose_ends(state: State, setup: Setup) -> Iterator[Step]:
+    """A broker that leads all of them loses any end of each log that may lose one; a new coordinator replays the rest
+    of its own."""
+    if not state.losses:
+        return
+    fewer = state._replace(losses=state.losses - 1)
+    kept_of = [range(len(log) + 1) if setup.data_may_lose else (len(log),) for log in state.logs]
+    back_to = [None, *((id, at) for id, known in enumerate(state.coordinated) for at in range(len(known.earlier)))]
+    for kept in product(*kept_of):
+        for back in back_to:
+            logs = tuple(log[:end] for log, end in zip(state.logs, kept, strict=True))
+            lost = fewer._replace(logs=logs)
+            if back is not None:
+                id, at = back
+                known = state.coordinated[id]
+                status = Coordinated(known.earlier[at], 0, known.earlier[:at] if fewer.losses else ())
+                lost = _replaced(with_coordinated(lost, id, status), setup)
+            if logs != state.logs or back is not None:
+                detail = "" if back is None else str(lost.coordinated[back[0]].status.status)
+                yield Action("lose_ends", detail=detail), lost

@@ -1,0 +1,103 @@
+"""A partition's log: what its leader takes, where the last stable offset is, what a read_committed consumer is given.
+
+Everything is derived from the log, as a new leader derives it. An append is taken and replicated in one step: what a
+leader alone has is seen by no consumer and acknowledged to nobody (acks=all), so losing it is the same as the request
+never having arrived. Sources: KIP-98 (markers, last stable offset), KIP-360 and KIP-890 (sequence numbers, epochs).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from kafka_chaos.reference_model.transactions.rules import Rules
+from kafka_chaos.reference_model.transactions.state import ABORT, COMMIT, DATA, NONE, Entry, Log
+
+
+class Contents(NamedTuple):
+    """What a log says of one producer: its highest epoch, its records of that epoch, its open records, and the highest
+    epoch of a coordinator that wrote a marker for it."""
+
+    epoch: int
+    records: int
+    open: tuple[int, ...]
+    coordinator_epoch: int
+
+
+@lru_cache(maxsize=1 << 16)
+def contents(log: Log, id: int) -> Contents:
+    """What a leader knows of a producer (its producer state)."""
+    epoch, records, open_records, coordinator_epoch = NONE, 0, [], 0
+    for entry in log:
+        if entry.id != id:
+            continue
+        if entry.epoch > epoch:
+            epoch, records = entry.epoch, 0
+        if entry.kind == DATA:
+            records += entry.epoch == epoch
+            open_records.append(entry.number)
+        else:
+            coordinator_epoch = max(coordinator_epoch, entry.number)
+            open_records = []
+    return Contents(epoch, records, tuple(open_records), coordinator_epoch)
+
+
+def is_fenced(log: Log, id: int, epoch: int, rules: Rules) -> bool:
+    """Whether a leader refuses an epoch because it knows of a later one: INVALID_PRODUCER_EPOCH."""
+    return rules.fences_at_leader and epoch < contents(log, id).epoch
+
+
+def next_sequence(log: Log, id: int, epoch: int) -> int:
+    """The sequence number that a leader expects next in an epoch; a producer it knows nothing of begins with 0."""
+    known = contents(log, id)
+    return known.records if known.epoch == epoch else 0
+
+
+def takes_marker(log: Log, marker: Entry, rules: Rules) -> bool:
+    """Whether a leader appends a marker: not one of a fenced producer, nor of a coordinator that was replaced
+    (TRANSACTION_COORDINATOR_FENCED)."""
+    known = contents(log, marker.id)
+    is_present = not rules.fences_coordinators or marker.number >= known.coordinator_epoch
+    return is_present and not is_fenced(log, marker.id, marker.epoch, rules)
+
+
+@lru_cache(maxsize=1 << 16)
+def committed(log: Log) -> tuple[int, ...]:
+    """The records that come before a commit marker which ends their transaction."""
+    open_records: dict[int, list[int]] = {}
+    ended: list[int] = []
+    for entry in log:
+        if entry.kind == DATA:
+            open_records.setdefault(entry.id, []).append(entry.number)
+        else:
+            records = open_records.pop(entry.id, [])
+            if entry.kind == COMMIT:
+                ended += records
+    return tuple(ended)
+
+
+def last_stable_offset(log: Log) -> int:
+    """The offset of the first record of an open transaction, or the end of the log."""
+    still_open = {number for id in {entry.id for entry in log} for number in contents(log, id).open}
+    return next((at for at, entry in enumerate(log) if entry.kind == DATA and entry.number in still_open), len(log))
+
+
+@lru_cache(maxsize=1 << 16)
+def given(log: Log, reads_below_last_stable_offset: bool) -> int:
+    """The bit set of records that a read_committed consumer which has read all is given: below the last stable offset,
+    those that are not aborted."""
+    if reads_below_last_stable_offset:
+        below, known = last_stable_offset(log), set(committed(log))
+    else:
+        below, known = len(log), {entry.number for entry in log if entry.kind == DATA} - set(_aborted(log))
+    mask = 0
+    for entry in log[:below]:
+        if entry.kind == DATA and entry.number in known:
+            mask |= 1 << entry.number
+    return mask
+
+
+def _aborted(log: Log) -> list[int]:
+    """The records that come before an abort marker which ends their transaction."""
+    flipped = {COMMIT: ABORT, ABORT: COMMIT, DATA: DATA}
+    return list(committed(tuple(entry._replace(kind=flipped[entry.kind]) for entry in log)))

@@ -1,0 +1,183 @@
+"""The actions of producers: each request they send, and what they make of its answer.
+
+A producer sends one request at a time. The answer arrives, or it is lost on its way (the producer sends the request
+again, or gives the record up), or the request itself is late: then it may arrive at any later moment, or never. A
+producer may abort at any time and commits what was acknowledged in full. A record that it gives up, or that a leader
+refuses, leaves nothing but the abort, after which it renews its epoch (KIP-360; with one epoch per transaction, every
+end does). An incarnation that is replaced may go on (a zombie), and one that was killed is one that does nothing more.
+
+Sources: KIP-98, KIP-360, KIP-588, KIP-654, KIP-890; librdkafka's `rdkafka_txnmgr.c`, which sends EndTxn again when its
+answer does not come, and takes INVALID_TXN_STATE and PRODUCER_FENCED as fatal.
+
+Left out: InitProducerId requests that are late (they fence their own sender: nothing worse); answers of a replaced
+coordinator that does not know it yet; offsets in a transaction (TxnOffsetCommit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.reference_model.transactions.coordinator import Reply, init_producer_id
+from kafka_chaos.reference_model.transactions.effects import (
+    Action,
+    Step,
+    abort_by_coordinator,
+    acknowledged,
+    arrive,
+)
+from kafka_chaos.reference_model.transactions.rules import Kind
+from kafka_chaos.reference_model.transactions.state import (
+    ABORTING,
+    ASKED,
+    CERTAIN,
+    COMMITTING,
+    FAILED,
+    IN_DOUBT,
+    NONE,
+    OPEN,
+    OVER,
+    READY,
+    RENEWING,
+    STARTING,
+    WRITING,
+    Producer,
+    Request,
+    Setup,
+    State,
+    with_outcome,
+    with_producer,
+    with_status,
+)
+
+NAMES = {Kind.ADD_PARTITION: "add_partition", Kind.PRODUCE: "produce"}
+
+
+def initialise(state: State, setup: Setup) -> Iterator[Step]:
+    """InitProducerId: a new incarnation, or one that renews its epoch after an abort."""
+    for number, producer in enumerate(state.producers):
+        id = setup.ids[number]
+        if producer.phase == STARTING:
+            if number and setup.ids[number - 1] == id and state.producers[number - 1].phase == STARTING:
+                continue
+            expected = None
+        elif producer.phase == RENEWING:
+            expected = producer.epoch
+        else:
+            continue
+        name = "start" if producer.phase == STARTING else "renew_epoch"
+        known = state.coordinated[id].status
+        reply, append = init_producer_id(known, expected, setup.rules)
+        if reply is Reply.OK and append is not None:
+            after = with_status(state, setup, id, append, 0)
+            begun = Producer(READY, append.epoch, NONE, 0, 0, CERTAIN, (0,) * setup.partitions)
+            yield Action(name, number, detail=str(append.epoch)), with_producer(after, number, begun)
+        elif append is not None:
+            yield Action("abort_before_start", number), abort_by_coordinator(state, setup, id)
+        elif reply is Reply.FENCED:
+            yield Action(name, number, detail=reply.value), with_producer(state, number, over(producer))
+
+
+def write(state: State, setup: Setup) -> Iterator[Step]:
+    """The next record of a transaction: its partition is added first, unless the leader does it (KIP-890)."""
+    for number, producer in enumerate(state.producers):
+        if producer.phase == READY and len(state.outcomes) < setup.transactions:
+            begun = producer._replace(phase=WRITING, transaction=len(state.outcomes))
+            before = with_producer(state, number, begun)._replace(outcomes=(*state.outcomes, OPEN))
+        elif producer.phase == WRITING and producer.knows != FAILED and producer.written < setup.size:
+            begun, before = producer, state
+        else:
+            continue
+        index, partition = begun.written, setup.partition_of(begun.written)
+        if setup.rules.epoch_per_transaction or begun.added >> partition & 1:
+            request = _request(Kind.PRODUCE, number, begun, index, begun.sent[partition])
+        else:
+            request = _request(Kind.ADD_PARTITION, number, begun, partition)
+        yield from _send(before, setup, request)
+
+
+def end(state: State, setup: Setup) -> Iterator[Step]:
+    """EndTxn: a commit once every record is acknowledged, an abort at any time; the same again until it is answered."""
+    for number, producer in enumerate(state.producers):
+        if producer.phase in (COMMITTING, ABORTING):
+            choices = [producer.phase == COMMITTING]
+        elif producer.phase == WRITING:
+            is_complete = producer.written == setup.size and producer.knows == CERTAIN
+            choices = [True, False] if is_complete else [False]
+        else:
+            continue
+        for commit in choices:
+            asked = producer._replace(phase=COMMITTING if commit else ABORTING)
+            before = with_producer(state, number, asked)
+            if commit and state.outcomes[producer.transaction] == OPEN:
+                before = with_outcome(before, producer.transaction, ASKED)
+            yield from _send(before, setup, _request(Kind.END, number, producer, int(commit)))
+
+
+def _request(kind: Kind, number: int, producer: Producer, detail: int, sequence: int = 0) -> Request:
+    return Request(kind, number, producer.epoch, producer.transaction, detail, sequence)
+
+
+def _send(state: State, setup: Setup, request: Request) -> Iterator[Step]:
+    """Everything that may become of a request; the producer has it on its way in `state`."""
+    action = action_of(request, setup)
+    reached, reply = arrive(state, setup, request)
+    if reply is not Reply.CONCURRENT_TRANSACTIONS:
+        yield action._replace(detail=reply.value), _hear(reached, setup, request, reply)
+    if reply is Reply.OK:
+        yield action._replace(detail="unanswered"), _unsure(reached, request)
+    if state.delayed:
+        late = state._replace(late=(*state.late, request), delayed=state.delayed - 1)
+        yield action._replace(detail="late"), _unsure(late, request)
+
+
+def action_of(request: Request, setup: Setup) -> Action:
+    """The name of a request, with what it concerns."""
+    if request.kind is Kind.END:
+        return Action("commit" if request.detail else "abort", request.producer, request.transaction)
+    if request.kind is Kind.ADD_PARTITION:
+        return Action(NAMES[request.kind], request.producer, request.transaction, partition=request.detail)
+    at = setup.partition_of(request.detail)
+    return Action(NAMES[request.kind], request.producer, request.transaction, request.detail, at)
+
+
+def _unsure(state: State, request: Request) -> State:
+    """No answer has come: of a record that means that it may or may not be written."""
+    if request.kind is not Kind.PRODUCE:
+        return state
+    producer = state.producers[request.producer]
+    return with_producer(state, request.producer, producer._replace(knows=IN_DOUBT))
+
+
+def _hear(state: State, setup: Setup, request: Request, reply: Reply) -> State:
+    """The producer goes on with an answer."""
+    number, producer = request.producer, state.producers[request.producer]
+    if reply in (Reply.FENCED, Reply.INVALID_TXN_STATE):
+        return with_producer(state, number, over(producer))
+    if reply is not Reply.OK:
+        return with_producer(state, number, producer._replace(knows=FAILED))
+    if request.kind is Kind.ADD_PARTITION:
+        return with_producer(state, number, producer._replace(added=producer.added | 1 << request.detail))
+    if request.kind is Kind.PRODUCE:
+        at = setup.partition_of(request.detail)
+        sent = (*producer.sent[:at], producer.sent[at] + 1, *producer.sent[at + 1 :])
+        written = producer._replace(written=producer.written + 1, knows=CERTAIN, sent=sent)
+        return with_producer(state, number, written)
+    return _ended(acknowledged(state, request.transaction, bool(request.detail)), setup, request)
+
+
+def _ended(state: State, setup: Setup, request: Request) -> State:
+    """The producer's transaction has ended for it: in the next epoch, with one per transaction, or in the same."""
+    number, producer, rules = request.producer, state.producers[request.producer], setup.rules
+    epoch, sent, phase = producer.epoch, producer.sent, READY
+    if rules.epoch_per_transaction:
+        epoch, sent = state.coordinated[setup.ids[number]].status.epoch, (0,) * setup.partitions
+    elif producer.knows != CERTAIN:
+        phase = RENEWING
+    after = with_producer(state, number, Producer(phase, epoch, NONE, 0, 0, CERTAIN, sent))
+    kept = [late for late in after.late if late.transaction != request.transaction or late.kind in rules.late]
+    return after._replace(late=tuple(kept))
+
+
+def over(producer: Producer) -> Producer:
+    """An incarnation that can do nothing more."""
+    return Producer(OVER, NONE, NONE, 0, 0, CERTAIN, (0,) * len(producer.sent))

@@ -1,0 +1,191 @@
+"""The state of the transactional machine: immutable, hashable, made of small integers and tuples of them.
+
+Incarnations of a producer share a transactional id, and with it a producer id; `Setup.ids` says which. Transactions are
+numbered in the order in which they begin, and record `i` of each goes to partition `i` modulo their number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafka_chaos.reference_model.transactions.rules import Kind, Rules
+
+# What __transaction_state says of a transactional id (Dead and PrepareEpochFence are never written).
+EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
+
+# What a log entry is.
+DATA, COMMIT, ABORT = range(3)
+
+# What an incarnation of a producer does. RENEWING: it asks for a new epoch after an abort (KIP-360). OVER: it met an
+# error after which it can only be closed.
+STARTING, READY, WRITING, COMMITTING, ABORTING, RENEWING, OVER = range(7)
+
+# What a producer knows of its last record: all is well, it may or may not be written, it was refused.
+CERTAIN, IN_DOUBT, FAILED = range(3)
+
+# What came of a transaction: not asked yet, a commit was asked for, acknowledged, aborted (by whom it may be).
+OPEN, ASKED, COMMITTED, ABORTED = range(4)
+
+NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The rules and the scope of a search.
+
+    `ids` has the transactional id of each incarnation. `transactions` of `size` records each, over `partitions`.
+    `delayed` requests may be late, `failovers` of the coordinator may happen, and of `losses` of a suffix each strikes
+    one of the logs that may lose one: the partitions' (`data_may_lose`) and the coordinator's (`states_may_be_lost`).
+    """
+
+    rules: Rules
+    ids: tuple[int, ...] = (0, 0)
+    transactions: int = 2
+    size: int = 2
+    partitions: int = 2
+    delayed: int = 1
+    failovers: int = 1
+    losses: int = 0
+    data_may_lose: bool = False
+    states_may_be_lost: bool = False
+
+    def partition_of(self, index: int) -> int:
+        """The partition that a transaction's record goes to."""
+        return index % self.partitions
+
+    def record(self, transaction: int, index: int) -> int:
+        """The number of a record among those of all transactions."""
+        return transaction * self.size + index
+
+
+class Entry(NamedTuple):
+    """An entry of a partition's log. `number` is that of the record, or of a marker the coordinator epoch."""
+
+    kind: int
+    id: int
+    epoch: int
+    number: int
+
+
+Log = tuple[Entry, ...]
+
+
+class Status(NamedTuple):
+    """What the last entry of __transaction_state says of a transactional id; `partitions` is a bit set."""
+
+    status: int
+    epoch: int
+    partitions: int
+
+
+class Coordinated(NamedTuple):
+    """A transactional id at its coordinator: the last entry, the partitions that still lack a marker, and the earlier
+    entries, kept only where a loss may bring them back."""
+
+    status: Status
+    unmarked: int
+    earlier: tuple[Status, ...]
+
+
+class Producer(NamedTuple):
+    """An incarnation. `written` of its transaction's records are acknowledged, `added` is the bit set of partitions
+    that it has registered, `sent` the records of this epoch per partition: the next sequence numbers."""
+
+    phase: int
+    epoch: int
+    transaction: int
+    written: int
+    added: int
+    knows: int
+    sent: tuple[int, ...]
+
+
+class Request(NamedTuple):
+    """A request as it is on its way. `detail`: the partition to add, the record's index, or whether to commit."""
+
+    kind: Kind
+    producer: int
+    epoch: int
+    transaction: int
+    detail: int
+    sequence: int = 0
+
+
+class Marker(NamedTuple):
+    """A marker that a replaced coordinator has sent, as it is on its way."""
+
+    partition: int
+    entry: Entry
+
+
+class State(NamedTuple):
+    """A whole state. `read` is the bit set of records that a read_committed consumer was given; `zombies` that of
+    transactions whose commit was taken after a later incarnation had its epoch."""
+
+    producers: tuple[Producer, ...]
+    coordinated: tuple[Coordinated, ...]
+    coordinator_epoch: int
+    logs: tuple[Log, ...]
+    outcomes: tuple[int, ...]
+    late: tuple[Request, ...]
+    late_markers: tuple[Marker, ...]
+    read: int
+    zombies: int
+    delayed: int
+    failovers: int
+    losses: int
+
+
+def initial_state(setup: Setup) -> State:
+    """Nothing has begun: each transactional id is known to its coordinator and has no epoch yet."""
+    unused = Producer(STARTING, NONE, NONE, 0, 0, CERTAIN, (0,) * setup.partitions)
+    return State(
+        producers=(unused,) * len(setup.ids),
+        coordinated=(Coordinated(Status(EMPTY, NONE, 0), 0, ()),) * (max(setup.ids) + 1),
+        coordinator_epoch=0,
+        logs=((),) * setup.partitions,
+        outcomes=(),
+        late=(),
+        late_markers=(),
+        read=0,
+        zombies=0,
+        delayed=setup.delayed,
+        failovers=setup.failovers,
+        losses=setup.losses,
+    )
+
+
+def with_producer(state: State, number: int, producer: Producer) -> State:
+    """The state with one incarnation exchanged."""
+    producers = state.producers
+    return state._replace(producers=(*producers[:number], producer, *producers[number + 1 :]))
+
+
+def with_status(state: State, setup: Setup, id: int, status: Status, unmarked: int) -> State:
+    """The state after an entry of __transaction_state is appended and replicated."""
+    before = state.coordinated[id]
+    earlier = (*before.earlier, before.status) if setup.states_may_be_lost and state.losses else ()
+    return with_coordinated(state, id, Coordinated(status, unmarked, earlier))
+
+
+def with_coordinated(state: State, id: int, coordinated: Coordinated) -> State:
+    """The state with one transactional id exchanged."""
+    all_ids = state.coordinated
+    return state._replace(coordinated=(*all_ids[:id], coordinated, *all_ids[id + 1 :]))
+
+
+def with_log(state: State, partition: int, log: Log) -> State:
+    """The state with one partition's log exchanged."""
+    return state._replace(logs=(*state.logs[:partition], log, *state.logs[partition + 1 :]))
+
+
+def with_outcome(state: State, transaction: int, outcome: int) -> State:
+    """The state with the outcome of one transaction exchanged."""
+    outcomes = state.outcomes
+    return state._replace(outcomes=(*outcomes[:transaction], outcome, *outcomes[transaction + 1 :]))
+
+
+def bits(mask: int) -> list[int]:
+    """The positions of the bits that are set."""
+    return [position for position in range(mask.bit_length()) if mask >> position & 1]

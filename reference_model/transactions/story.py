@@ -1,0 +1,140 @@
+"""Turns a path through the machine's states into sentences that a reader can follow without the code.
+
+Incarnations, transactions and the records of each are numbered from 1; partitions from 0, as Kafka does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafka_chaos.reference_model.transactions.anomalies import ending
+from kafka_chaos.reference_model.transactions.effects import Action
+from kafka_chaos.reference_model.transactions.state import (
+    ABORT,
+    ABORTED,
+    ASKED,
+    COMMIT,
+    COMMITTED,
+    DATA,
+    NONE,
+    Entry,
+    Setup,
+    State,
+    bits,
+)
+from kafka_chaos.reference_model.transactions.steps import canonical, steps
+
+SENTENCES: dict[str, str] = {
+    "start": "{who} asks for its producer epoch",
+    "abort_before_start": (
+        "{who} asks for its producer epoch: the coordinator first aborts the transaction that is open, in a new epoch."
+    ),
+    "renew_epoch": "{who} renews its producer epoch after the abort",
+    "add_partition": "{who} adds partition {partition} to transaction {transaction}",
+    "produce": "{who} sends record {record} of transaction {transaction} to partition {partition}",
+    "commit": "{who} asks to commit transaction {transaction}",
+    "abort": "{who} asks to abort transaction {transaction}",
+    "late_add_partition": (
+        "The late request to add partition {partition} to transaction {transaction} arrives at the coordinator"
+    ),
+    "late_produce": (
+        "The late record {record} of transaction {transaction} arrives at the leader of partition {partition}"
+    ),
+    "late_commit": "The late request to commit transaction {transaction} arrives at the coordinator",
+    "late_abort": "The late request to abort transaction {transaction} arrives at the coordinator",
+    "write_marker": "The coordinator has {article} {detail} marker{of} written to partition {partition}.",
+    "late_marker": "{Article} {detail} marker of the coordinator that was replaced arrives at partition {partition}.",
+    "complete": "All markers are written: the coordinator notes the end of the transaction{of}.",
+    "time_out": "The time-out of the transaction{of} passes: the coordinator aborts it, in a new epoch.",
+    "fail_over": "Another broker becomes coordinator and replays __transaction_state.",
+    "lose_ends": "A broker loses the end of what it leads: {lost}.",
+}
+"""A sentence per action; one that ends without a full stop is followed by what became of the request."""
+
+STATUS_NAMES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+
+
+def tell(path: Sequence[State], setup: Setup) -> tuple[str, ...]:
+    """The sentences for a path from the initial state to one in which the run ends."""
+    sentences = []
+    state = path[0]
+    for after in path[1:]:
+        action, reached = next(step for step in steps(state, setup) if canonical(step[1], setup) == after)
+        sentences.append(_sentence(action, state, reached, setup))
+        state = after
+    return (*sentences, _end(state, setup))
+
+
+def _sentence(action: Action, before: State, after: State, setup: Setup) -> str:
+    who = name_of(action.producer, setup)
+    sentence = SENTENCES[action.name].format(
+        who=who,
+        of=f" of {who[:1].lower()}{who[1:]}" if who else "",
+        transaction=action.transaction + 1,
+        record=action.record + 1,
+        partition=action.partition,
+        detail=action.detail,
+        article="an" if action.detail == "abort" else "a",
+        Article="An" if action.detail == "abort" else "A",
+        lost=_lost(action, before, after) if action.name == "lose_ends" else "",
+    )
+    if not sentence.endswith("."):
+        sentence += _became(action)
+    return sentence
+
+
+def name_of(producer: int, setup: Setup) -> str:
+    """What an incarnation is called; with one each, the producers are."""
+    if producer == NONE:
+        return ""
+    is_only_one = len(set(setup.ids)) == len(setup.ids)
+    return f"Producer {producer + 1}" if is_only_one else f"Incarnation {producer + 1} of the producer"
+
+
+def _became(action: Action) -> str:
+    if action.name in ("start", "renew_epoch"):
+        return f" and gets {action.detail}." if action.detail.isdigit() else f": {action.detail}."
+    if action.name.startswith("late_"):
+        return " and is taken." if action.detail == "OK" else f" and is refused: {action.detail}."
+    if action.detail == "late":
+        return "; the request is late, and no answer comes."
+    if action.detail == "unanswered":
+        return "; this is done, and the answer is lost."
+    return "." if action.detail == "OK" else f": {action.detail}."
+
+
+def _lost(action: Action, before: State, after: State) -> str:
+    parts = [
+        f"partition {at} ends at offset {len(now)}"
+        for at, (was, now) in enumerate(zip(before.logs, after.logs, strict=True))
+        if len(now) < len(was)
+    ]
+    if action.detail:
+        parts.append(f"__transaction_state says {STATUS_NAMES[int(action.detail)]} again")
+    return ", ".join(parts)
+
+
+def _end(state: State, setup: Setup) -> str:
+    logs = "; ".join(
+        f"partition {at} holds {', '.join(_entry(entry, setup) for entry in log) or 'nothing'}"
+        for at, log in enumerate(state.logs)
+    )
+    said = {COMMITTED: "its commit was acknowledged", ABORTED: "it was aborted", ASKED: "its commit was asked for"}
+    outcomes = "".join(
+        f"; transaction {transaction + 1}: {said[outcome]}"
+        for transaction, outcome in enumerate(state.outcomes)
+        if outcome in said
+    )
+    end = ending(state, setup)
+    read = ", ".join(_record(number, setup) for number in bits(end.read if end else 0)) or "nothing"
+    return f"The run ends: {logs}{outcomes}; a read_committed consumer was given {read}."
+
+
+def _entry(entry: Entry, setup: Setup) -> str:
+    if entry.kind == DATA:
+        return _record(entry.number, setup)
+    return {COMMIT: "a commit marker", ABORT: "an abort marker"}[entry.kind]
+
+
+def _record(number: int, setup: Setup) -> str:
+    return f"record {number % setup.size + 1} of transaction {number // setup.size + 1}"
