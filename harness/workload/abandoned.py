@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 from contextlib import suppress
 
 from confluent_kafka import KafkaException, Producer
-
-_LEFT_BEHIND: list[Producer] = []
 
 
 def abandon_client(client: Producer, *, open_transaction: bool) -> None:
@@ -17,7 +16,7 @@ def abandon_client(client: Producer, *, open_transaction: bool) -> None:
     with the process, idle, and its transaction stays open.
     """
     if open_transaction:
-        _LEFT_BEHIND.append(client)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
         return
     # It warns if a producer that failed for good can't abort; where warnings are errors, it raises both.
     with suppress(KafkaException, RuntimeWarning, SystemError):
