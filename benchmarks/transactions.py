@@ -27,7 +27,8 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.workload.history import HistoryWriter, Reservations, RowBuffer
 from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.transactional_producer import TRANSACTIONS_SCHEMA, TransactionalProducer
+from kafka_chaos.harness.workload.transaction_rows import TRANSACTIONS_SCHEMA
+from kafka_chaos.harness.workload.transactional_producer import TransactionalProducer
 
 RECORD_SIZE = 100
 PARTITIONS = 6

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
@@ -66,6 +67,11 @@ class LaneLoad:
         transactions: TransactionTables | None = None,
         seed: int = 0,
     ) -> None:
+        if transactions is not None and application is not None and application.consumer is not None:
+            raise UsageFailure(
+                f"consumer: the lane {lane.lane} has transactions; the harness's own consumers, one per isolation "
+                "level, read it: leave it out"
+            )
         self.lane = lane
         configs = {**producer_configs(lane, bootstrap_servers), **(client_configs or {})}
         self._working: ApplicationProducing | TransactionalProducing | None = None
@@ -80,6 +86,7 @@ class LaneLoad:
                 writer=produced,
                 reservations=reservations,
                 on_precondition=on_precondition,
+                transactions=None if transactions is None else transactions.transactions,
             )
         elif transactions is not None:
             self.producer = self._working = TransactionalProducing(

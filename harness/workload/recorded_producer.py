@@ -11,7 +11,6 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.abandoned import abandon_client
 from kafka_chaos.harness.workload.chunk import CHUNK, Chunk
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
 from kafka_chaos.harness.workload.history import (
@@ -32,7 +32,6 @@ from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, ou
 
 _BATCH = 256
 _PURGE_TIMEOUT = 1.0
-_LEFT_BEHIND: list[Producer] = []
 _SEQ_OF = struct.Struct(">q").unpack_from
 _SEQ_AT = 12
 
@@ -133,14 +132,7 @@ class RecordedProducer:
         Returns how many records became info. Writes the last rows: the producer can't be used afterwards.
         """
         left = self._purge()
-        if open_transaction:
-            # Closing it would wait for an abort, without end if no coordinator answers. Freeing it without closing it
-            # corrupts the memory of the process (confluent-kafka 2.16.1, after it was fenced). So it stays, idle.
-            _LEFT_BEHIND.append(self.client)
-        else:
-            # It warns if a producer that failed for good can't abort; where warnings are errors, it raises both.
-            with suppress(KafkaException, RuntimeWarning, SystemError):
-                self.client.close()
+        abandon_client(self.client, open_transaction=open_transaction)
         self._write_rest()
         return left
 

@@ -21,11 +21,8 @@ from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.history import HistoryWriter, Reservations, RowBuffer
 from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.transactional_producer import (
-    TRANSACTIONS_SCHEMA,
-    ProducerLost,
-    TransactionalProducer,
-)
+from kafka_chaos.harness.workload.transaction_rows import TRANSACTIONS_SCHEMA
+from kafka_chaos.harness.workload.transactional_producer import ProducerLost, TransactionalProducer
 
 _SILENT = logging.Logger("kafka_chaos.transactional_producer")
 _SILENT.addHandler(logging.NullHandler())

@@ -4,13 +4,6 @@ Errors are handled as Kafka's documentation asks: what is retriable is asked aga
 after anything else the producer can't be used any more (`ProducerLost`): a new one under the same transactional id
 takes its place. No call waits on once `give_up` says so.
 
-| what the client said | outcome of the transaction |
-| --- | --- |
-| the commit succeeded | committed |
-| the abort succeeded, asked for by the load or by an error of the commit | aborted |
-| neither, and no commit was ever asked for | aborted: nothing may ever commit it |
-| neither, after a commit was asked for | info |
-
 Sources: KIP-98; librdkafka's `rd_kafka_commit_transaction` and `rd_kafka_abort_transaction`, errors.
 """
 
@@ -18,16 +11,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_chaos.contract.columns import TRANSACTIONS, arrow_schema
-from kafka_chaos.contract.transactions import ABORTED, COMMITTED, IN_DOUBT
+from kafka_chaos.contract.transactions import ABORTED, COMMITTED
 from kafka_chaos.harness.workload.history import FLUSH_INTERVAL, RowBuffer
 from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.transaction_rows import TransactionRows
 
-TRANSACTIONS_SCHEMA = arrow_schema(TRANSACTIONS)
 _BACKOFF = 0.05
 
 
@@ -49,11 +40,10 @@ class TransactionalProducer:
         self, records: RecordedProducer, *, transactional_id: str, rows: RowBuffer, give_up: Callable[[], bool]
     ) -> None:
         self.records = records
-        self.transactional_id = transactional_id
-        self._rows = rows
+        self._transactions = TransactionRows(
+            lane=records.lane, producer_id=records.producer_id, transactional_id=transactional_id, rows=rows
+        )
         self._give_up = give_up
-        self._open: dict[str, Any] | None = None
-        self._commit_asked = False
         self._is_unsettled = False
 
     def init(self) -> None:
@@ -64,14 +54,7 @@ class TransactionalProducer:
         """Begin the next transaction; raises `ProducerLost`."""
         begin_ns = time.monotonic_ns()
         self._once(self.records.client.begin_transaction)
-        self._commit_asked = False
-        self._open = {
-            "lane": self.records.lane,
-            "producer_id": self.records.producer_id,
-            "transaction": self.records.transaction_begins(),
-            "transactional_id": self.transactional_id,
-            "begin_ns": begin_ns,
-        }
+        self._transactions.begins(self.records.transaction_begins(), begin_ns)
 
     def send(self, count: int) -> None:
         """Send `count` records within the transaction, as the client's queue has room for them."""
@@ -92,7 +75,7 @@ class TransactionalProducer:
 
         Raises `ProducerLost`, after the transaction has its row.
         """
-        self._commit_asked = True
+        self._transactions.asks_for_commit()
         try:
             self._insist(self.records.client.commit_transaction)
         except ProducerLost as lost:
@@ -116,8 +99,8 @@ class TransactionalProducer:
 
     def abandon(self) -> int:
         """End as a killed process does, an open transaction left behind; returns how many records became info."""
-        if self._open is not None:
-            self._row(self._unknown, end_ns=None, error=None)
+        if self._transactions.is_open:
+            self._transactions.is_left()
             self._is_unsettled = True
         return self.records.abandon(open_transaction=self._is_unsettled)
 
@@ -137,22 +120,10 @@ class TransactionalProducer:
                     raise
             self.records.poll(_BACKOFF)
 
-    @property
-    def _unknown(self) -> str:
-        """The outcome of a transaction whose end nobody confirmed."""
-        return IN_DOUBT if self._commit_asked else ABORTED
-
     def _lost(self, lost: ProducerLost) -> None:
         self._is_unsettled = not lost.error.fatal()
-        # A retriable error is the last of many, when the load gave up: the end was never learned.
-        end_ns = None if lost.error.retriable() else time.monotonic_ns()
-        self._row(self._unknown, end_ns=end_ns, error=lost.error.name())
+        self._transactions.fails(lost.error)
 
     def _ended(self, outcome: str, cause: KafkaError | None = None) -> str:
-        self._row(outcome, end_ns=time.monotonic_ns(), error=None if cause is None else cause.name())
+        self._transactions.ends(outcome, cause)
         return outcome
-
-    def _row(self, outcome: str, *, end_ns: int | None, error: str | None) -> None:
-        assert self._open is not None
-        self._rows.add({**self._open, "end_ns": end_ns, "outcome": outcome, "error": error})
-        self._open = None

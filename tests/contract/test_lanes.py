@@ -9,7 +9,6 @@ import pytest
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional
-from kafka_chaos.reference_model import predict
 
 ENTRY = {"lane": "transfers", "idempotence": True, "transactional": {"size": 5, "abort": 0.25, "producers": 2}}
 
@@ -39,8 +38,3 @@ def test_wrong_settings_are_refused_by_name(entry: Any, message: str) -> None:
 def test_transactions_need_idempotence() -> None:
     with pytest.raises(LaneError, match="idempotence: false is not valid: expected true with transactions"):
         Lane.from_json({**ENTRY, "idempotence": False})
-
-
-def test_no_prediction_is_made_of_what_the_model_does_not_know() -> None:
-    with pytest.raises(LaneError, match=r"transactional: .* is not valid"):
-        predict(Lane.from_json(ENTRY))

@@ -17,7 +17,7 @@ from kafka_chaos.harness.workload.history import (
     Reservations,
     recover,
 )
-from kafka_chaos.harness.workload.transactional_producer import TRANSACTIONS_SCHEMA
+from kafka_chaos.harness.workload.transaction_rows import TRANSACTIONS_SCHEMA
 
 
 def produced(seqs: list[int], *, lane: str = "a", producer_id: int = 0) -> pa.Table:
