@@ -217,9 +217,9 @@ def test_an_idle_broker_that_has_not_noticed_is_started_with_a_whole_disk(
 
 
 @one_mode
-@pytest.mark.parametrize("kind", [Kill, Stop, Pause, PowerLoss])
+@pytest.mark.parametrize("kind", [Stop, Pause, PowerLoss])
 def test_what_ends_or_freezes_a_process_thaws_its_disk(
-    kind: type[Kill | Stop | Pause | PowerLoss], topic: str, view: ClusterView, cluster: Cluster
+    kind: type[Stop | Pause | PowerLoss], topic: str, view: ClusterView, cluster: Cluster
 ) -> None:
     frozen, fault, nodes = FreezeDisk(target=BROKER), kind(target=BROKER), (cluster.brokers[1],)
     with load(cluster, topic):
