@@ -74,6 +74,8 @@ COLUMNS = {
         "end_ns": "When its outcome was known.",
         "outcome": "`committed`: the commit was acknowledged. `aborted`: certainly aborted. `info`: one of both.",
         "error": "Name of the client's error.",
+        "initialised_ns": "When its producer was initialised, and so had fenced those before it. Without it, the begin "
+        "of the producer's first transaction counts.",
     },
     "assignments": {
         **_LANE,
