@@ -134,15 +134,16 @@ def notable_anomalies(table: Sequence[Row]) -> list[AnyAnomaly]:
 def quiet_columns(table: Sequence[Row]) -> list[str]:
     """A sentence for each kind of column in which no lane shows anything."""
     quiet = [anomaly for anomaly in columns(table) if anomaly not in notable_anomalies(table)]
-    unjudged = [anomaly for anomaly in quiet if any(row.cell(anomaly).state == "not-judged" for row in table)]
+    cells = {anomaly: [cell for row in table for cell in row.cells if cell.anomaly == anomaly] for anomaly in quiet}
+    unjudged = [anomaly for anomaly in quiet if any(cell.state == "not-judged" for cell in cells[anomaly])]
     clean = [anomaly for anomaly in quiet if anomaly not in unjudged]
     sentences = []
     if clean:
         names = join(label(anomaly) for anomaly in clean)
         sentences.append(f"Forbidden in every lane, and none found: {names}.")
     for anomaly in unjudged:
-        notes = {cell.note for cell in (row.cell(anomaly) for row in table) if cell.state == "not-judged"}
-        where = "" if all(row.cell(anomaly).state == "not-judged" for row in table) else " in some lanes"
+        notes = {cell.note for cell in cells[anomaly] if cell.state == "not-judged"}
+        where = "" if all(cell.state == "not-judged" for cell in cells[anomaly]) else " in some lanes"
         sentences.append(f"Not judged{where}: {label(anomaly)} ({'; '.join(sorted(notes)[:3])}).")
     return sentences
 
@@ -200,7 +201,7 @@ def _row(evidence: Evidence, name: str) -> Row:
 def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list[AnyAnomaly]:
     """The anomalies of the lane: those of transactions where it has some, or where the verdict names one."""
     named = {*as_dict(entry.get("predicted")), *as_dict(entry.get("anomalies")), *as_dict(entry.get("not_judged"))}
-    has_all = bool(evidence.lanes.get(name, {}).get("transactional"))
+    has_all = evidence.lanes.get(name, {}).get("transactional") is not None
     return [*Anomaly, *(anomaly for anomaly in TransactionAnomaly if has_all or anomaly in named)]
 
 
