@@ -42,7 +42,7 @@ REPLICAS = _columns(
 )
 TRANSACTIONS = _columns(
     "lane string, producer_id int32, transaction int64, transactional_id string, begin_ns int64, end_ns int64?, "
-    "outcome string, error string?"
+    "outcome string, error string?, initialised_ns int64?"
 )
 ASSIGNMENTS = _columns(
     "lane string, group string?, consumer string, member string, generation int32?, partition int32, "

@@ -76,6 +76,8 @@ COLUMNS = {
         "outcome": "`committed`: the commit was acknowledged. `aborted`: the abort was, or nobody asked "
         "for a commit. `info`: a commit was asked for, and its answer is not known.",
         "error": "Name of the client's error.",
+        "initialised_ns": "When its producer was initialised, and so had fenced those before it. Without it, the begin "
+        "of the producer's first transaction counts.",
     },
     "assignments": {
         **_LANE,
