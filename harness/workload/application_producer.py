@@ -140,6 +140,12 @@ class RecordingProducer:
                 rows=recorder.transactions,
             )
 
+    def init_transactions(self, timeout: float = -1) -> None:
+        """As `confluent_kafka.Producer.init_transactions`."""
+        self._client.init_transactions(timeout)
+        if self._transactions is not None:
+            self._transactions.initialised()
+
     def begin_transaction(self) -> None:
         """As `confluent_kafka.Producer.begin_transaction`."""
         begin_ns = time.monotonic_ns()

@@ -28,7 +28,11 @@ class TransactionRows:
     """The transactions of one producer, one after the other. `rows` takes each once it has ended or is left behind."""
 
     def __init__(self, *, lane: str, producer_id: int, transactional_id: str, rows: RowBuffer) -> None:
-        self._producer = {"lane": lane, "producer_id": producer_id, "transactional_id": transactional_id}
+        self._producer: dict[str, Any] = {
+            "lane": lane,
+            "producer_id": producer_id,
+            "transactional_id": transactional_id,
+        }
         self._rows = rows
         self._open: dict[str, Any] | None = None
         self._commit_asked = False
@@ -37,6 +41,10 @@ class TransactionRows:
     def is_open(self) -> bool:
         """Whether a transaction has begun whose row is not written."""
         return self._open is not None
+
+    def initialised(self) -> None:
+        """From now on, those that had its transactional id before are fenced."""
+        self._producer["initialised_ns"] = time.monotonic_ns()
 
     def begins(self, number: int, begin_ns: int) -> None:
         """The transaction of this number began at `begin_ns`."""
