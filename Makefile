@@ -1,9 +1,11 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all mutation tla walk scenarios random-walks nightly keep-summaries docs links bench bench-verify bench-verify-sizes \
+.PHONY: demo test test-unit test-all mutation tla walk scenarios random-walks nightly nightly-turn keep-summaries docs links bench bench-verify bench-verify-sizes \
 	bench-versions lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
 NIGHTLY_MINUTES ?= 60
+NIGHTLY_TURN_MINUTES ?= 15
+MATRIX := $(foreach fault,kill stop pause partition,experiments/nightly/$(fault).yaml)
 DEMO ?= demo
 MUTATION_LOWEST ?= 70
 WALKS ?= 200
@@ -58,6 +60,10 @@ random-walks: setup
 nightly: setup
 	$(if $(NIGHTLY_HISTORY),mkdir -p $(NIGHTLY_HISTORY))
 	$(BIN)/kafka-chaos nightly --minutes $(NIGHTLY_MINUTES) $(if $(NIGHTLY_HISTORY),--history $(NIGHTLY_HISTORY))
+
+# The same matrix on a version and in a metadata mode that turn every day.
+nightly-turn: setup
+	$(BIN)/kafka-chaos nightly $(MATRIX) --on turn --minutes $(NIGHTLY_TURN_MINUTES) --out runs/nightly-turn
 
 # Adds the summaries of this checkout's nights to those in NIGHTLY_HISTORY, which the next night's trend is made from.
 keep-summaries:

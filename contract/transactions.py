@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.errors import LaneError, counted
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
@@ -41,6 +42,15 @@ class TransactionAnomaly(StrEnum):
     ZOMBIE_COMMIT = "zombie_commit"
     HANGING_TRANSACTION = "hanging_transaction"
     DEPENDENCY_CYCLE = "dependency_cycle"
+
+
+AnyAnomaly = Anomaly | TransactionAnomaly
+ALL_ANOMALIES: tuple[AnyAnomaly, ...] = (*Anomaly, *TransactionAnomaly)
+
+
+def anomaly_named(name: str) -> AnyAnomaly:
+    """The anomaly of that name; `ValueError` if there is none."""
+    return TransactionAnomaly(name) if name in set(TransactionAnomaly) else Anomaly(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

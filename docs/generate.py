@@ -119,8 +119,10 @@ def faults() -> str:
 def anomalies() -> str:
     """Every anomaly with its short meaning and its specification: the docstring of its function."""
     from kafka_chaos.contract.anomalies import Anomaly
+    from kafka_chaos.contract.transactions import TransactionAnomaly
     from kafka_chaos.harness.report import matrix
     from kafka_chaos.verification.detection import anomalies as functions
+    from kafka_chaos.verification.transactions import anomalies as of_transactions
 
     lines = [
         "# Anomalies",
@@ -133,7 +135,17 @@ def anomalies() -> str:
     for anomaly in Anomaly:
         function = getattr(functions, anomaly.value)
         lines += [f"## {anomaly}", "", f"*{matrix.meaning(anomaly).capitalize()}.*", "", _prose(function.__doc__), ""]
+    lines += ["The following are looked for in transactional lanes only.", "", _prose(COMMITTED_RECORD), ""]
+    for one in TransactionAnomaly:
+        function = getattr(of_transactions, one.value)
+        lines += [f"## {one}", "", f"*{matrix.meaning(one).capitalize()}.*", "", _prose(function.__doc__), ""]
     return "\n".join(lines)
+
+
+COMMITTED_RECORD = """
+A record is *committed* if, in the final log, the next marker after it of its producer's transactional id is a commit:
+that marker decides what `read_committed` consumers are given, whatever the producer learned.
+"""
 
 
 def run_directory() -> str:

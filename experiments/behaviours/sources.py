@@ -61,6 +61,7 @@ SOURCES = {
         LEADER_AND_ISR, "Split brain of a partition's leader", "Partition Leader와 관련된 Split brain 현상"
     ),
     "kraft-election": Source(KRAFT, "Process roles and controllers", "Configuration"),
+    "kraft-zombie-leader": Source(KRAFT, "Process roles and controllers", "Configuration"),
     "elr-last-replica-standing": Source(ELIGIBLE, "Motivation: the last replica standing", "Motivation"),
     "unclean-shutdown": Source(ELIGIBLE, "Unclean shutdown detection", "Proposed Changes"),
 }

@@ -159,9 +159,11 @@ def clean_command(kept: bool) -> None:
 
     Finds them by label, and disks by their journal; removes nothing else.
     """
-    from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers
+    from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, thaw_abandoned_disks
     from kafka_chaos.harness.cluster.containers.engine import docker_client
 
+    # First of all, and without an engine: others on this machine may wait for a frozen disk, too.
+    thaw_abandoned_disks()
     client = docker_client()
     removed = list(clean(client, kept=kept))
     for left in removed:

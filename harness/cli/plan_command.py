@@ -82,7 +82,9 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     lanes = []
     for spec in phase.lanes:
         lane = experiment.as_lane(phase, spec)
-        statuses = {str(name): entry["status"] for name, entry in predicted(phase, lane)["anomalies"].items()}
+        answer = predicted(phase, lane)
+        answers = {**answer["anomalies"], **answer.get("transactions", {})}
+        statuses = {str(name): entry["status"] for name, entry in answers.items()}
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses}
         lanes.append(entry if lane.transactional is None else {**entry, "transactional": lane.transactional.to_json()})
     return {

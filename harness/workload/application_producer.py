@@ -144,7 +144,7 @@ class RecordingProducer:
         """As `confluent_kafka.Producer.init_transactions`."""
         self._client.init_transactions(timeout)
         if self._transactions is not None:
-            self._transactions.initialised()
+            self._transactions.is_initialised()
 
     def begin_transaction(self) -> None:
         """As `confluent_kafka.Producer.begin_transaction`."""

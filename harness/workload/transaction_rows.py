@@ -32,6 +32,7 @@ class TransactionRows:
             "lane": lane,
             "producer_id": producer_id,
             "transactional_id": transactional_id,
+            "initialised_ns": None,
         }
         self._rows = rows
         self._open: dict[str, Any] | None = None
@@ -42,8 +43,8 @@ class TransactionRows:
         """Whether a transaction has begun whose row is not written."""
         return self._open is not None
 
-    def initialised(self) -> None:
-        """From now on, those that had its transactional id before are fenced."""
+    def is_initialised(self) -> None:
+        """The producer has just fenced those before it under its transactional id."""
         self._producer["initialised_ns"] = time.monotonic_ns()
 
     def begins(self, number: int, begin_ns: int) -> None:

@@ -49,7 +49,7 @@ class TransactionalProducer:
     def init(self) -> None:
         """Fence former incarnations and end their transaction; raises `ProducerLost`."""
         self._insist(self.records.client.init_transactions)
-        self._transactions.initialised()
+        self._transactions.is_initialised()
 
     def begin(self) -> None:
         """Begin the next transaction; raises `ProducerLost`."""

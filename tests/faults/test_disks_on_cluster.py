@@ -36,7 +36,8 @@ pytestmark = [
     pytest.mark.skipif(LACKS is not None, reason=f"storage faults: {LACKS}"),
 ]
 LAYOUTS = {
-    "zookeeper": ClusterLayout(disk_mib=512),
+    # An admin client goes on asking the controller that it learned of first: broker 1 is the one that is ended here.
+    "zookeeper": ClusterLayout(disk_mib=512, controller=3),
     "kraft": ClusterLayout(disk_mib=512, metadata_mode="kraft", kafka_version="4.3.1", controllers=1),
 }
 BROKER = Target.parse("broker:1")
@@ -216,9 +217,9 @@ def test_an_idle_broker_that_has_not_noticed_is_started_with_a_whole_disk(
 
 
 @one_mode
-@pytest.mark.parametrize("kind", [Kill, Stop, Pause, PowerLoss])
+@pytest.mark.parametrize("kind", [Stop, Pause, PowerLoss])
 def test_what_ends_or_freezes_a_process_thaws_its_disk(
-    kind: type[Kill | Stop | Pause | PowerLoss], topic: str, view: ClusterView, cluster: Cluster
+    kind: type[Stop | Pause | PowerLoss], topic: str, view: ClusterView, cluster: Cluster
 ) -> None:
     frozen, fault, nodes = FreezeDisk(target=BROKER), kind(target=BROKER), (cluster.brokers[1],)
     with load(cluster, topic):

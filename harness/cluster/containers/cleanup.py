@@ -54,9 +54,20 @@ def remove_run(client: DockerClient, run_id: str) -> int:
 
 def heal_abandoned_disks(client: DockerClient) -> None:
     """Remove what dead runs with disks left: a disk that stays frozen may stall the whole machine."""
-    for recorded in list(journals()):
-        if KEEP not in recorded.labels and not owner_is_alive(recorded.labels):
-            remove_run(client, recorded.run_id)
+    for run_id in _abandoned():
+        remove_run(client, run_id)
+
+
+def thaw_abandoned_disks() -> None:
+    """Thaw the disks of dead runs, which needs no Docker engine."""
+    for run_id in _abandoned():
+        thaw_disks(run_id)
+
+
+def _abandoned() -> list[str]:
+    """Dead runs with disks that were not kept on purpose."""
+    found = journals()
+    return [one.run_id for one in found if KEEP not in one.labels and not owner_is_alive(one.labels)]
 
 
 def leftovers(client: DockerClient) -> list[Leftover]:

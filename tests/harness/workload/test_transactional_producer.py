@@ -109,7 +109,7 @@ def test_committed_and_aborted_transactions_number_their_records(bench: Bench) -
         (1, "aborted", None, "pay-0"),
         (2, "committed", None, "pay-0"),
     ]
-    assert all(row["begin_ns"] <= row["end_ns"] for row in transactions)
+    assert all(row["initialised_ns"] <= row["begin_ns"] <= row["end_ns"] for row in transactions)
 
 
 def one(bench: Bench, failures: Failures, *, commits: bool = True, over: bool = False) -> tuple[Any, dict[str, Any]]:

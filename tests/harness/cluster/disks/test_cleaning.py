@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from kafka_chaos.faults.disks import why_no_disks
+from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.cluster.containers import cleanup
+from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, current_owner
 from kafka_chaos.harness.cluster.disks.disk import Disk, make_disks
 from kafka_chaos.harness.cluster.disks.journal import journals
@@ -84,6 +87,18 @@ def test_nothing_is_frozen_any_more_when_containers_are_removed(
     monkeypatch.setattr(cleanup, "_remove_once", remove)
     cleanup.clean(engine)
     assert frozen == [False]
+
+
+def test_clean_thaws_without_a_docker_engine(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost, living = made("lost", dead()), made("living", current_owner())
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    docker_client.cache_clear()
+    try:
+        result = CliRunner().invoke(cli, ["clean"])
+    finally:
+        docker_client.cache_clear()
+    assert result.exit_code != 0
+    assert (lost.is_frozen(), living.is_frozen()) == (False, True)
 
 
 def test_the_next_start_heals_what_a_dead_run_left(made: Any, engine: Any) -> None:
