@@ -1,9 +1,11 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all mutation tla walk scenarios random-walks nightly keep-summaries docs links bench bench-verify bench-verify-sizes \
+.PHONY: demo test test-unit test-all mutation tla walk scenarios random-walks nightly nightly-turn keep-summaries docs links bench bench-verify bench-verify-sizes \
 	bench-versions lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
 NIGHTLY_MINUTES ?= 60
+NIGHTLY_TURN_MINUTES ?= 15
+MATRIX := $(foreach fault,kill stop pause partition,experiments/nightly/$(fault).yaml)
 DEMO ?= demo
 MUTATION_LOWEST ?= 70
 WALKS ?= 200
@@ -59,6 +61,10 @@ nightly: setup
 	$(if $(NIGHTLY_HISTORY),mkdir -p $(NIGHTLY_HISTORY))
 	$(BIN)/kafka-chaos nightly --minutes $(NIGHTLY_MINUTES) $(if $(NIGHTLY_HISTORY),--history $(NIGHTLY_HISTORY))
 
+# The same matrix on a version and in a metadata mode that turn every day.
+nightly-turn: setup
+	$(BIN)/kafka-chaos nightly $(MATRIX) --on turn --minutes $(NIGHTLY_TURN_MINUTES) --out runs/nightly-turn
+
 # Adds the summaries of this checkout's nights to those in NIGHTLY_HISTORY, which the next night's trend is made from.
 keep-summaries:
 	mkdir -p "$${NIGHTLY_HISTORY:?names no folder}"
@@ -77,7 +83,9 @@ bench: demo
 	$(BIN)/python benchmarks/report.py runs/latest
 	$(BIN)/python benchmarks/fault_times.py runs/latest
 	$(BIN)/python benchmarks/cluster_start.py
+	$(BIN)/python benchmarks/killed_runs.py
 	$(BIN)/python benchmarks/load.py
+	$(BIN)/python benchmarks/transactions.py
 	$(BIN)/python benchmarks/run_to_verdict.py
 	$(BIN)/python benchmarks/verify_small.py
 	$(BIN)/python benchmarks/model_explore.py
@@ -95,6 +103,7 @@ bench-verify-sizes: setup
 # Every supported version of Kafka in each of its modes: builds the images, then half a minute each; for docs/versions.md.
 bench-versions: setup
 	$(BIN)/python benchmarks/versions.py
+	$(BIN)/python benchmarks/acks_matrix.py
 
 # What CI checks; the hooks in .pre-commit-config.yaml are the same four.
 lint: lint-style lint-format lint-types lint-imports

@@ -29,7 +29,7 @@ def _columns(specification: str) -> tuple[Column, ...]:
 
 PRODUCED = _columns(
     "lane string, producer_id int32, seq int64, key string?, partition int32?, offset int64?, "
-    "invoke_ns int64, complete_ns int64?, outcome string, error string?"
+    "invoke_ns int64, complete_ns int64?, outcome string, error string?, transaction int64?"
 )
 CONSUMED = _columns(
     "lane string, consumer string, partition int32, offset int64, producer_id int32, seq int64, "
@@ -38,11 +38,11 @@ CONSUMED = _columns(
 LOG = _columns("lane string, partition int32, offset int64, producer_id int32, seq int64, key string?")
 REPLICAS = _columns(
     "lane string, partition int32, broker int32, offset int64, leader_epoch int32, producer_id int32, seq int64, "
-    "producer_epoch int32?"
+    "producer_epoch int32?, kind string?"
 )
 TRANSACTIONS = _columns(
     "lane string, producer_id int32, transaction int64, transactional_id string, begin_ns int64, end_ns int64?, "
-    "outcome string, error string?"
+    "outcome string, error string?, initialised_ns int64?"
 )
 ASSIGNMENTS = _columns(
     "lane string, group string?, consumer string, member string, generation int32?, partition int32, "
@@ -51,7 +51,16 @@ ASSIGNMENTS = _columns(
 FINDINGS = _columns(
     "lane string, anomaly string, partition int32?, offset int64?, producer_id int32?, seq int64?, cause string?"
 )
-TABLES = {"produced": PRODUCED, "consumed": CONSUMED, "log": LOG, "replicas": REPLICAS}
+TABLES = {
+    "produced": PRODUCED,
+    "consumed": CONSUMED,
+    "log": LOG,
+    "replicas": REPLICAS,
+    "transactions": TRANSACTIONS,
+    "assignments": ASSIGNMENTS,
+}
+OF_TRANSACTIONS = ("transactions", "assignments")
+"""The tables that a run with a transactional lane must have (format 2)."""
 OUTCOMES = ("ok", "fail", "info")
 """What the producer learned about a record: acknowledged, certainly not written, or neither."""
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.metadata import (
@@ -22,7 +23,7 @@ from kafka_chaos.contract.metadata import (
     release,
     usual_mode,
 )
-from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.contract.transactions import AnyAnomaly, Transactional, TransactionAnomaly
 
 ACKS = ("0", "1", "all")
 CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
@@ -83,11 +84,17 @@ class Lane:
             self.min_insync_replicas,
             f"at most the replication factor, {self.replication_factor}",
         )
+        if self.transactional is not None:
+            _require(self.acks == "all", "acks", self.acks, "all with transactions (KIP-98)")
+            _require(self.idempotence, "idempotence", self.idempotence, "true with transactions (KIP-98)")
         if self.idempotence:
             _require(self.acks == "all", "idempotence", self.idempotence, "acks=all with it (KIP-98)")
             _require(self.max_in_flight <= 5, "max_in_flight", self.max_in_flight, "at most 5 with idempotence")
-        if self.transactional is not None:
-            _require(self.idempotence, "transactional", self.transactional.to_json(), "idempotence with it (KIP-98)")
+
+    @property
+    def anomalies(self) -> tuple[AnyAnomaly, ...]:
+        """The anomalies that are looked for in this lane."""
+        return (*Anomaly, *(TransactionAnomaly if self.transactional is not None else ()))
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Lane:

@@ -144,6 +144,34 @@ class ReplicasLedger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedLedger:
+    """How far a partition is committed, and how far a read_committed consumer read it.
+
+    `committed_end`: the last offset of a committed record. `open_at`: where the log ends within a transaction, the
+    first record of that.
+    """
+
+    partition: int
+    committed_end: int | None
+    read_to: int | None
+    open_at: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsLedger:
+    """The lane's rows in transactions/, by outcome. `markers`: rows of replicas/ that end a transaction, null if it
+    does not tell them from records.
+    """
+
+    rows: int
+    committed: int
+    aborted: int
+    in_doubt: int
+    markers: int | None
+    partitions: tuple[CommittedLedger, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionLedger:
     """Where the statuses come from (`prediction.json` or `model`), and the digest of the model that confirmed them."""
 
@@ -154,7 +182,7 @@ class PredictionLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The evidence of one lane. It is complete if nothing is `missing`."""
+    """The evidence of one lane. It is complete if nothing is `missing`. `transactions`: only of transactional lanes."""
 
     missing: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -165,6 +193,7 @@ class Ledger:
     replicas: ReplicasLedger | None
     high_watermark_reports: int
     prediction: PredictionLedger
+    transactions: TransactionsLedger | None = None
 
     @property
     def complete(self) -> bool:
@@ -173,4 +202,7 @@ class Ledger:
 
     def to_json(self) -> dict[str, Any]:
         """The lane's `ledger` in verdict.json."""
-        return {"complete": self.complete, **asdict(self)}
+        entry = {"complete": self.complete, **asdict(self)}
+        if self.transactions is None:
+            del entry["transactions"]
+        return entry

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.lanes import Lane
 
 FORMAT_VERSION = 1
+"""The version of prediction.json and verdict.json."""
+WITH_TRANSACTIONS = 2
+"""The version of lanes.json where a lane is transactional. The run then has the tables `columns.OF_TRANSACTIONS`."""
+LANES_VERSIONS = (FORMAT_VERSION, WITH_TRANSACTIONS)
 
 EXPERIMENT_FILE = "experiment.yaml"
 LANES_FILE = "lanes.json"
@@ -25,6 +31,8 @@ CONTENTS: Mapping[str, str] = {
     "consumed/*.parquet": "every record that was read",
     "log/*.parquet": "the final log, read back",
     "replicas/*.parquet": "the records in each broker's own segments, where they were collected",
+    "transactions/*.parquet": "every transaction, with its outcome; only where a lane is transactional",
+    "assignments/*.parquet": "who read what, and in which isolation level; only where a lane is transactional",
     CHECKPOINTS_FILE: "each broker's high watermarks, log end offsets and leader epochs",
     EVENTS_FILE: "faults, leader, ISR and controller changes, and everything else that happened, in order of time",
     f"{LOGS_FOLDER}/": "every container's log",
@@ -34,6 +42,13 @@ CONTENTS: Mapping[str, str] = {
     REPORT_FILE: "the report, one file",
 }
 """Paths relative to the run directory, and what each holds."""
+
+
+def lanes_document(lanes: Iterable[Lane]) -> dict[str, Any]:
+    """The content of lanes.json, in the lowest version that has everything."""
+    entries = [lane.to_json() for lane in lanes]
+    transactional = any("transactional" in entry for entry in entries)
+    return {"format_version": WITH_TRANSACTIONS if transactional else FORMAT_VERSION, "lanes": entries}
 
 
 class RunDirectoryError(UsageFailure, ValueError):

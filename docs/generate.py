@@ -81,6 +81,7 @@ def experiment_files() -> str:
         ("cluster", specs.ClusterSpec),
         ("phases[…]", specs.PhaseSpec),
         ("lanes[…]", specs.LaneSpec),
+        ("lanes[…].transactional", specs.TransactionalSpec),
         ("workload", specs.WorkloadSpec),
         ("schedule[…]", specs.FaultSpec),
         ("schedule.generate", GenerateSpec),
@@ -118,8 +119,10 @@ def faults() -> str:
 def anomalies() -> str:
     """Every anomaly with its short meaning and its specification: the docstring of its function."""
     from kafka_chaos.contract.anomalies import Anomaly
+    from kafka_chaos.contract.transactions import TransactionAnomaly
     from kafka_chaos.harness.report import matrix
     from kafka_chaos.verification.detection import anomalies as functions
+    from kafka_chaos.verification.transactions import anomalies as of_transactions
 
     lines = [
         "# Anomalies",
@@ -132,7 +135,17 @@ def anomalies() -> str:
     for anomaly in Anomaly:
         function = getattr(functions, anomaly.value)
         lines += [f"## {anomaly}", "", f"*{matrix.meaning(anomaly).capitalize()}.*", "", _prose(function.__doc__), ""]
+    lines += ["The following are looked for in transactional lanes only.", "", _prose(COMMITTED_RECORD), ""]
+    for one in TransactionAnomaly:
+        function = getattr(of_transactions, one.value)
+        lines += [f"## {one}", "", f"*{matrix.meaning(one).capitalize()}.*", "", _prose(function.__doc__), ""]
     return "\n".join(lines)
+
+
+COMMITTED_RECORD = """
+A record is *committed* if, in the final log, the next marker after it of its producer's transactional id is a commit:
+that marker decides what `read_committed` consumers are given, whatever the producer learned.
+"""
 
 
 def run_directory() -> str:
@@ -152,7 +165,9 @@ def run_directory() -> str:
         "",
         "## lanes.json",
         "",
-        '`{"format_version": 1, "lanes": [lane, …]}`, where a lane has these keys:',
+        '`{"format_version": 1, "lanes": [lane, …]}`, where a lane has these keys. `format_version` is 2 as soon as',
+        "one lane is transactional. Then `transactions/` and `assignments/` are required, too, and `replicas/` shows",
+        "the markers that end transactions. `log/` has the records of aborted transactions like all others.",
         "",
     ]
     meanings = _meanings("lanes.json", LANE_KEYS, [field.name for field in dataclasses.fields(Lane)])

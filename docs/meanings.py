@@ -20,6 +20,9 @@ LANE_KEYS = {
     "metadata_mode": "Where its cluster kept its metadata: `zookeeper` or `kraft`, where it is known.",
     "elr": "Whether leaders were elected from the eligible leader replicas (KIP-966); only in KRaft mode. Without "
     "it, what a new cluster of the version does.",
+    "transactional": "How its producers use transactions: `size` (records of a transaction), `abort` (share that is "
+    "aborted), `producers`, `timeout_ms`, `restarts` (kills of a producer in a transaction). "
+    "Needs `idempotence` and `format_version` 2.",
     "lane": "Name of the lane.",
     "faults": "Faults that may hit the lane. Each entry is at most one occurrence, on any broker at any moment, "
     "later healed. Repeat an entry for more occurrences.",
@@ -41,6 +44,7 @@ COLUMNS = {
         "complete_ns": "When the outcome was known.",
         "outcome": "`ok`: acknowledged. `fail`: certainly not written. `info`: may or may not be written.",
         "error": "Name of the client's error.",
+        "transaction": "Number of the transaction that it was sent in, counted by its producer.",
     },
     "consumed": {
         **_LANE,
@@ -58,6 +62,32 @@ COLUMNS = {
         "offset": "Offset in the replica.",
         "leader_epoch": "Leader epoch of the record.",
         "producer_epoch": "The producer epoch that it was sent with, by which brokers recognise retries.",
+        "kind": "`data`: a record; so is a row without a kind. `commit`, `abort`: the marker that ends a transaction "
+        "in this partition. Its seq is −1, and its producer_id that of the last record before it with the same "
+        "producer id of Kafka (−1 if there is none): it ends what is open there of that producer's transactional id.",
+    },
+    "transactions": {
+        "lane": _LANE["lane"],
+        "producer_id": "Its producer. Each incarnation of a transactional id is a producer with an id of its own.",
+        "transaction": "The transaction's number, counted by its producer.",
+        "transactional_id": "The producer's `transactional.id`.",
+        "begin_ns": "When the transaction began. Its producer had been initialised before.",
+        "end_ns": "When its end was answered or refused; null if it was left behind open.",
+        "outcome": "`committed`: the commit was acknowledged. `aborted`: the abort was, or nobody asked "
+        "for a commit. `info`: a commit was asked for, and its answer is not known.",
+        "error": "Name of the client's error.",
+        "initialised_ns": "When its producer was initialised, and so had fenced those before it. Without it, the begin "
+        "of the producer's first transaction counts.",
+    },
+    "assignments": {
+        **_LANE,
+        "group": "Consumer group, if the consumer has one.",
+        "consumer": "The name in `consumed/` under which the partition was read.",
+        "member": "The client that read it.",
+        "generation": "Generation of the group.",
+        "isolation": "The consumer's `isolation.level`: `read_committed` or `read_uncommitted`.",
+        "start_ns": "When the partition was assigned.",
+        "end_ns": "When it was given back.",
     },
     "findings": {
         **_LANE,

@@ -6,6 +6,58 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 
+class DiskControl(Protocol):
+    """A disk of its own, which holds a broker's log directories. All actions are idempotent."""
+
+    def freeze(self) -> None:
+        """Let every write wait, once all that was written is on the disk."""
+        ...
+
+    def thaw(self) -> None:
+        """Let writes go on."""
+        ...
+
+    def is_frozen(self) -> bool:
+        """Whether writes wait, as the kernel tells."""
+        ...
+
+    def cut_power(self) -> None:
+        """Lose what was not flushed by now; nobody can read or write until `power_back`."""
+        ...
+
+    def power_back(self) -> None:
+        """Let what is on the disk be read again. The container's process must be gone."""
+        ...
+
+    @property
+    def loss(self) -> Mapping[str, int] | None:
+        """What the last loss of power took: `lost_bytes` of segments, `shorter_files`, and `kept_bytes`.
+
+        None if the container has been started since, or if power was never lost.
+        """
+        ...
+
+    def fill(self) -> None:
+        """Take all free blocks."""
+        ...
+
+    def is_filled(self) -> bool:
+        """Whether the blocks that `fill` took are taken still."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Bytes that can still be written."""
+        ...
+
+    def fail(self) -> None:
+        """Let the file system find an error of its disk: it becomes read-only, and what was not flushed is lost."""
+        ...
+
+    def refuses_writes(self) -> bool:
+        """Whether a write is refused, since the file system is read-only."""
+        ...
+
+
 class NodeControl(Protocol):
     """A container that a fault acts on. All actions are idempotent."""
 
@@ -22,6 +74,11 @@ class NodeControl(Protocol):
     @property
     def address(self) -> str:
         """Its address on the cluster's network, the same after a restart."""
+        ...
+
+    @property
+    def disk(self) -> DiskControl | None:
+        """Its disk, if it has one of its own. Starting the container makes it whole first."""
         ...
 
     def state(self) -> dict[str, Any]:

@@ -32,6 +32,16 @@ def test_kafka_and_the_model_agree_after_every_step(seed: int, steps: int, pool:
     assert [len(act.steps) for act in record.acts] == [1 + steps + len(group.closing)] * len(group.walks)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_kafka_in_kraft_mode_and_the_model_agree_after_every_step() -> None:
+    """With eligible leader replicas, which are on in new clusters since 4.1."""
+    with ClusterPool(kraft_version="4.3.1") as pool:
+        group = draw(24, kraft_version="4.3.1")
+        record = replay(group, pool)
+    assert record.verdict == Verdict.CONFORMS, f"{group}\n{record.reason}"
+
+
 def truncates_to_the_high_watermark(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
     """Followers truncate as before KIP-101."""
     return ClusterModel(replace(config, protocol=PROTOCOLS["truncate-to-high-watermark"]), states=states)

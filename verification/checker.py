@@ -14,9 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.columns import OF_TRANSACTIONS
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
+from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.verification.inputs.predictions import prediction_of
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.inputs.storage import RunPath, remove, run_path
@@ -106,16 +108,21 @@ def _judged_by_spark(
     from kafka_chaos.verification.detection import findings
     from kafka_chaos.verification.survey import survey_of
     from kafka_chaos.verification.tables import counts, refusals
+    from kafka_chaos.verification.transactions import survey as of_transactions
 
     with refusals.of_unreadable_files(run):
         refusals.require_no_nulls(session, run, frames)
+        transactions = of_transactions.transactions_of(run, frames)
+        frames = of_transactions.in_doubt_if_aborted(frames, transactions)
         survey = survey_of(session, run, frames, method=method)
         facts = counts.with_replicas(run, frames, survey.facts)
         facts = counts.with_unjudged(run, survey.scope.records, facts)
-        skipped = {lane.lane: not_applied(run, lane) for lane in run.lanes}
-        cases = findings.find(session, run, replace(survey, facts=facts), skipped)
+        facts = of_transactions.with_transactions(facts, transactions)
+        skipped = {lane.lane: not_applied(run, lane, facts.get(lane.lane, LaneFacts())) for lane in run.lanes}
+        cases = findings.find(session, run, replace(survey, facts=facts), skipped, transactions)
+        facts = {**facts, **cases.facts}
         tables = tables_as_read(run, facts)
-        missing = unread(run, tables, HISTORY)
+        missing = unread(run, tables, (*HISTORY, *OF_TRANSACTIONS))
         missing_replicas = unread(run, tables, ["replicas"])
         lanes = tuple(
             judge(
@@ -147,9 +154,11 @@ def tables_as_read(run: RunDirectory, facts: Mapping[str, LaneFacts]) -> dict[st
         "consumed": sum(lane.total("consumed") for lane in facts.values()),
         "log": sum(lane.total("stored") for lane in facts.values()),
         "replicas": sum(lane.replica_rows for lane in facts.values()),
+        "transactions": sum(lane.transactions.transactions for lane in facts.values() if lane.transactions),
+        "assignments": sum(lane.transactions.assignments for lane in facts.values() if lane.transactions),
     }
     return {name: run.tables[name].ledger(name, rows) for name, rows in counted.items() if run.has(name)}
 
 
-def _of_lane(observed: Mapping[tuple[str, Anomaly], Observation], lane: str) -> dict[Anomaly, Observation]:
+def _of_lane(observed: Mapping[tuple[str, AnyAnomaly], Observation], lane: str) -> dict[AnyAnomaly, Observation]:
     return {anomaly: seen for (name, anomaly), seen in observed.items() if name == lane}

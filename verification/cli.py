@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.command_line import console
 from kafka_chaos.verification.inputs.storage import is_remote
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
@@ -125,8 +125,8 @@ def _ledger_lines(verdict: RunVerdict) -> list[str]:
 def describe_observed(lane: LaneVerdict) -> str:
     """The findings of a lane with their status, and required anomalies that are missing."""
     parts = []
-    for anomaly in Anomaly:
-        count, status = lane.count(anomaly), lane.predicted[anomaly]
+    for anomaly in lane.anomalies:
+        count, status = lane.count(anomaly), lane.predicted.get(anomaly, "not predicted")
         if count or (count == 0 and status == Status.REQUIRED):
             parts.append(f"{anomaly} {count:,} ({status})")
     return "\n".join(parts) or "nothing"

@@ -31,7 +31,7 @@ from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkp
 from kafka_chaos.verification.inputs.events import Events, read_events
 from kafka_chaos.verification.inputs.kafka_log import topic_log
 from kafka_chaos.verification.inputs.predictions import read_predictions
-from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
+from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run, require_tables
 from kafka_chaos.verification.inputs.storage import RunPath, remove, run_path
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.result import RunVerdict
@@ -52,27 +52,32 @@ def verify_frames(
     log: DataFrame | None = None,
     replicas: DataFrame | None = None,
     *,
+    transactions: DataFrame | None = None,
+    assignments: DataFrame | None = None,
     lanes: Iterable[Lane | Mapping[str, Any]],
     metadata: str | RunPath | None = None,
     method: Method | None = None,
 ) -> RunVerdict:
     """Judge a history given as DataFrames with the columns of a run directory's tables.
 
-    `lanes`: lanes, or entries of lanes.json. `metadata`: a folder whose events.jsonl, checkpoints.json and
-    prediction.json are used if they exist. A nullable column may be missing; additional columns are ignored. The
-    DataFrames are read several times: persist those that are slow to read. Raises `RunDirectoryError` for a missing
-    column or a wrong type, and names table and column.
+    `lanes`: lanes, or entries of lanes.json; transactional ones need `transactions` and `assignments`. `metadata`: a
+    folder whose events.jsonl, checkpoints.json and prediction.json are used if they exist. A nullable column may be
+    missing; additional columns are ignored. The DataFrames are read several times: persist those that are slow to read.
+    Raises `RunDirectoryError` for a missing column or a wrong type, and names table and column.
     """
     spark = produced.sparkSession
     given = {"produced": produced, "consumed": consumed, "log": log, "replicas": replicas}
+    given |= {"transactions": transactions, "assignments": assignments}
     frames = {name: _checked(name, frame) for name, frame in given.items() if frame is not None}
     known = tuple(lane if isinstance(lane, Lane) else Lane.from_json(lane) for lane in lanes)
     counts = _counted(frames)
+    tables = {name: Table(given=name in frames, counted=counts.get(name, 0)) for name in TABLES}
+    require_tables(None, known, tables)
     folder = None if metadata is None else run_path(metadata, spark)
     run = RunDirectory(
         path=None,
         lanes=known,
-        tables={name: Table(given=name in frames, counted=counts.get(name, 0)) for name in TABLES},
+        tables=tables,
         events=read_events(folder / EVENTS_FILE, known) if folder else Events(),
         predictions=read_predictions(folder / PREDICTION_FILE) if folder else {},
         checkpoints=read_checkpoints(folder / CHECKPOINTS_FILE, known) if folder else Checkpoints(),

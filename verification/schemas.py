@@ -26,7 +26,9 @@ CONSUMED = _schema(contract.CONSUMED)
 LOG = _schema(contract.LOG)
 REPLICAS = _schema(contract.REPLICAS)
 FINDINGS = _schema(contract.FINDINGS)
-TABLES = {"produced": PRODUCED, "consumed": CONSUMED, "log": LOG, "replicas": REPLICAS}
+TRANSACTIONS = _schema(contract.TRANSACTIONS)
+ASSIGNMENTS = _schema(contract.ASSIGNMENTS)
+TABLES = {name: _schema(columns) for name, columns in contract.TABLES.items()}
 
 CASES = StructType([*FINDINGS.fields, StructField("units", LongType(), False)])
 """The result of an anomaly's function: findings rows, with the number of counted units per row."""

@@ -37,7 +37,7 @@ def _add_replicas(run_dir: Path) -> None:
 
     from kafka_chaos.contract.columns import REPLICAS, arrow_schema
 
-    schema = arrow_schema(REPLICAS, without=("producer_epoch",))
+    schema = arrow_schema(REPLICAS, without=("producer_epoch", "kind"))
     (run_dir / "replicas").mkdir()
     for broker in (1, 2):
         log = pq.read_table(run_dir / "log")

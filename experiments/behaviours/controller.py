@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from confluent_kafka import Producer
 
 from kafka_chaos.experiments.behaviours.leader_and_isr import take_leader_and_isr
-from kafka_chaos.experiments.behaviours.sources import FOLLOWERS_FAIL
 from kafka_chaos.harness.cluster.wire.requests import STALE_CONTROLLER_EPOCH
 from kafka_chaos.harness.scenario.availability import poll_leaders
 from kafka_chaos.harness.scenario.clusters import ClusterProfile
@@ -82,18 +81,18 @@ def election_on_failure(play: Play) -> None:
         named = f"topicName='{stage.topic}'"
         moments = [
             ("broker 1 is killed", killed),
-            ("its session expires (ZooKeeper)", _moment(session)),
-            ("the controller is notified (broker 3)", _moment(stage.await_line(3, "deleted brokers: 1"))),
+            ("its session expires (ZooKeeper)", moment_of(session)),
+            ("the controller is notified (broker 3)", moment_of(stage.await_line(3, "deleted brokers: 1"))),
             ("the new leader is in ZooKeeper", (written.written_ms or 0 if written else 0) / 1000),
             (
                 "LeaderAndIsr reaches broker 2",
-                _moment(stage.await_line(2, "Received LeaderAndIsr", named, "leaderEpoch=1")),
+                moment_of(stage.await_line(2, "Received LeaderAndIsr", named, "leaderEpoch=1")),
             ),
-            ("broker 2 leads", _moment(stage.await_line(2, f"Leader {place}", "starts at leader epoch 1"))),
-            ("broker 3 follows", _moment(stage.await_line(3, f"Follower {place}", "starts at leader epoch 1"))),
+            ("broker 2 leads", moment_of(stage.await_line(2, f"Leader {place}", "starts at leader epoch 1"))),
+            ("broker 3 follows", moment_of(stage.await_line(3, f"Follower {place}", "starts at leader epoch 1"))),
             (
                 "broker 2 tells its clients",
-                _moment(stage.await_line(2, "Cached leader info", named, "leaderEpoch=1")),
+                moment_of(stage.await_line(2, "Cached leader info", named, "leaderEpoch=1")),
             ),
         ]
         order = [when for _, when in moments]
@@ -108,7 +107,7 @@ def election_on_failure(play: Play) -> None:
         )
 
 
-def _moment(line: str) -> float:
+def moment_of(line: str) -> float:
     """The time of a log line, in seconds since the epoch."""
     return datetime.strptime(line[1:24], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC).timestamp()
 
@@ -120,7 +119,6 @@ _RECORDS = 20
 @scenario(
     "controlled-shutdown",
     title="SIGTERM moves the leaders first: downtime and recovery, side by side",
-    needs_zookeeper=FOLLOWERS_FAIL,
 )
 def controlled_shutdown(play: Play) -> None:
     """A broker that leads 1, 10 and 100 partitions is shut down, killed, and shut down with

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kafka_chaos.experiments.behaviours.sources import FOLLOWERS_FAIL
 from kafka_chaos.harness.cluster.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.storage.power_loss import cut_last_batch
 from kafka_chaos.harness.scenario.clusters import BEFORE_KIP_101, ClusterProfile
@@ -151,7 +150,7 @@ def both_down_and_the_follower_first(stage: Stage) -> None:
 @scenario(
     "leader-epoch-checkpoint",
     title="leader-epoch-checkpoint through restarts, line by line",
-    needs_zookeeper=FOLLOWERS_FAIL,
+    needs_zookeeper="removing a dead replica from the ISR begins a leader epoch; in KRaft mode, since 3.6, it does not",
 )
 def leader_epoch_checkpoint(play: Play) -> None:
     """The file's first line is its version, the second the number of entries. `epoch start-offset` lines follow. Each

@@ -7,21 +7,13 @@ from __future__ import annotations
 
 from kafka_chaos.harness.scenario.registry import Document, Source
 
-FOLLOWERS_FAIL = (
-    "a follower fails in it, and the model lacks the rule of KRaft mode: since 3.6 the follower leaves the ISR in the "
-    "same leader epoch"
-)
-LAST_MEMBER_DIES = (
-    "the last member of the ISR dies in it, and the model lacks the rule of KRaft mode: replicas take an epoch without "
-    "a leader, and with eligible leader replicas (KIP-966) the ISR is empty then"
-)
-"""Why scenarios can't be run in KRaft mode yet."""
-
 INTERNALS = Document("How Kafka works internally", "[Kafka] 카프카의 내부 동작원리", "20 May 2023")
 RECOVERY = Document("Replica Recovery", "Replica Recovery", None)
 LEADER_AND_ISR = Document(
     "About the Kafka API LeaderAndIsr", "[Kafka] kafka api - LeaderAndIsr 에 관하여", "23 April 2021"
 )
+KRAFT = Document('Kafka\'s documentation, "KRaft"', "KRaft", None)
+ELIGIBLE = Document("KIP-966: Eligible Leader Replicas", "KIP-966: Eligible Leader Replicas", None)
 
 _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
 _COMMIT = Source(INTERNALS, "Keeping replicas and committing", "복제 유지와 커밋")
@@ -68,4 +60,8 @@ SOURCES = {
     "split-brain": Source(
         LEADER_AND_ISR, "Split brain of a partition's leader", "Partition Leader와 관련된 Split brain 현상"
     ),
+    "kraft-election": Source(KRAFT, "Process roles and controllers", "Configuration"),
+    "kraft-zombie-leader": Source(KRAFT, "Process roles and controllers", "Configuration"),
+    "elr-last-replica-standing": Source(ELIGIBLE, "Motivation: the last replica standing", "Motivation"),
+    "unclean-shutdown": Source(ELIGIBLE, "Unclean shutdown detection", "Proposed Changes"),
 }

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.run_directory import EVENTS_FILE
+from kafka_chaos.contract.transactions import AnyAnomaly, anomaly_named
 from kafka_chaos.harness.cli.runs import UNVERIFIED, Run, runs_below
 from kafka_chaos.harness.report.matrix import settings
 
@@ -29,7 +29,7 @@ class Coverage:
     runs: int = 0
     lanes: Counter[str] = field(default_factory=Counter)
     faults: Counter[Combination] = field(default_factory=Counter)
-    found: Counter[tuple[str, Anomaly]] = field(default_factory=Counter)
+    found: Counter[tuple[str, AnyAnomaly]] = field(default_factory=Counter)
 
     @property
     def kinds(self) -> list[str]:
@@ -81,7 +81,7 @@ def _add(coverage: Coverage, run: Run) -> None:
             if concerned is None or name in concerned:
                 coverage.faults[configuration, kind, role] += 1
         for anomaly in run.counts(name):
-            coverage.found[configuration, Anomaly(anomaly)] += 1
+            coverage.found[configuration, anomaly_named(anomaly)] += 1
 
 
 def _proven(path: Path) -> Iterator[tuple[str, str, tuple[str, ...] | None]]:

@@ -51,6 +51,7 @@ def examine() -> Iterator[Check]:
         yield check_other_images()
         yield from check_kernel(image)
         yield check_leftovers()
+    yield check_disks()
     yield check_jars()
     yield check_memory_free()
     yield check_ports()
@@ -128,6 +129,24 @@ def check_kernel(image: Check) -> Iterator[Check]:
         yield from _probe(image.found)
     except DockerException as error:
         yield Check("Kernel features", "missing", f"no container could be started: {error}", "see the engine's log")
+
+
+def check_disks() -> Check:
+    """Disks of their own for brokers, which storage faults need: one is made, broken and removed."""
+    from kafka_chaos.faults.disks import why_no_disks
+    from kafka_chaos.harness.cluster.containers.labels import run_labels
+    from kafka_chaos.harness.cluster.disks.trial import lost_in_trial
+
+    name, reason = "Disks of brokers", why_no_disks()
+    if reason is not None:
+        found, _, remedy = reason.partition(": ")
+        return Check(name, "note", found, f"{remedy}; only storage faults need it")
+    run_id = f"doctor-{secrets.token_hex(4)}"
+    try:
+        lost = lost_in_trial(run_id, run_labels(run_id, keep=False))
+    except (KafkaChaosError, OSError) as error:
+        return Check(name, "note", f"a loop mount failed: {error}", "only storage faults need it")
+    return Check(name, "ok", f"a loop mount was frozen and thawed, and lost {lost} bytes when it was cut off")
 
 
 def check_leftovers() -> Check:

@@ -155,13 +155,15 @@ def report_command(run_dir: Path) -> None:
 @cli.command("clean")
 @click.option("--kept", is_flag=True, help="Also remove clusters that were kept with --keep.")
 def clean_command(kept: bool) -> None:
-    """Remove the containers, networks and volumes of runs whose process is dead.
+    """Remove the containers, networks, volumes and disks of runs whose process is dead.
 
-    Finds them by label, and removes nothing else.
+    Finds them by label, and disks by their journal; removes nothing else.
     """
-    from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers
+    from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, thaw_abandoned_disks
     from kafka_chaos.harness.cluster.containers.engine import docker_client
 
+    # First of all, and without an engine: others on this machine may wait for a frozen disk, too.
+    thaw_abandoned_disks()
     client = docker_client()
     removed = list(clean(client, kept=kept))
     for left in removed:

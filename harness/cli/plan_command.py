@@ -10,6 +10,7 @@ import click
 
 from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.transactions import Transactional
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,12 +49,13 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
 
 def planned(experiment: Experiment) -> dict[str, Any]:
     """The plan as `--json` prints it: `phases` with `schedule` and `lanes`; times in seconds from the phase's start."""
+    from kafka_chaos.harness.experiment.disks import layout_of
     from kafka_chaos.harness.experiment.output import planned_bytes
 
     return {
         "experiment": experiment.name,
         "seed": experiment.seed,
-        "cluster": experiment.cluster.spec().described,
+        "cluster": layout_of(experiment).described,
         "load_seconds": sum(phase.workload.duration for phase in experiment.phases),
         "bytes": planned_bytes(experiment),
         "phases": [_phase(experiment, phase) for phase in experiment.phases],
@@ -80,8 +82,11 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     lanes = []
     for spec in phase.lanes:
         lane = experiment.as_lane(phase, spec)
-        statuses = {str(name): entry["status"] for name, entry in predicted(phase, lane)["anomalies"].items()}
-        lanes.append({"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses})
+        answer = predicted(phase, lane)
+        answers = {**answer["anomalies"], **answer.get("transactions", {})}
+        statuses = {str(name): entry["status"] for name, entry in answers.items()}
+        entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses}
+        lanes.append(entry if lane.transactional is None else {**entry, "transactional": lane.transactional.to_json()})
     return {
         "phase": phase.phase,
         "workload": phase.workload.model_dump(mode="json"),
@@ -97,6 +102,10 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     load = phase["workload"]
     words = f"{load['rate']:g} records/s of {load['record_size']} bytes for {load['duration']:g} s"
     terminal.print(f"\n{phase['phase']}: {counted(len(phase['lanes']), 'lane')}, each {words}", highlight=False)
+    for lane in phase["lanes"]:
+        if "transactional" in lane:
+            words = Transactional.from_json(lane["transactional"]).described
+            terminal.print(f"  {lane['lane']}: {words}", highlight=False)
     if phase["lockstep"]:
         steps = ", ".join(phase["lockstep"]["steps"])
         terminal.print(f"  in lock step at {phase['lockstep']['target']}: {steps}", highlight=False)

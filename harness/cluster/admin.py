@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -140,18 +141,22 @@ class ClusterAdmin:
         metadata = self._metadata()
         return frozenset(metadata.brokers) if metadata is not None else frozenset()
 
-    def end_offsets(self, topic: str, partitions: Sequence[int], *, timeout: float = 30) -> dict[int, int]:
-        """Each partition's end for a consumer (high watermark, read uncommitted).
+    def end_offsets(
+        self, topic: str, partitions: Sequence[int], *, committed: bool = False, timeout: float = 30
+    ) -> dict[int, int]:
+        """Each partition's end for a consumer: its high watermark, or with `committed` its last stable offset.
 
         Asked again while leaders are moving: the client remembers a leader epoch from before.
         """
         refused = ""
         name = self._name(topic)
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        list_offsets = partial(self._client.list_offsets, isolation_level=isolation)
 
         def ask() -> dict[int, int] | None:
             nonlocal refused
             asked = {TopicPartition(name, number): _LATEST for number in partitions}
-            answers = self._ask(self._client.list_offsets, asked, timeout=10)
+            answers = self._ask(list_offsets, asked, timeout=10)
             try:
                 return {partition.partition: future.result().offset for partition, future in answers.items()}
             except KafkaException as error:
@@ -160,6 +165,23 @@ class ClusterAdmin:
                 return None
 
         return wait_until(ask, f"the end offsets of {topic}", timeout=timeout, seen=lambda: refused)
+
+    def await_stable_end(self, topic: str, partitions: Sequence[int], *, timeout: float) -> None:
+        """Wait until no transaction is open: every last stable offset is the high watermark. Raises `WaitTimeout`."""
+        open_at: dict[int, tuple[int, int]] = {}
+
+        def all_ended() -> bool:
+            stable = self.end_offsets(topic, partitions, committed=True)
+            ends = self.end_offsets(topic, partitions)
+            open_at.clear()
+            open_at.update({number: (stable[number], end) for number, end in ends.items() if stable[number] < end})
+            return not open_at
+
+        def seen() -> str:
+            places = [f"partition {number} at offset {at} of {end}" for number, (at, end) in open_at.items()]
+            return f"the last stable offset stands still in {', '.join(places)}"
+
+        wait_until(all_ended, f"all transactions in {topic} to end", timeout=timeout, interval=0.1, seen=seen)
 
     def await_brokers(self, count: int, *, timeout: float = 30) -> None:
         """Wait until the broker that answers knows a controller and `count` brokers.

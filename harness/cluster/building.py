@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import ROLE
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion
 from kafka_chaos.harness.cluster.layout import ClusterLayout
+from kafka_chaos.harness.cluster.server_properties import LOG_DIRECTORIES
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
+
+    from kafka_chaos.harness.cluster.disks.disk import Disk
 
 BROKER_OPTIONS = ("-Xmx300m",)
 ZOOKEEPER_OPTIONS = (
@@ -27,7 +30,8 @@ CONTROLLER_OPTIONS = ("-Xmx160m",)
 class NodeBuilder:
     """What all containers of a cluster share.
 
-    `images` by Kafka's version, `addresses` by host name, and the host's free `ports`, one for each container.
+    `images` by Kafka's version, `addresses` by host name, the host's free `ports`, one for each container, and the
+    `disks` of the brokers that have one of their own.
     """
 
     spec: ClusterLayout
@@ -37,6 +41,7 @@ class NodeBuilder:
     labels: Mapping[str, str]
     addresses: Mapping[str, str]
     ports: Iterator[int]
+    disks: Mapping[int, Disk] = field(default_factory=dict)
 
     def container(
         self,
@@ -48,11 +53,13 @@ class NodeBuilder:
         jvm_options: Sequence[str],
         published: tuple[int, int] | None = None,
         environment: Mapping[str, str] | None = None,
+        disk: Disk | None = None,
         **options: object,
     ) -> DockerContainer:
         """A container that runs `server` (see docker/kafka/bin/start-server) with this server.properties.
 
-        `published`: a port of the container, and the one of 127.0.0.1 that leads to it.
+        `published`: a port of the container, and the one of 127.0.0.1 that leads to it. `disk` holds the log
+        directories.
         """
         from docker.types import EndpointConfig
         from testcontainers.core.container import DockerContainer
@@ -67,6 +74,9 @@ class NodeBuilder:
         if published is not None:
             inside, outside = published
             container.ports[f"{inside}/tcp"] = ("127.0.0.1", outside)  # type: ignore[assignment]
+        if disk is not None:
+            for number, path in enumerate(LOG_DIRECTORIES[: self.spec.log_directories]):
+                container.with_volume_mapping(str(disk.folder(number)), path, "rw")
         container.with_kwargs(
             hostname=name,
             labels={**self.labels, ROLE: name},

@@ -7,6 +7,7 @@ half-made.
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +18,7 @@ from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.cluster import server_properties as properties
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.building import NodeBuilder
-from kafka_chaos.harness.cluster.containers.cleanup import remove_run
+from kafka_chaos.harness.cluster.containers.cleanup import heal_abandoned_disks, remove_run
 from kafka_chaos.harness.cluster.containers.engine import check_memory, docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import run_labels
@@ -33,6 +34,7 @@ from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.broker_client import BrokerClient
+    from kafka_chaos.harness.cluster.disks.disk import Disk
 
 __all__ = ["Cluster", "ClusterLayout"]
 
@@ -40,13 +42,15 @@ __all__ = ["Cluster", "ClusterLayout"]
 class Cluster:
     """A running cluster as a context manager.
 
-    `keep` leaves it running when the block ends with an error; an interrupt still removes it.
+    `keep` leaves it running when the block ends with an error; an interrupt still removes it. `folder`: where the
+    brokers' disks are made, if they get some; else a folder of the system's temporary directory.
     """
 
-    def __init__(self, spec: ClusterLayout, *, run_id: str, keep: bool = False) -> None:
+    def __init__(self, spec: ClusterLayout, *, run_id: str, keep: bool = False, folder: Path | None = None) -> None:
         self.spec = spec
         self.run_id = run_id
         self.keep = keep
+        self._folder = folder or Path(tempfile.gettempdir(), f"kafka-chaos-disks-{run_id}")
         self.kept = False
         self.members = Members()
         self._mode: MetadataMode | None = None
@@ -158,6 +162,7 @@ class Cluster:
     def _start(self) -> None:
         check_memory(self.spec.brokers + self.spec.controllers)
         client = docker_client()
+        heal_abandoned_disks(client)
         images = {version.number: ensure_image(version.number) for version in (self.spec.version, *self.spec.versions)}
         choose_reaper(client, keep=self.keep)
         logging.getLogger("testcontainers").setLevel(logging.WARNING)
@@ -166,9 +171,28 @@ class Cluster:
         names = _node_names(self.spec)
         addresses = dict(zip(names, node_addresses(network, len(names)), strict=True))
         ports = iter(free_ports(len(names)))
-        self._mode = _mode(NodeBuilder(self.spec, self.run_id, images, str(network.name), labels, addresses, ports))
+        disks = self._make_disks(labels)
+        build = NodeBuilder(self.spec, self.run_id, images, str(network.name), labels, addresses, ports, disks)
+        self._mode = _mode(build)
         self.members = self._mode.make()
         self._start_nodes()
+        for disk in disks.values():
+            # A loss of power is to take records, not the set-up.
+            disk.flush()
+
+    def _make_disks(self, labels: Mapping[str, str]) -> Mapping[int, Disk]:
+        if not self.spec.disk_mib:
+            return {}
+        from kafka_chaos.harness.cluster.disks.disk import make_disks
+
+        return make_disks(
+            self.run_id,
+            labels,
+            self._folder,
+            brokers=self.spec.brokers,
+            mib=self.spec.disk_mib,
+            log_directories=self.spec.log_directories,
+        )
 
     def _await_known(self, broker: int) -> None:
         admin = ClusterAdmin(self.client_address(broker), configs=self.client_configs)

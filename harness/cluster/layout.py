@@ -12,6 +12,10 @@ from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, check_version, oldest_of
 from kafka_chaos.harness.cluster.security import PLAINTEXT, check_security
 
+LEAST_DISK_MIB = 256
+USUAL_DISK_MIB = 4096
+"""The image is sparse: what no broker writes takes no room."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterLayout:
@@ -25,6 +29,7 @@ class ClusterLayout:
     all then speak the oldest version's protocol, as during a rolling upgrade. `controller` names the broker that is to
     be controller (started first: in ZooKeeper mode the first to register becomes it), None leaves it open and starts
     all at once. With two `log_directories` a broker outlives the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`).
+    With `disk_mib`, each broker's log directories are on a disk of their own, of so many MiB: storage faults need it.
     `security` is how clients connect: `plaintext`, `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client
     certificates).
     """
@@ -40,6 +45,7 @@ class ClusterLayout:
     broker_configs: Mapping[str, object] = field(default_factory=dict)
     configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
     log_directories: int = 1
+    disk_mib: int = 0
     security: str = PLAINTEXT
 
     def __post_init__(self) -> None:
@@ -53,6 +59,8 @@ class ClusterLayout:
             raise UsageFailure(f"brokers: {self.brokers} is not valid: expected 1 to 9")
         if self.log_directories not in (1, 2):
             raise UsageFailure(f"log_directories: {self.log_directories} is not valid: expected 1 or 2")
+        if self.disk_mib and self.disk_mib < LEAST_DISK_MIB:
+            raise UsageFailure(f"disk_mib: {self.disk_mib} is not valid: expected at least {LEAST_DISK_MIB}, or 0")
         if self.metadata_mode == KRAFT:
             self._check_kraft()
         else:
@@ -161,7 +169,11 @@ class ClusterLayout:
 
     @property
     def described(self) -> str:
-        """The nodes, the metadata mode and the version, as a run says what it starts."""
+        """The nodes, the metadata mode, the version and the disks, as a run says what it starts."""
+        return f"{self._nodes}, each broker with a disk of its own" if self.disk_mib else self._nodes
+
+    @property
+    def _nodes(self) -> str:
         brokers = f"{self.brokers} broker{'' if self.brokers == 1 else 's'}"
         if self.metadata_mode == ZOOKEEPER:
             versions = " and ".join(version.number for version in self.versions)

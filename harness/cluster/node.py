@@ -1,6 +1,8 @@
 """One container of a cluster: a broker, a controller or a ZooKeeper server, with what faults and others do to it.
 
-Its data is in the container's own layer: it survives kill and start, and goes with the container.
+Its data is in the container's own layer, or on a disk of its own: it survives kill and start, and goes with the run. A
+disk that is frozen is thawed before its processes are ended or frozen, which would wait for it. It is made whole before
+they are started.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from docker.specs.containers import Container
     from testcontainers.core.container import DockerContainer
 
+    from kafka_chaos.harness.cluster.disks.disk import Disk
+
 LOG_LINES_IN_ERRORS = 25
 
 
@@ -34,6 +38,7 @@ class Node:
     host_port: int | None
     started_text: str
     testcontainer: DockerContainer
+    disk: Disk | None = None
 
     @property
     def container(self) -> Container:
@@ -83,14 +88,15 @@ class Node:
     def kill(self) -> None:
         """SIGKILL; nothing where the process is gone already."""
         if self.is_running():
-            if self.state()["Paused"]:
-                self.container.unpause()
+            self._thaw_disk()
+            # The engine thaws a frozen process once the signal is on its way: it does nothing more.
             self.container.kill(signal="SIGKILL")
             self._await_exit("SIGKILL", timeout=20)
 
     def stop(self, timeout: float = 60.0) -> None:
         """SIGTERM, which a frozen process meets once it is thawed; then wait for the controlled shutdown to end."""
         if self.is_running():
+            self._thaw_disk()
             self.container.kill(signal="SIGTERM")
             self.unpause()
             self._await_exit("SIGTERM", timeout=timeout)
@@ -101,17 +107,24 @@ class Node:
     def start(self) -> None:
         """Start the container again, on the same address, host port and data; nothing where it runs."""
         if not self.is_running():
+            if self.disk is not None:
+                self.disk.make_whole()
             self.container.start()
 
     def pause(self) -> None:
         """Freeze all processes (cgroup freezer); nothing where they are frozen already."""
         if not self.state()["Paused"]:
+            self._thaw_disk()
             freeze(self.container)
 
     def unpause(self) -> None:
         """Thaw what `pause` froze."""
         if self.state()["Paused"]:
             self.container.unpause()
+
+    def _thaw_disk(self) -> None:
+        if self.disk is not None:
+            self.disk.thaw()
 
     def execute(self, *command: str) -> tuple[int, str]:
         """Run a command inside the container: its exit code and its output."""

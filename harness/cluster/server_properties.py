@@ -20,6 +20,7 @@ CONTROLLER_IDS = 100
 
 BROKER_DATA = "/var/lib/kafka"
 SECOND_BROKER_DATA = "/var/lib/kafka-2"
+LOG_DIRECTORIES = (BROKER_DATA, SECOND_BROKER_DATA)
 ZOOKEEPER_DATA = "/var/lib/zookeeper"
 PROPERTIES_FILE = "/etc/kafka-chaos/server.properties"
 
@@ -89,7 +90,7 @@ def broker_properties(
         "broker.id": str(broker),
         "zookeeper.connect": ",".join(f"{name}:{ZOOKEEPER_PORT}" for name in zookeepers),
         **_listeners(broker, host_port, security),
-        "log.dirs": ",".join((BROKER_DATA, SECOND_BROKER_DATA)[:log_directories]),
+        "log.dirs": ",".join(LOG_DIRECTORIES[:log_directories]),
     }
     if control_plane:
         owned["control.plane.listener.name"] = "CONTROL"
@@ -123,7 +124,7 @@ def kraft_properties(
         "process.roles": ",".join(roles),
         "controller.quorum.voters": ",".join(f"{voter}@{name}:{CONTROL_PORT}" for voter, name in voters.items()),
         "controller.listener.names": "CONTROL",
-        "log.dirs": ",".join((BROKER_DATA, SECOND_BROKER_DATA)[:log_directories]),
+        "log.dirs": ",".join(LOG_DIRECTORIES[:log_directories]),
     }
     controls = [f"CONTROL://{host}:{CONTROL_PORT}"] if "controller" in roles else []
     if "broker" in roles:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.faults.disks import needs_disk
 from kafka_chaos.faults.fault import Fault, parameters
 from kafka_chaos.faults.target import Target, TargetError
 from kafka_chaos.harness.cluster.configs import check_keys
@@ -61,7 +62,9 @@ def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set
         try:
             lane.as_lane(())
         except LaneError as error:
-            raise ExperimentError((*place, error.key), f"{error.shown}: expected {error.expected}") from error
+            raise ExperimentError(
+                (*place, *error.key.split(".")), f"{error.shown}: expected {error.expected}"
+            ) from error
         if lane.replication_factor > brokers:
             raise ExperimentError(
                 (*place, "replication_factor"),
@@ -94,7 +97,7 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
     if phase.lockstep is not None and phase.schedule:
         raise ExperimentError(("phases", number, "lockstep"), "expected either lockstep or schedule, not both")
     for index, entry in enumerate(phase.schedule):
-        place: tuple[str | int, ...] = ("phases", number, "schedule", index)
+        place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry(index))
         try:
             fault = entry.build()
         except TargetError as error:
@@ -105,6 +108,7 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         _check_target(cluster, (*place, "target"), fault.target, phase)
         _check_kraft(cluster, place, fault)
         _check_control_port(cluster, place, fault)
+        _check_disk(cluster, place, fault)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
     if phase.lockstep is not None:
@@ -144,6 +148,13 @@ def _check_control_port(cluster: ClusterSpec, place: tuple[str | int, ...], faul
     if fault.kind == "partition" and parameters(fault).get("port") == "control" and not oldest.has_control_plane:
         message = f"Kafka {oldest.number} has no such listener (before 2.2): expected replication"
         raise ExperimentError((*place, "port"), message)
+
+
+def _check_disk(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    others = ("zookeeper", "controllers", *(("controller",) if cluster.controllers else ()))
+    if needs_disk(type(fault)) and fault.target.role in others:
+        message = f"{fault.target.text}: only brokers have disks of their own, which {fault.kind} breaks"
+        raise ExperimentError((*place, "target"), message)
 
 
 def _check_lockstep(

@@ -16,13 +16,14 @@ from pydantic import Field, ValidationError, model_validator
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import Target, TargetError
 from kafka_chaos.harness.experiment.refusals import refusals
-from kafka_chaos.harness.experiment.specs import ClusterSpec, ExperimentError, Seconds, WorkloadSpec, _Spec, dotted
+from kafka_chaos.harness.experiment.specs import ClusterSpec, ExperimentError, WorkloadSpec, dotted
+from kafka_chaos.harness.experiment.values import Seconds, Spec
 
 _DEFAULT_DURATION = WorkloadSpec().duration
 _DEFAULT_BROKERS = ClusterSpec().brokers
 
 
-class GenerateSpec(_Spec):
+class GenerateSpec(Spec):
     """The key `generate` of a `schedule`: faults drawn from the experiment's seed."""
 
     faults: tuple[str, ...] = Field(min_length=1, strict=False, description="fault kinds to draw from")

@@ -13,24 +13,26 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.metadata import KRAFT
-from kafka_chaos.faults.fault import Fault, build, defaults
-from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.faults.target import Target
+from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.faults.fault import Fault
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import known_version
 from kafka_chaos.harness.cluster.layout import ClusterLayout
+from kafka_chaos.harness.experiment.fault_spec import FaultSpec, one_by_one
 from kafka_chaos.harness.experiment.model_faults import all_model_faults
+from kafka_chaos.harness.experiment.values import Seconds, Spec
 from kafka_chaos.reference_model import LockstepStep
 
 OWNED_TOPIC_KEYS = frozenset({"min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"})
 OWNED_CLIENT_KEYS = frozenset(
     {"bootstrap.servers", "acks", "request.required.acks", "enable.idempotence", "max.in.flight"}
     | {"max.in.flight.requests.per.connection", "metadata.broker.list"}
+    | {"transactional.id", "transaction.timeout.ms"}
 )
 _OF_A_PHASE = ("lanes", "workload", "schedule", "lockstep", "outside_faults")
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
@@ -73,14 +75,9 @@ def _known_version(version: str) -> str:
 
 Name = Annotated[str, AfterValidator(_name)]
 KafkaVersion = Annotated[str, AfterValidator(_known_version)]
-Seconds = Annotated[float, Field(ge=0, le=1_000_000, strict=False, allow_inf_nan=False)]
 
 
-class _Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class ClusterSpec(_Spec):
+class ClusterSpec(Spec):
     """The key `cluster`: see `ClusterLayout`."""
 
     brokers: int = Field(default=3, ge=1, le=9, description="brokers, numbered from 1")
@@ -127,7 +124,7 @@ class ClusterSpec(_Spec):
         return ClusterLayout(**self.model_dump())
 
 
-class WorkloadSpec(_Spec):
+class WorkloadSpec(Spec):
     """The key `workload`: the load on each lane of a phase."""
 
     rate: int = Field(default=1_000, ge=1, le=1_000_000, description="records per second and lane")
@@ -141,7 +138,32 @@ class WorkloadSpec(_Spec):
     )
 
 
-class LaneSpec(_Spec):
+_USUAL = Transactional()
+
+
+class TransactionalSpec(Spec):
+    """The key `transactional` of a lane: how its producers use transactions."""
+
+    size: int = Field(default=_USUAL.size, le=10_000, description="records of each transaction, over all partitions")
+    abort: float = Field(default=_USUAL.abort, description="share of the transactions that are aborted, 0 to 1")
+    producers: int = Field(
+        default=_USUAL.producers, le=100, description="producers, each with a transactional id of its own"
+    )
+    timeout_ms: int = Field(
+        default=_USUAL.timeout_ms,
+        ge=1_000,
+        le=900_000,
+        description="`transaction.timeout.ms` of the producers, at most what brokers allow by default",
+    )
+    restarts: int = Field(
+        default=_USUAL.restarts,
+        le=1_000,
+        description="how often, evenly over the load, one of the producers is killed in the middle of a transaction "
+        "and comes back under its transactional id; the former incarnation then asks for its commit, too",
+    )
+
+
+class LaneSpec(Spec):
     """An entry of `lanes`: one topic and one producer configuration."""
 
     lane: Name = Field(description="the lane's name, in targets and in the report")
@@ -158,6 +180,10 @@ class LaneSpec(_Spec):
     idempotence: bool = Field(default=False, description="`enable.idempotence` of the producer")
     max_in_flight: int = Field(default=5, ge=1, description="`max.in.flight.requests.per.connection` of the producer")
     cleanup_policy: str | None = Field(default=None, description="`cleanup.policy` of the topic")
+    transactional: TransactionalSpec | None = Field(
+        default=None,
+        description="producers that write transactions; it implies `idempotence` and a consumer per isolation level",
+    )
     leader: int | None = Field(
         default=None, description="preferred leader of all partitions; by default, leaders are spread over the brokers"
     )
@@ -166,16 +192,30 @@ class LaneSpec(_Spec):
         default_factory=dict, description="other configs of the producer, with librdkafka's names"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _idempotent_with_transactions(cls, value: Any) -> Any:
+        """Transactional producers are idempotent unless the file says that they are not, which is refused later."""
+        if isinstance(value, dict) and value.get("transactional") is not None:
+            return {"idempotence": True, **value}
+        return value
+
     def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`.
 
         `cluster`: what it runs on, where that is known.
         """
-        fields = self.model_dump(exclude={"leader", "topic", "topic_configs", "producer_configs"})
+        excluded = {"leader", "topic", "topic_configs", "producer_configs", "transactional"}
+        fields = {**self.model_dump(exclude=excluded), "transactional": self.transactions}
         if cluster is not None:
             fields |= {"kafka_version": cluster.oldest.number, "metadata_mode": cluster.metadata_mode}
             fields["elr"] = cluster.elects_from_elr
         return Lane(**fields, topic=self.topic_name, faults=faults)
+
+    @property
+    def transactions(self) -> Transactional | None:
+        """How its producers use transactions, if they do; raises `LaneError`."""
+        return None if self.transactional is None else Transactional.from_json(self.transactional.model_dump())
 
     @property
     def topic_name(self) -> str:
@@ -194,34 +234,7 @@ class LaneSpec(_Spec):
         ]
 
 
-class FaultSpec(_Spec):
-    """An entry of `schedule`: a fault kind, its target and times in seconds, and the keys that the kind takes."""
-
-    model_config = ConfigDict(extra="allow")
-
-    fault: str = Field(description="the fault kind; a kind may have more keys")
-    target: str = Field(description="what the fault hits, such as `leader(LANE)` or `broker:1`")
-    at: Seconds = Field(description="seconds after the load began")
-    duration: Seconds = Field(default=0.0, description="seconds until the fault is healed; 0 heals it at once")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_defaults(cls, value: Any) -> Any:
-        """The entry with the defaults of its kind's keys, for the experiment.yaml of a run."""
-        kind = fault_kinds().get(str(value.get("fault"))) if isinstance(value, dict) else None
-        return value if kind is None else {**defaults(kind), **value}
-
-    def build(self) -> Fault:
-        """The fault; raises `TargetError`, or `ValueError` of the form `KEY: what was expected`."""
-        kinds = fault_kinds()
-        if self.fault not in kinds:
-            raise ValueError(f"fault: {self.fault!r} is not a fault kind: expected one of {', '.join(kinds)}")
-        target = Target.parse(self.target)
-        keys = self.__pydantic_extra__ or {}
-        return build(kinds[self.fault], target=target, at=self.at, duration=self.duration, keys=keys)
-
-
-class LockstepSpec(_Spec):
+class LockstepSpec(Spec):
     """The key `lockstep`: faults at one target, in which each step waits for its own condition."""
 
     target: str = Field(description="`leader(LANE)`, the broker that the steps act on")
@@ -229,13 +242,15 @@ class LockstepSpec(_Spec):
     step_seconds: Seconds = Field(default=1.0, description="seconds of load between the cut and the kill")
 
 
-class PhaseSpec(_Spec):
+class PhaseSpec(Spec):
     """An entry of `phases`; it has a `schedule` or a `lockstep`, or neither (load without faults)."""
 
     phase: Name = Field(description="the phase's name")
     lanes: tuple[LaneSpec, ...] = Field(min_length=1, strict=False, description="topics with their producers")
     workload: WorkloadSpec = Field(default=WorkloadSpec(), description="the load on each lane")
-    schedule: tuple[FaultSpec, ...] = Field(default=(), strict=False, description="timed faults, or the key `generate`")
+    schedule: Annotated[tuple[FaultSpec, ...], AfterValidator(one_by_one)] = Field(
+        default=(), strict=False, description="timed faults, or the key `generate`"
+    )
     lockstep: LockstepSpec | None = Field(default=None, description="faults whose steps wait for conditions")
     outside_faults: tuple[str, ...] = Field(
         default=(),
@@ -263,7 +278,7 @@ class PhaseSpec(_Spec):
         return (*kinds, *self.outside_faults)
 
 
-class Experiment(_Spec):
+class Experiment(Spec):
     """A whole experiment."""
 
     name: Name = Field(description="the experiment's name, part of the name of its run directories")

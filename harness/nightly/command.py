@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -22,6 +23,8 @@ DEFAULT_EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments" / "nig
 @click.option(
     "--seed", type=click.IntRange(min=0), help="Decides the seed of every run, instead of the files; drawn by default."
 )
+@click.option("--on", metavar="VERSION/MODE",
+              help="Where an experiment names no cluster: such as 4.2.0/kraft; `turn` changes it daily.")  # fmt: skip
 @click.option("--history", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="Folder with summary.json files of former nightly runs, for the trend.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json at the end, nothing else.")
@@ -32,6 +35,7 @@ def nightly_command(
     repeats: int | None,
     out: Path,
     seed: int | None,
+    on: str | None,
     history: Path | None,
     as_json: bool,
     quiet: bool,
@@ -47,12 +51,14 @@ def nightly_command(
     from kafka_chaos.harness.experiment.output import check_output
     from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in
     from kafka_chaos.harness.nightly.trend import write_trend
+    from kafka_chaos.harness.nightly.turns import Turn
     from kafka_chaos.harness.report.listeners.job_summary import write_job_summary
 
     def say(text: str) -> None:
         if not (as_json or quiet):
             click.echo(text)
 
+    turn = None if on is None else Turn.parse(on, datetime.now(UTC).date())
     chosen = experiments_in(experiments or [DEFAULT_EXPERIMENTS])
     for path in chosen:
         check_output(out, load_experiment(path))
@@ -64,6 +70,9 @@ def nightly_command(
         repeats=repeats,
         say=say,
     )
+    if turn is not None:
+        nightly.load = turn.load
+        say(f"on {turn}")
     summary = nightly.run()
     if history is not None:
         write_trend(out, [*sorted(history.rglob("*.json")), *sorted(out.glob("*/summary.json"))])

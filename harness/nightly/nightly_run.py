@@ -45,8 +45,8 @@ def experiments_in(paths: Sequence[Path]) -> list[Path]:
 class Nightly:
     """One nightly run: `minutes` of repeats of `experiments` in turn, below `out`, all decided by `seed`.
 
-    `repeats` limits the number of rounds. `say` gets a line before each run, and one with its outcome. `load` gives the
-    experiment in a file for a seed.
+    `repeats` limits the number of rounds. `say` gets a line before each run, and one with its outcome. `load`
+    gives the experiment in a file for a seed.
     """
 
     experiments: Sequence[Path]
@@ -66,6 +66,7 @@ class Nightly:
         self.folder = self.out / self.name
         self._started = self.clock()
         self._seeds = random.Random(self.seed)
+        self._kafka_version = ""
 
     def run(self) -> Summary:
         """Run until the time is over; also writes the summary into `folder`, and the trend page into `out`."""
@@ -83,13 +84,12 @@ class Nightly:
 
     def summary(self) -> Summary:
         """The summary of all repeats so far."""
-        kafka = load_experiment(self.experiments[0]).cluster.kafka_version
         return Summary.of(
             self.results,
             name=self.name,
             seed=self.seed,
             seconds=self.clock() - self._started,
-            versions=versions(kafka),
+            versions=versions(self._kafka_version),
         )
 
     def _fits(self, path: Path) -> bool:
@@ -99,6 +99,7 @@ class Nightly:
 
     def _repeat(self, path: Path, number: int, seed: int) -> None:
         experiment = self.load(path, seed)
+        self._kafka_version = self._kafka_version or experiment.cluster.kafka_version
         self.say(f"round {number}: {experiment.name}, seed {seed}")
         start = self.clock()
         outcome: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.verification import RunVerdict
@@ -99,7 +99,7 @@ class LaneCount:
         """Count one run."""
         seen = verdict.lane(self.lane)
         self.verdicts[str(seen.verdict)] += 1
-        for anomaly in Anomaly:
+        for anomaly in seen.predicted:
             count = seen.count(anomaly)
             if count is None:
                 continue

@@ -23,7 +23,7 @@ DEFAULT_OUT = "kafka-chaos-runs"
 MARKER = (
     "kafka_chaos(*, brokers=3, metadata_mode='zookeeper', zookeepers=1, controllers=0, kafka_version=None, "
     "broker_versions=None, elr=None, "
-    "controller=None, broker_configs=None, security='plaintext'): "
+    "controller=None, broker_configs=None, disk_mib=0, security='plaintext'): "
     "the cluster that the test needs as kafka_chaos_cluster"
 )
 _KEYS = (
@@ -36,6 +36,7 @@ _KEYS = (
     "elr",
     "controller",
     "broker_configs",
+    "disk_mib",
     "security",
 )
 _KEPT = ("runs", "cluster")
@@ -99,8 +100,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker. Refuses unknown defects to accept."""
+    """The marker, and a filter as in `harness/workload/abandoned.py`. Refuses unknown defects to accept."""
     config.addinivalue_line("markers", MARKER)
+    config.addinivalue_line("filterwarnings", "ignore:Producer abort_transaction failed during close:RuntimeWarning")
     if accepted := config.getoption(ACCEPT_KNOWN):
         from kafka_chaos.contract.errors import UsageFailure
         from kafka_chaos.reference_model.protocol.known_defects import require_known
@@ -225,6 +227,7 @@ def _wanted(node: pytest.Item | Any) -> Wanted:
                 value = tuple(sorted(value.items()))
             wanted[key] = value
     plain = {"brokers": 3, "metadata_mode": "zookeeper", "zookeepers": 1, "controllers": 0, "security": "plaintext"}
+    plain["disk_mib"] = 0
     return tuple(sorted((key, value) for key, value in wanted.items() if value != plain.get(key)))
 
 

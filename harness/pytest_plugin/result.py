@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, REPORT_FILE
+from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.harness.pytest_plugin.records import first_records
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict
@@ -77,7 +78,7 @@ class ChaosRun:
             if lane.verdict is not Verdict.CONFORMS:
                 lines += [f"lane {lane.lane}: {lane.verdict}", *(f"  {reason}" for reason in lane.reasons)]
                 for anomaly, seen in lane.observed.items():
-                    if seen.count and lane.predicted[anomaly] == Status.FORBIDDEN:
+                    if seen.count and lane.predicted.get(anomaly) == Status.FORBIDDEN:
                         lines += [f"    {anomaly}: {record}" for record in self._records(lane, anomaly)]
         return "\n".join([*lines, *self._evidence()])
 
@@ -89,10 +90,13 @@ class ChaosRun:
             return
         found = f"found {count:,}" if count is not None else f"not judged ({lane.not_judged[wanted]})"
         lines = [f"{wanted} in lane {name}: expected {expected}, {found}"]
-        lines += [f"  predicted: {lane.predicted[wanted]}", *(f"  {one}" for one in self._records(lane, wanted))]
+        lines += [
+            f"  predicted: {lane.predicted.get(wanted, 'nothing')}",
+            *(f"  {one}" for one in self._records(lane, wanted)),
+        ]
         raise AssertionError("\n".join([*lines, *self._evidence()]))
 
-    def _records(self, lane: LaneVerdict, anomaly: Anomaly) -> list[str]:
+    def _records(self, lane: LaneVerdict, anomaly: AnyAnomaly) -> list[str]:
         """The first records of an anomaly, and how many more there are."""
         count = lane.count(anomaly) or 0
         lines = list(first_records(self.path, lane.lane, anomaly.value, EXAMPLES)) if count else []
@@ -105,8 +109,8 @@ class ChaosRun:
         return f"<ChaosRun {self.path.name}: {self.verdict}>"
 
 
-def _anomaly(name: str) -> Anomaly:
+def _anomaly(name: str) -> AnyAnomaly:
     __tracebackhide__ = True
-    if name in set(Anomaly):
-        return Anomaly(name)
-    raise ValueError(f"anomaly: {name!r} is not one: expected {', '.join(Anomaly)}")
+    if name in ALL_ANOMALIES:
+        return anomaly_named(name)
+    raise ValueError(f"anomaly: {name!r} is not one: expected {', '.join(ALL_ANOMALIES)}")

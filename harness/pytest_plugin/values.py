@@ -115,6 +115,7 @@ def lane(
     partitions: int | None = None,
     unclean_leader_election: bool | None = None,
     max_in_flight: int | None = None,
+    transactional: Mapping[str, Any] | None = None,
     leader: int | None = None,
     topic_configs: Mapping[str, Any] | None = None,
     producer_configs: Mapping[str, Any] | None = None,
@@ -122,7 +123,8 @@ def lane(
     """One topic and one producer configuration; targets and the report refer to it as `name`.
 
     The defaults: acks=all without idempotence, one partition, three replicas (fewer if the cluster has fewer brokers),
-    min.insync.replicas 1. `topic_configs` takes Kafka's keys, `producer_configs` librdkafka's.
+    min.insync.replicas 1. `topic_configs` takes Kafka's keys, `producer_configs` librdkafka's. `transactional` takes
+    the keys of an experiment file, such as `{"size": 10, "timeout_ms": 10_000}`.
     """
     __tracebackhide__ = True
     given_name: object = name
@@ -138,6 +140,7 @@ def lane(
         "partitions": partitions,
         "unclean_leader_election": unclean_leader_election,
         "max_in_flight": max_in_flight,
+        "transactional": None if transactional is None else dict(transactional),
         "leader": leader,
         "topic_configs": None if topic_configs is None else dict(topic_configs),
         "producer_configs": None if producer_configs is None else dict(producer_configs),

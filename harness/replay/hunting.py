@@ -19,6 +19,7 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.event_bus import Listener
+from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.replay.realised import realised_values
@@ -108,8 +109,12 @@ class Hunt:
         return into
 
     def _whole_cluster(self, experiment: Experiment) -> Cluster:
+        layout = layout_of(experiment)
+        if self._cluster is not None and layout.disk_mib > self._cluster.spec.disk_mib:
+            # Schedules so far broke no disks.
+            self._discard()
         if self._cluster is None:
-            cluster = Cluster(experiment.cluster.spec(), run_id=f"hunt-{secrets.token_hex(4)}")
+            cluster = Cluster(layout, run_id=f"hunt-{secrets.token_hex(4)}")
             self._cluster = self._stack.enter_context(cluster)
         else:
             restore(self._cluster)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import dump_experiment, experiment_of
 from kafka_chaos.harness.replay.shrinking import OutOfBudget, Schedule
@@ -27,7 +28,7 @@ class Finding:
     """An anomaly of a lane."""
 
     lane: str
-    anomaly: Anomaly
+    anomaly: AnyAnomaly
 
     def __str__(self) -> str:
         return f"{self.lane}:{self.anomaly}"
@@ -36,15 +37,15 @@ class Finding:
     def parse(cls, text: str) -> Finding:
         """A finding as `LANE:ANOMALY`; raises `UsageFailure`."""
         lane, _, name = text.rpartition(":")
-        if not lane or name not in set(Anomaly):
+        if not lane or name not in ALL_ANOMALIES:
             raise UsageFailure(f"--finding: {text!r} is not a finding: expected LANE:ANOMALY, such as acks1:lost_write")
-        return cls(lane, Anomaly(name))
+        return cls(lane, anomaly_named(name))
 
 
 def findings(verdict: Mapping[str, Any]) -> dict[Finding, int]:
     """The counts of all findings in the content of a verdict.json, those that are forbidden first."""
     found = [
-        (entry.get("status") != Status.FORBIDDEN, Finding(lane["lane"], Anomaly(name)), int(entry["count"]))
+        (entry.get("status") != Status.FORBIDDEN, Finding(lane["lane"], anomaly_named(name)), int(entry["count"]))
         for lane in verdict["lanes"]
         for name, entry in lane["anomalies"].items()
         if entry["count"]

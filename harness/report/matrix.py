@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, Transactional, TransactionAnomaly
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 from kafka_chaos.harness.report.words import join, label
 
@@ -26,7 +27,7 @@ STATES = {
 }
 """What the state of a cell means, as in the legend."""
 
-_MEANINGS = {
+_MEANINGS: Mapping[AnyAnomaly, str] = {
     Anomaly.LOST_WRITE: "acknowledged, but not in the final log",
     Anomaly.DUPLICATE: "one record at two or more offsets",
     Anomaly.FALSE_FAILURE: "reported as failed, yet in the log or read",
@@ -41,6 +42,12 @@ _MEANINGS = {
     Anomaly.OFFSET_GAP: "a hole in the final log",
     Anomaly.REPLICA_DIVERGENCE: "two replicas differ below the high watermark",
     Anomaly.HIGH_WATERMARK_REGRESSION: "a high watermark went down within one leader epoch",
+    TransactionAnomaly.ABORTED_READ: "a record of an aborted transaction, given to a read_committed consumer",
+    TransactionAnomaly.TORN_TRANSACTION: "a transaction committed in part, or given in part",
+    TransactionAnomaly.LOST_TRANSACTION: "commit acknowledged, but nothing of it is committed in the log",
+    TransactionAnomaly.ZOMBIE_COMMIT: "a commit by an incarnation that a later one had fenced",
+    TransactionAnomaly.HANGING_TRANSACTION: "a transaction that stays open past its time-out",
+    TransactionAnomaly.DEPENDENCY_CYCLE: "transactions with records before each other's, in a cycle",
 }
 
 
@@ -48,7 +55,7 @@ _MEANINGS = {
 class Cell:
     """One lane and one anomaly. `count` is None where the anomaly was not judged, `note` says why."""
 
-    anomaly: Anomaly
+    anomaly: AnyAnomaly
     predicted: str
     count: int | None
     state: str
@@ -77,12 +84,19 @@ class Row:
     cells: tuple[Cell, ...]
     reasons: tuple[str, ...] = ()
 
-    def cell(self, anomaly: Anomaly) -> Cell:
-        """The cell of an anomaly."""
-        return self.cells[list(Anomaly).index(anomaly)]
+    def cell(self, anomaly: AnyAnomaly) -> Cell:
+        """The cell of an anomaly; one of transactions is not judged in a lane that has none."""
+        without = Cell(anomaly, "", None, "not-judged", "the lane has no transactions")
+        return next((cell for cell in self.cells if cell.anomaly == anomaly), without)
 
 
-def meaning(anomaly: Anomaly) -> str:
+def columns(table: Sequence[Row]) -> list[AnyAnomaly]:
+    """The anomalies that are looked for in some lane; those of all lanes where there is no lane."""
+    named = {*Anomaly, *(cell.anomaly for row in table for cell in row.cells)}
+    return [anomaly for anomaly in ALL_ANOMALIES if anomaly in named]
+
+
+def meaning(anomaly: AnyAnomaly) -> str:
     """What an anomaly means, in a few words."""
     return _MEANINGS[anomaly]
 
@@ -99,7 +113,9 @@ def settings(lane: Mapping[str, Any]) -> str:
         return "not in lanes.json"
     parts = [f"acks={lane.get('acks', '?')}", f"min ISR {lane.get('min_insync_replicas', '?')}"]
     parts.append(f"{lane.get('replication_factor', '?')} replicas")
-    if lane.get("idempotence"):
+    if lane.get("transactional"):
+        parts.append(Transactional.from_json(lane["transactional"]).described)
+    elif lane.get("idempotence"):
         parts.append("idempotent")
     if lane.get("unclean_leader_election"):
         parts.append("unclean election")
@@ -110,23 +126,24 @@ def settings(lane: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def notable_anomalies(table: Sequence[Row]) -> list[Anomaly]:
+def notable_anomalies(table: Sequence[Row]) -> list[AnyAnomaly]:
     """The columns in which some lane shows something."""
-    return [anomaly for anomaly in Anomaly if any(row.cell(anomaly).notable for row in table)]
+    return [anomaly for anomaly in columns(table) if any(row.cell(anomaly).notable for row in table)]
 
 
 def quiet_columns(table: Sequence[Row]) -> list[str]:
     """A sentence for each kind of column in which no lane shows anything."""
-    quiet = [anomaly for anomaly in Anomaly if anomaly not in notable_anomalies(table)]
-    unjudged = [anomaly for anomaly in quiet if any(row.cell(anomaly).state == "not-judged" for row in table)]
+    quiet = [anomaly for anomaly in columns(table) if anomaly not in notable_anomalies(table)]
+    cells = {anomaly: [cell for row in table for cell in row.cells if cell.anomaly == anomaly] for anomaly in quiet}
+    unjudged = [anomaly for anomaly in quiet if any(cell.state == "not-judged" for cell in cells[anomaly])]
     clean = [anomaly for anomaly in quiet if anomaly not in unjudged]
     sentences = []
     if clean:
         names = join(label(anomaly) for anomaly in clean)
         sentences.append(f"Forbidden in every lane, and none found: {names}.")
     for anomaly in unjudged:
-        notes = {cell.note for cell in (row.cell(anomaly) for row in table) if cell.state == "not-judged"}
-        where = "" if all(row.cell(anomaly).state == "not-judged" for row in table) else " in some lanes"
+        notes = {cell.note for cell in cells[anomaly] if cell.state == "not-judged"}
+        where = "" if all(cell.state == "not-judged" for cell in cells[anomaly]) else " in some lanes"
         sentences.append(f"Not judged{where}: {label(anomaly)} ({'; '.join(sorted(notes)[:3])}).")
     return sentences
 
@@ -150,7 +167,7 @@ def story(table: Sequence[Row], verdict: Verdict) -> str:
 def confirmations(table: Sequence[Row]) -> list[str]:
     """For each anomaly that was found where it may occur: how many, and in how many lanes."""
     sentences = []
-    for anomaly in Anomaly:
+    for anomaly in columns(table):
         hits = [(row.lane, row.cell(anomaly)) for row in table if row.cell(anomaly).state == "confirmed"]
         for status in (Status.REQUIRED, Status.PERMITTED):
             found = [(lane, cell) for lane, cell in hits if cell.predicted == status]
@@ -176,14 +193,21 @@ def _row(evidence: Evidence, name: str) -> Row:
         lane=name,
         verdict=verdict,
         settings=settings(evidence.lanes.get(name, {})),
-        cells=tuple(_cell(evidence, name, entry, anomaly, verdict) for anomaly in Anomaly),
+        cells=tuple(_cell(evidence, name, entry, anomaly, verdict) for anomaly in _looked_for(evidence, name, entry)),
         reasons=tuple(str(reason) for reason in as_list(entry.get("reasons"))),
     )
 
 
-def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: Anomaly, verdict: Verdict) -> Cell:
+def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list[AnyAnomaly]:
+    """The anomalies of the lane: those of transactions where it has some, or where the verdict names one."""
+    named = {*as_dict(entry.get("predicted")), *as_dict(entry.get("anomalies")), *as_dict(entry.get("not_judged"))}
+    has_all = evidence.lanes.get(name, {}).get("transactional") is not None
+    return [*Anomaly, *(anomaly for anomaly in TransactionAnomaly if has_all or anomaly in named)]
+
+
+def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: AnyAnomaly, verdict: Verdict) -> Cell:
     seen = as_dict(as_dict(entry.get("anomalies")).get(anomaly))
-    given = as_dict(as_dict(as_dict(evidence.predicted.get(name)).get("anomalies")).get(anomaly))
+    given = as_dict(evidence.predictions_of(name).get(anomaly))
     predicted = str(
         seen.get("status") or as_dict(entry.get("predicted")).get(anomaly) or given.get("status") or "unknown"
     )
@@ -206,7 +230,7 @@ def _state(predicted: str, found: int, verdict: Verdict, *, unread: bool) -> str
     return "possible" if predicted == Status.PERMITTED else "clean"
 
 
-def _unread(evidence: Evidence, anomaly: Anomaly) -> bool:
+def _unread(evidence: Evidence, anomaly: AnyAnomaly) -> bool:
     """Without a final log, an unseen record may only be unread: unknown, not a violation."""
     return anomaly is Anomaly.UNSEEN and not evidence.tables.get("log")
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.transactions import ALL_ANOMALIES
 from kafka_chaos.harness.report.inputs.ranges import FindingRange
 from kafka_chaos.harness.report.inputs.series import Series
 from kafka_chaos.harness.report.svg import Scale, axis, element, even_ticks
@@ -56,7 +57,7 @@ def panels(series: Series, timeline_events: TimelineEvents, *, lines: int, most:
     """Per lane the panels of its partitions with findings: at most `most` panels with `lines` ranges in words each."""
     groups: dict[tuple[str, int | None, int | None], list[FindingRange]] = {}
     for found in series.ranges:
-        if found.anomaly not in set(Anomaly):
+        if found.anomaly not in ALL_ANOMALIES:
             continue
         partition = None if found.by_sequence else found.partition
         groups.setdefault((found.lane, partition, found.producer_id), []).append(found)
@@ -103,7 +104,7 @@ def _panel(
     elections = sorted(timeline_events.elections.get(place, ()), key=lambda won: won.leader_epoch)
     truncations = timeline_events.truncations.get(place, ())
     largest = sorted(ranges, key=lambda found: -found.count)[:lines]
-    order = [anomaly.value for anomaly in Anomaly]
+    order = [anomaly.value for anomaly in ALL_ANOMALIES]
     shown = sorted(largest, key=lambda found: (order.index(found.anomaly), found.first))
     return Panel(
         lane=lane,
@@ -133,7 +134,7 @@ def _draw(
     starts = [won.start_offset for won in elections]
     high = max([end or 0, *starts, *(found.last for found in ranges)]) + 1
     x = Scale(0, high, LEFT, RIGHT)
-    anomalies = [anomaly for anomaly in Anomaly if any(found.anomaly == anomaly for found in ranges)]
+    anomalies = [anomaly for anomaly in ALL_ANOMALIES if any(found.anomaly == anomaly for found in ranges)]
     body: list[Markup] = []
     y = 4.0
     if elections:

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.causes import CAUSED, Cause
 from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.transactions import anomaly_named
 from kafka_chaos.harness.report import ledger, matrix, offsets, words
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.inputs.series import SLOT_NS, LaneSeries, Series
@@ -112,8 +113,8 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "table": table,
         "left_out": len(everything) - len(table),
         "phases": phases,
-        "anomalies": list(Anomaly),
-        "meanings": {anomaly: matrix.meaning(anomaly) for anomaly in Anomaly},
+        "anomalies": matrix.columns(everything),
+        "meanings": {anomaly: matrix.meaning(anomaly) for anomaly in matrix.columns(everything)},
         "states": matrix.STATES,
         "notable": matrix.notable_anomalies(everything),
         "quiet_columns": matrix.quiet_columns(everything),
@@ -220,7 +221,7 @@ def _traces(table: Sequence[matrix.Row], evidence: Evidence) -> list[Trace]:
     """The model's reasons for everything that was found or missed; lanes with the same reasons share them."""
     groups: dict[tuple[str, str, bool, tuple[str, ...]], list[matrix.Row]] = {}
     for row in table:
-        predicted = as_dict(as_dict(evidence.predicted.get(row.lane)).get("anomalies"))
+        predicted = evidence.predictions_of(row.lane)
         for cell in row.cells:
             why = as_dict(predicted.get(cell.anomaly)).get("why")
             if cell.state in {"confirmed", "violation", "missing", "doubtful"} and isinstance(why, list):
@@ -232,7 +233,7 @@ def _traces(table: Sequence[matrix.Row], evidence: Evidence) -> list[Trace]:
             anomaly=words.label(anomaly),
             status=status,
             lanes=[row.lane for row in members],
-            found=sum(row.cell(Anomaly(anomaly)).count or 0 for row in members),
+            found=sum(row.cell(anomaly_named(anomaly)).count or 0 for row in members),
             deviates=deviates,
             steps=steps,
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka_chaos.contract.files import appearing_whole, write_whole
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.run_directory import FORMAT_VERSION, LANES_FILE, PREDICTION_FILE
+from kafka_chaos.contract.run_directory import FORMAT_VERSION, LANES_FILE, PREDICTION_FILE, lanes_document
 
 LATEST = "latest"
 
@@ -41,7 +41,7 @@ class RunDirectoryWriter:
 
     def write_lanes(self, lanes: Iterable[Lane]) -> None:
         """Write lanes.json as the contract defines it."""
-        self.write_json(LANES_FILE, {"format_version": FORMAT_VERSION, "lanes": [lane.to_json() for lane in lanes]})
+        self.write_json(LANES_FILE, lanes_document(lanes))
 
     def write_predictions(self, predictions: Mapping[str, Mapping[str, Any]]) -> None:
         """Write prediction.json as the contract defines it: lane → the prediction as JSON."""

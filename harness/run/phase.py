@@ -15,6 +15,7 @@ from kafka_chaos.contract import events as event_types
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.specs import LaneSpec, PhaseSpec
 from kafka_chaos.harness.run.high_watermarks import HighWatermarkRecorder
@@ -24,6 +25,8 @@ from kafka_chaos.harness.workload.application import Application
 from kafka_chaos.harness.workload.load import PhaseLoad
 
 FIRST_RECORDS_TIMEOUT = 60.0
+TIMED_OUT_CHECKS = 30.0
+"""Seconds that coordinators may take to notice a time-out and abort: three times the interval of their checks."""
 
 
 @dataclass
@@ -34,6 +37,7 @@ class PhaseRun:
     `brokers`: if high watermarks are to be recorded, the brokers' client addresses by id.
     `controller`: returns the controller's id, if that is to be watched: clients learn it in ZooKeeper mode only.
     `gaps`: set once settled: per lane, the longest time between two acknowledgements, in seconds.
+    `seed`: what decides the random choices of the load.
     """
 
     phase: PhaseSpec
@@ -48,6 +52,7 @@ class PhaseRun:
     brokers: Mapping[int, str] = field(default_factory=dict)
     controller: Callable[[], int | None] = lambda: None
     gaps: dict[str, float] = field(default_factory=dict)
+    seed: int = 0
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -67,6 +72,7 @@ class PhaseRun:
             applications=self.applications,
             client_configs=self.client_configs,
             start_offsets=self.start_offsets,
+            seed=self.seed,
         )
         high_watermarks = HighWatermarkRecorder(
             self.brokers, self.phase.lanes, self.events, configs=self.client_configs
@@ -124,9 +130,22 @@ class PhaseRun:
         load.stop()
         timeout = self.phase.workload.settle_timeout
         self.admin.await_full_isr(self.lanes, timeout=timeout)
+        for lane in self.phase.lanes:
+            self._await_transactions(lane)
         ends = {lane.lane: self.admin.end_offsets(lane.lane, range(lane.partitions)) for lane in self.phase.lanes}
         load.drain(ends, timeout=timeout)
         self.gaps = {name: lane.producer.longest_gap_ns / 1e9 for name, lane in load.lanes.items()}
+
+    def _await_transactions(self, lane: LaneSpec) -> None:
+        """Wait until every transaction of a lane has ended. One that hangs does not hold up the run: it is told."""
+        if lane.transactions is None:
+            return
+        self.events.emit(event_types.Step(text=f"waiting for the transactions of lane {lane.lane} to end"))
+        timeout = lane.transactions.timeout_ms / 1000 + TIMED_OUT_CHECKS
+        try:
+            self.admin.await_stable_end(lane.lane, range(lane.partitions), timeout=timeout)
+        except WaitTimeout as waited:
+            self.events.emit(event_types.ClientNotice(text=str(waited)))
 
 
 def create_topic(admin: ClusterAdmin, lane: LaneSpec, *, brokers: int) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_chaos.contract import events as event_types
-from kafka_chaos.contract.errors import EnvironmentFailure, counted
+from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.registry import unavailable
@@ -22,6 +22,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
 from kafka_chaos.harness.event_bus import Listener
+from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 from kafka_chaos.harness.run.collection import collect_logs, emit_broker_events, leader_ends
 from kafka_chaos.harness.run.fault_events import FaultEvents
@@ -30,6 +31,9 @@ from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.workload.application import Application
 from kafka_chaos.harness.workload.history import RESERVATIONS
+
+DISKS_FOLDER = "disks"
+"""Where the brokers' disks are during a run; gone when it has ended."""
 
 
 def run_experiment(
@@ -50,6 +54,12 @@ def run_experiment(
     file alone cannot. `accept_known`: see `verify`.
     """
     require_available(experiment)
+    layout = layout_of(experiment)
+    if cluster is not None and layout.disk_mib > cluster.spec.disk_mib:
+        raise UsageFailure(
+            f"a fault breaks disks, and the cluster's brokers have none of {layout.disk_mib} MiB: start it with "
+            f"disk_mib={layout.disk_mib}"
+        )
     version = experiment.cluster.kafka_version
     run = Run(
         experiment,
@@ -108,10 +118,11 @@ class Stages:
             finally:
                 self.collect_logs(self.given)
             return
-        spec = self.run.experiment.cluster.spec()
+        spec = layout_of(self.run.experiment)
         self.run.say(f"starting {spec.described}")
         start = time.monotonic()
-        running = Cluster(spec, run_id=self.run.directory.run_id, keep=self.keep)
+        directory = self.run.directory
+        running = Cluster(spec, run_id=directory.run_id, keep=self.keep, folder=directory.path / DISKS_FOLDER)
         try:
             with running as cluster:
                 self._announce(cluster, seconds=time.monotonic() - start)
@@ -160,6 +171,7 @@ class Stages:
             client_configs=cluster.client_configs,
             brokers={broker: cluster.client_address(broker) for broker in cluster.brokers},
             controller=lambda: cluster.controller(admin),
+            seed=self.run.experiment.seed,
         )
         self.run.say(f"making {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
         for lane in phase.lanes:
@@ -197,5 +209,8 @@ class Stages:
         # Rows of all phases are on disk: nothing is left that a crash could take.
         (path / RESERVATIONS).unlink()
         self.run.say("reading the final log and every replica from the brokers' own files")
-        stored = [StoredLane(lane.lane, lane.topic_name, lane.partitions) for _, lane, _ in self.run.experiment.lanes()]
+        stored = [
+            StoredLane(lane.lane, lane.topic_name, lane.partitions, transactional=lane.transactional is not None)
+            for _, lane, _ in self.run.experiment.lanes()
+        ]
         collect_stored(cluster.brokers.values(), stored, leader_ends(admin, stored), path)

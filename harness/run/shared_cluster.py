@@ -17,6 +17,8 @@ def restore(cluster: Cluster) -> None:
     """Make sure that every container runs, whatever was done to it."""
     for node in cluster.nodes:
         node.unpause()
+        if node.disk is not None:
+            node.disk.make_whole()
     down = [node for node in cluster.nodes if not node.is_running()]
     if down:
         cluster.start_again(down)

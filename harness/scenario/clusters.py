@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from kafka_chaos.contract.errors import KafkaChaosError
-from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER, elects_from_elr
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker_client import BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
@@ -29,6 +29,7 @@ BEFORE_KIP_101: Mapping[str, object] = {
     "inter.broker.protocol.version": "0.11.0-IV1",
     "log.message.format.version": "0.11.0-IV1",
 }
+_WITH_ZOOKEEPER = ("zookeeper.", "controlled.shutdown.retry.", "controlled.shutdown.max.")
 _MOST_AT_ONCE = 2
 """Clusters that run at the same time: 1.3 GB each."""
 
@@ -40,28 +41,42 @@ class ClusterProfile:
     `fresh`: each act gets its own cluster.
     `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`). Otherwise
     that time is longer than any scenario.
+    `elr`: whether leaders are elected from the eligible leader replicas; None leaves it to the version.
     """
 
     name: str
     brokers: int = 3
     fresh: bool = False
     log_directories: int = 1
+    disk_mib: int = 0
     metadata_mode: str = ZOOKEEPER
     kafka_version: str = KAFKA_VERSION
+    elr: bool | None = None
     protocol: str = "kip320"
     lag_is_short: bool = False
     configs: Mapping[str, object] = field(default_factory=dict)
     configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
 
     def in_kraft(self, kafka_version: str) -> ClusterProfile:
-        """The same kind of cluster in KRaft mode, with one controller that is no broker, in a version of Kafka."""
-        name = f"{self.name}, Kafka {kafka_version} in KRaft mode"
-        return replace(self, name=name, metadata_mode=KRAFT, kafka_version=kafka_version)
+        """The same kind of cluster in KRaft mode, with one controller that is no broker.
+
+        It runs in this version of Kafka, unless it is there to show another one. Settings that only brokers with
+        ZooKeeper have are left out.
+        """
+        version = kafka_version if self.kafka_version == KAFKA_VERSION else self.kafka_version
+        name = f"{self.name}, Kafka {version} in KRaft mode"
+        configs = {key: value for key, value in self.configs.items() if not key.startswith(_WITH_ZOOKEEPER)}
+        return replace(self, name=name, metadata_mode=KRAFT, kafka_version=version, configs=configs)
 
     @property
     def watermark_waits_for_min_isr(self) -> bool:
         """Whether these brokers hold the high watermark while the ISR is too small (KAFKA-15583, since 3.7)."""
         return tuple(int(part) for part in self.kafka_version.split(".")[:2]) >= (3, 7)
+
+    @property
+    def elects_eligible(self) -> bool:
+        """Whether the controller elects leaders from the eligible leader replicas, too (KIP-966)."""
+        return elects_from_elr(self.kafka_version, self.metadata_mode, self.elr)
 
     @property
     def lag_seconds(self) -> float:
@@ -75,8 +90,10 @@ class ClusterProfile:
             kafka_version=self.kafka_version,
             metadata_mode=self.metadata_mode,
             controllers=1 if self.metadata_mode == KRAFT else 0,
+            elr=self.elr,
             brokers=self.brokers,
             log_directories=self.log_directories,
+            disk_mib=self.disk_mib,
             broker_configs={**_ALWAYS, **self.configs},
             configs_of=dict(self.configs_of),
         )
@@ -122,7 +139,7 @@ class ClusterLease:
         KRaft mode no broker can be: then it is the number of the controller that there is.
         """
         if self.profile.metadata_mode == KRAFT:
-            return wait_until(self.metadata.controller, "a controller to be active", timeout=timeout)
+            return self.settled_controller()
 
         def elected() -> bool:
             now = self._await_settled_controller()
@@ -135,7 +152,9 @@ class ClusterLease:
         return broker
 
     def settled_controller(self) -> int:
-        """The controller, whichever broker it is, once every broker's metadata responses name it."""
+        """The controller, whichever it is; with ZooKeeper, once every broker's metadata responses name it."""
+        if self.profile.metadata_mode == KRAFT:
+            return wait_until(self.metadata.controller, "a controller to be active", timeout=30)
         controller = self._await_settled_controller()
         self._renew_admin()
         return controller
@@ -170,6 +189,8 @@ class ClusterLease:
         """Thaw, start and reconnect everything; raises a `KafkaChaosError` if that fails."""
         for node in self.cluster.nodes:
             node.unpause()
+            if node.disk is not None:
+                node.disk.make_whole()
         for node in self.cluster.brokers.values():
             if node.is_running():
                 _drop_rules(node)
@@ -179,7 +200,7 @@ class ClusterLease:
             lambda: self.metadata.brokers() == everyone and self.metadata.controller() is not None,
             "all brokers to be registered",
             timeout=30,
-            seen=lambda: str(sorted(self.metadata.brokers())),
+            seen=lambda: str(sorted(self.metadata.brokers() or ())),
         )
 
 

@@ -102,14 +102,15 @@ class ReplicaObserver:
         with ThreadPoolExecutor(max_workers=len(self.replicas)) as threads:
             seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
         partition = self.metadata.partition(self.topic)
+        epoch, brokers = self.metadata.controller_epoch(), self.metadata.brokers()
         return Observation(
             replicas=seen,
             leader=None if partition is None else max(partition.leader, NOBODY),
             leader_epoch=None if partition is None else partition.leader_epoch,
             isr=None if partition is None else partition.isr,
-            controller_epoch=self.metadata.controller_epoch(),
-            controller=self.metadata.controller() or NOBODY,
-            registered=tuple(sorted(self.metadata.brokers() & set(self.replicas))),
+            controller_epoch=epoch or None,
+            controller=(self.metadata.controller() or NOBODY) if epoch else None,
+            registered=None if brokers is None else tuple(sorted(brokers & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.scenario.clients import Clients
 from kafka_chaos.harness.scenario.clusters import STEADY, ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.harness.scenario.lockstep import Listener
@@ -101,6 +102,8 @@ class Play:
             unclean_leader_election=topic.unclean_leader_election,
             lag_is_short=profile.lag_is_short,
             watermark_waits_for_min_isr=profile.watermark_waits_for_min_isr,
+            kraft=profile.metadata_mode == KRAFT,
+            elects_eligible=profile.elects_eligible,
         )
         epoch = lease.metadata.controller_epoch()
         model = self.model_of(config, frozenset([_beginning(config, epoch)]))

@@ -73,9 +73,9 @@ class Stage(LockStep):
         )
 
     def pause(self, broker: int) -> None:
-        """Freeze a broker until its ZooKeeper session expires."""
+        """Freeze a broker until its session expires."""
         self._do(
-            f"{self.name(broker)} is frozen until its ZooKeeper session expires.",
+            f"{self.name(broker)} is frozen until its session expires.",
             self.node(broker).pause,
             *in_model.pause(broker),
         )
@@ -125,12 +125,12 @@ class Stage(LockStep):
         )
 
     def isolate(self, broker: int) -> None:
-        """Cut a broker off from all others and from ZooKeeper until its session expires; clients still reach it.
+        """Cut a broker off from all other nodes until its session expires; clients still reach it.
 
         Producers that send meanwhile should not ask it for the leader: see `reachable`.
         """
         self._do(
-            f"{self.name(broker)} is cut off from the other brokers and from ZooKeeper.",
+            f"{self.name(broker)} is cut off from all other nodes.",
             lambda: self._isolation(broker, "-I"),
             *in_model.cut(*self._around(broker)),
             step("expire_session", broker=broker, returns=False),
@@ -139,7 +139,7 @@ class Stage(LockStep):
     def rejoin(self, broker: int) -> None:
         """End a broker's isolation."""
         self._do(
-            f"{self.name(broker)} reaches the others and ZooKeeper again.",
+            f"{self.name(broker)} reaches all other nodes again.",
             lambda: self._isolation(broker, "-D"),
             *in_model.heal(*self._around(broker)),
             step("register", broker=broker),

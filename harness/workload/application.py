@@ -71,7 +71,8 @@ class ProducerHandle(Handle):
         """A `confluent_kafka.Producer` that records everything it sends to the lane's topic.
 
         `configs` are librdkafka's keys; bootstrap servers, acks, idempotence and requests in flight are the lane's.
-        Raises `UsageFailure` if `configs` contradict the lane: its prediction would be wrong.
+        Raises `UsageFailure` if `configs` contradict the lane: its prediction would be wrong. In a lane with
+        transactions, a `transactional.id` makes it a transactional producer, whose transactions are recorded, too.
         """
         given = dict(configs or {})
         given.pop("bootstrap.servers", None)
@@ -83,9 +84,22 @@ class ProducerHandle(Handle):
                         f"{key}: the lane {self.lane} has {name}={wanted}, and its prediction holds for that only: "
                         f"give it to the lane, as lane({self.lane!r}, {name}=…)"
                     )
-        if "transactional.id" in given:
-            raise UsageFailure("transactional.id: the model does not predict transactions; leave it out")
+        self._check_transactions(given)
         return self._recorder.client({**self._configs, **given})
+
+    def _check_transactions(self, given: Mapping[str, object]) -> None:
+        settings = self._lane.transactions
+        if "transactional.id" in given and settings is None:
+            raise UsageFailure(
+                f"transactional.id: the lane {self.lane} has no transactions, and its prediction holds for that only: "
+                f"give them to the lane, as lane({self.lane!r}, transactional={{...}})"
+            )
+        timeout = given.get("transaction.timeout.ms")
+        if timeout is not None and settings is not None and str(timeout) != str(settings.timeout_ms):
+            raise UsageFailure(
+                f"transaction.timeout.ms: the lane {self.lane} has timeout_ms={settings.timeout_ms}, and its "
+                f"prediction holds for that only: give it to the lane, as transactional={{'timeout_ms': ...}}"
+            )
 
 
 class ConsumerHandle(Handle):

@@ -11,8 +11,10 @@ from kafka_chaos.harness.workload.application import ApplicationThread, Consumer
 from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application_producer import ProducerRecorder
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.history import HistoryWriter, Reservations
+from kafka_chaos.harness.workload.history import HistoryWriter, Reservations, RowBuffer
 from kafka_chaos.harness.workload.recorded_consumer import not_at_the_end
+from kafka_chaos.harness.workload.transaction_rows import TRANSACTIONS_SCHEMA
+from kafka_chaos.harness.workload.transactional_load import transactional_configs
 
 _INTERVAL = 0.05
 
@@ -30,7 +32,11 @@ class ApplicationProducing:
         writer: HistoryWriter,
         reservations: Reservations,
         on_precondition: OnPrecondition | None = None,
+        transactions: HistoryWriter | None = None,
     ) -> None:
+        """`transactions`: the writer of `transactions/` in a lane that has them."""
+        if lane.transactions is not None:
+            configs = transactional_configs(lane.transactions, configs)
         self._recorder = ProducerRecorder(
             lane=lane.lane,
             topic=lane.topic_name,
@@ -39,6 +45,7 @@ class ApplicationProducing:
             writer=writer,
             reservations=reservations,
             on_precondition=on_precondition,
+            transactions=None if transactions is None else RowBuffer(TRANSACTIONS_SCHEMA, transactions),
         )
         handle = ProducerHandle(lane, str(configs["bootstrap.servers"]), self._recorder, configs, client_configs)
         self._thread = ApplicationThread(

@@ -1,7 +1,8 @@
 """A producer for a user's application: a `confluent_kafka.Producer` that records what it sends to the lane's topic.
 
 The application keeps its values, keys, headers and callbacks. Each record gets one more header, with its identity.
-Several threads may use one client.
+Several threads may use one client. Of a transactional client, what it asks for at the end of a transaction, and what it
+learns, is recorded, too; its other calls, such as `send_offsets_to_transaction`, are passed on.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.contract.transactions import ABORTED, COMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.abandoned import abandon_client
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
-from kafka_chaos.harness.workload.history import PRODUCED_SCHEMA, RESERVED, HistoryWriter, Reservations
+from kafka_chaos.harness.workload.history import PRODUCED_SCHEMA, RESERVED, HistoryWriter, Reservations, RowBuffer
 from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.transaction_rows import TransactionRows
 
 _MOST_ROWS = 16_384
 
@@ -40,7 +44,9 @@ class ProducerRecorder:
         writer: HistoryWriter,
         reservations: Reservations,
         on_precondition: OnPrecondition | None = None,
+        transactions: RowBuffer | None = None,
     ) -> None:
+        self.transactions = transactions
         self.lane = lane
         self.topic = topic
         self.codec = IdentityCodec(lane)
@@ -71,10 +77,15 @@ class ProducerRecorder:
             self._clients.append(client)
         return client
 
-    def reserve(self, producer_id: int, first_seq: int) -> None:
+    def reserve(self, producer_id: int, first_seq: int, transactional_id: str | None) -> None:
         """Reserve these seqs on disk."""
         self._reservations.reserve(
-            lane=self.lane, producer_id=producer_id, first_seq=first_seq, count=RESERVED, now_ns=time.monotonic_ns()
+            lane=self.lane,
+            producer_id=producer_id,
+            first_seq=first_seq,
+            count=RESERVED,
+            now_ns=time.monotonic_ns(),
+            transactional_id=transactional_id,
         )
 
     def settled(self, row: dict[str, Any]) -> None:
@@ -107,7 +118,7 @@ class ProducerRecorder:
 
 
 class RecordingProducer:
-    """Behaves as a `confluent_kafka.Producer`; methods besides `produce` are passed on to the client."""
+    """Behaves as a `confluent_kafka.Producer`; methods that are not here are passed on to the client."""
 
     def __init__(self, recorder: ProducerRecorder, producer_id: int, configs: Mapping[str, object]) -> None:
         self.producer_id = producer_id
@@ -117,6 +128,41 @@ class RecordingProducer:
         self._rows: dict[int, dict[str, Any]] = {}
         self._reserved = 0
         self._lock = threading.Lock()
+        named = configs.get("transactional.id")
+        self._transactional_id = None if named is None else str(named)
+        self._transactions: TransactionRows | None = None
+        self._transaction = -1
+        if recorder.transactions is not None and self._transactional_id is not None:
+            self._transactions = TransactionRows(
+                lane=recorder.lane,
+                producer_id=producer_id,
+                transactional_id=self._transactional_id,
+                rows=recorder.transactions,
+            )
+
+    def init_transactions(self, timeout: float = -1) -> None:
+        """As `confluent_kafka.Producer.init_transactions`."""
+        self._client.init_transactions(timeout)
+        if self._transactions is not None:
+            self._transactions.is_initialised()
+
+    def begin_transaction(self) -> None:
+        """As `confluent_kafka.Producer.begin_transaction`."""
+        begin_ns = time.monotonic_ns()
+        self._client.begin_transaction()
+        if self._transactions is not None:
+            self._transaction += 1
+            self._transactions.begins(self._transaction, begin_ns)
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        """As `confluent_kafka.Producer.commit_transaction`."""
+        if self._transactions is not None and self._transactions.is_open:
+            self._transactions.asks_for_commit()
+        self._end_transaction(self._client.commit_transaction, timeout, COMMITTED)
+
+    def abort_transaction(self, timeout: float = -1) -> None:
+        """As `confluent_kafka.Producer.abort_transaction`."""
+        self._end_transaction(self._client.abort_transaction, timeout, ABORTED)
 
     def produce(
         self,
@@ -139,7 +185,7 @@ class RecordingProducer:
         with self._lock:
             seq = self.sent
             if seq == self._reserved:
-                self._recorder.reserve(self.producer_id, seq)
+                self._recorder.reserve(self.producer_id, seq, self._transactional_id)
                 self._reserved += RESERVED
             row = self._rows[seq] = self._row(seq, key, partition)
             identity = (IDENTITY_HEADER, self._recorder.codec.encode(self.producer_id, seq))
@@ -157,11 +203,11 @@ class RecordingProducer:
     def finish(self, deadline: float, cancelled: threading.Event) -> int:
         """Give every record an outcome; returns how many became info because time ran out."""
         while len(self._client) and time.monotonic() < deadline and not cancelled.is_set():
-            self._client.poll(0.1)
+            self._serve(0.1)
         if len(self._client):
             self._client.purge()
-            self._client.poll(1.0)
-        self._client.close()
+            self._serve(1.0)
+        abandon_client(self._client, open_transaction=self._leave_transaction())
         left = list(self._rows.items())
         for seq, row in left:
             self._settle(seq, row, Outcome.INFO, "no outcome when the run ended", at_ns=None)
@@ -175,6 +221,35 @@ class RecordingProducer:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
+
+    def _serve(self, timeout: float) -> None:
+        try:
+            self._client.poll(timeout)
+        except KafkaException:
+            # A transactional producer that failed for good, as the application has learned or will not ask for.
+            if self._transactional_id is None:
+                raise
+
+    def _end_transaction(self, call: Callable[[float], object], timeout: float, outcome: str) -> None:
+        was_open = self._transactions is not None and self._transactions.is_open
+        try:
+            call(timeout)
+        except KafkaException as failure:
+            error = failure.args[0]
+            if was_open and error.fatal():
+                assert self._transactions is not None
+                self._transactions.fails(error)
+            raise
+        if was_open:
+            assert self._transactions is not None
+            self._transactions.ends(outcome)
+
+    def _leave_transaction(self) -> bool:
+        """Whether the application left a transaction open; its row then says what is known."""
+        if self._transactions is None or not self._transactions.is_open:
+            return False
+        self._transactions.is_left()
+        return True
 
     def _send(
         self,
@@ -202,6 +277,7 @@ class RecordingProducer:
             "complete_ns": None,
             "outcome": Outcome.INFO,
             "error": None,
+            "transaction": None if self._transactions is None or not self._transactions.is_open else self._transaction,
         }
 
     def _delivery(self, seq: int, report: Report | None) -> Report:

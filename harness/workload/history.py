@@ -12,7 +12,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.contract.columns import CONSUMED, PRODUCED, arrow_schema
+from kafka_chaos.contract.columns import CONSUMED, PRODUCED, TABLES, arrow_schema
 from kafka_chaos.contract.files import UNFINISHED, appearing_whole
+from kafka_chaos.harness.workload.transaction_recovery import missing_assignments, missing_transactions
 
 PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key",))
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
@@ -116,6 +117,26 @@ class HistoryWriter:
             raise self._error
 
 
+class RowBuffer:
+    """Single rows on their way to a writer, which takes them when it next writes. Threads may share it."""
+
+    def __init__(self, schema: pa.Schema, writer: HistoryWriter) -> None:
+        self._schema = schema
+        self._rows: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+        writer.follow(self._take)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Add a row; columns that it lacks are null."""
+        with self._lock:
+            self._rows.append(row)
+
+    def _take(self) -> pa.Table | None:
+        with self._lock:
+            rows, self._rows = self._rows, []
+        return pa.Table.from_pylist(rows, schema=self._schema) if rows else None
+
+
 def _last_number(folder: Path) -> int:
     """The number of the newest file that a writer left in `folder`: the next phase continues from it."""
     numbers = [path.stem.removeprefix("part-") for path in folder.glob("part-*.parquet")]
@@ -129,9 +150,20 @@ class Reservations:
         self._file = (run_directory / RESERVATIONS).open("a", encoding="utf-8")
         self._lock = threading.Lock()
 
-    def reserve(self, *, lane: str, producer_id: int, first_seq: int, count: int, now_ns: int) -> None:
+    def reserve(
+        self,
+        *,
+        lane: str,
+        producer_id: int,
+        first_seq: int,
+        count: int,
+        now_ns: int,
+        transactional_id: object | None = None,
+    ) -> None:
         """Reserve `count` seqs from `first_seq` on, at `now_ns`."""
         entry = {"lane": lane, "producer_id": producer_id, "first_seq": first_seq, "count": count, "ns": now_ns}
+        if transactional_id is not None:
+            entry["transactional_id"] = transactional_id
         with self._lock:
             self._file.write(json.dumps(entry) + "\n")
             self._file.flush()
@@ -142,16 +174,18 @@ class Reservations:
 
 
 def recover(run_directory: Path) -> int:
-    """Give every reserved seq without a row the outcome `info`; returns the number of added rows.
+    """Give every reserved seq without a row the outcome `info`; returns the number of added rows in `produced/`.
 
-    For run directories whose harness died. Does nothing without a journal, since then the run ended in order.
+    Transactions and assignments without a row get theirs, too. For run directories whose harness died. Does nothing
+    without a journal, since then the run ended in order.
     """
     journal = run_directory / RESERVATIONS
     if not journal.exists():
         return 0
     folder = run_directory / "produced"
     folder.mkdir(exist_ok=True)
-    missing = _Missing(_reservations(journal))
+    entries = list(_reservations(journal))
+    missing = _Missing(entries)
     for path in sorted(folder.glob("*.parquet")):
         missing.remove(pq.read_table(path, columns=["lane", "producer_id", "seq"]))
     added = 0
@@ -160,11 +194,25 @@ def recover(run_directory: Path) -> int:
         number += 1
         write_parquet(table, folder / f"part-{number:06d}.parquet")
         added += table.num_rows
-    for folder in (run_directory / "produced", run_directory / "consumed"):
-        for unfinished in folder.glob(UNFINISHED):
+    ids = {
+        (entry["lane"], entry["producer_id"]): entry["transactional_id"]
+        for entry in entries
+        if "transactional_id" in entry
+    }
+    if ids:
+        _append(missing_transactions(run_directory, ids), run_directory / "transactions")
+        _append(missing_assignments(run_directory), run_directory / "assignments")
+    for name in TABLES:
+        for unfinished in (run_directory / name).glob(UNFINISHED):
             unfinished.unlink()
     journal.unlink()
     return added
+
+
+def _append(table: pa.Table, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    if table.num_rows:
+        write_parquet(table, folder / f"part-{_last_number(folder) + 1:06d}.parquet")
 
 
 def _reservations(journal: Path) -> Iterator[Mapping[str, Any]]:
@@ -178,7 +226,7 @@ def _reservations(journal: Path) -> Iterator[Mapping[str, Any]]:
 class _Missing:
     """Which reserved seqs have no row yet: per lane and producer, one byte per seq."""
 
-    def __init__(self, reservations: Iterator[Mapping[str, Any]]) -> None:
+    def __init__(self, reservations: Iterable[Mapping[str, Any]]) -> None:
         ranges: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
         for entry in reservations:
             producer = (entry["lane"], entry["producer_id"])
@@ -223,5 +271,6 @@ class _Missing:
                 pa.nulls(rows, pa.int64()),
                 pa.array(["info"] * rows, pa.string()),
                 pa.array(["the harness died"] * rows, pa.string()),
+                pa.nulls(rows, pa.int64()),
             ]
             yield pa.Table.from_arrays(columns, schema=PRODUCED_SCHEMA)

@@ -1,6 +1,7 @@
 """The load of a phase: per lane, one producer at a fixed rate and one consumer, each in its own thread.
 
-Functions of a user's application can replace either.
+A transactional lane has as many producers as it says, and a consumer in each isolation level. Functions of a user's
+application can replace either.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application import Application
 from kafka_chaos.harness.workload.application_load import ApplicationConsuming, ApplicationProducing
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.history import HistoryWriter, Reservations
-from kafka_chaos.harness.workload.recorded_consumer import RecordedConsumer
+from kafka_chaos.harness.workload.history import HistoryWriter, Reservations, RowBuffer
+from kafka_chaos.harness.workload.recorded_consumer import ASSIGNMENTS_SCHEMA, ConsumerPerIsolation, RecordedConsumer
 from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.transactional_load import TransactionalProducing, TransactionTables
 
 _TICK = 0.01
 _DELIVERY_TIMEOUT_MS = 60_000
@@ -61,14 +64,21 @@ class LaneLoad:
         application: Application | None = None,
         client_configs: Mapping[str, str] | None = None,
         start_offsets: Mapping[int, int] | None = None,
+        transactions: TransactionTables | None = None,
+        seed: int = 0,
     ) -> None:
+        if transactions is not None and application is not None and application.consumer is not None:
+            raise UsageFailure(
+                f"consumer: the lane {lane.lane} has transactions; the harness's own consumers, one per isolation "
+                "level, read it: leave it out"
+            )
         self.lane = lane
         configs = {**producer_configs(lane, bootstrap_servers), **(client_configs or {})}
-        self._application: ApplicationProducing | None = None
-        self.producer: RecordedProducer | ApplicationProducing
-        self.consumer: RecordedConsumer | ApplicationConsuming
+        self._working: ApplicationProducing | TransactionalProducing | None = None
+        self.producer: RecordedProducer | ApplicationProducing | TransactionalProducing
+        self.consumer: RecordedConsumer | ApplicationConsuming | ConsumerPerIsolation
         if application is not None and application.producer is not None:
-            self._application = ApplicationProducing(
+            self.producer = self._working = ApplicationProducing(
                 lane,
                 application.producer,
                 configs=configs,
@@ -76,8 +86,19 @@ class LaneLoad:
                 writer=produced,
                 reservations=reservations,
                 on_precondition=on_precondition,
+                transactions=None if transactions is None else transactions.transactions,
             )
-            self.producer = self._application
+        elif transactions is not None:
+            self.producer = self._working = TransactionalProducing(
+                lane,
+                configs=configs,
+                workload=workload,
+                produced=produced,
+                transactions=transactions.transactions,
+                reservations=reservations,
+                on_notice=on_notice,
+                seed=seed,
+            )
         else:
             self._paced = RecordedProducer(
                 lane=lane.lane,
@@ -101,7 +122,8 @@ class LaneLoad:
                 on_notice=on_notice,
             )
         else:
-            self.consumer = RecordedConsumer(
+            follow = partial(
+                RecordedConsumer,
                 lane=lane.lane,
                 topic=lane.topic_name,
                 partitions=lane.partitions,
@@ -111,6 +133,13 @@ class LaneLoad:
                 on_error=on_notice,
                 start_offsets=start_offsets,
             )
+            if transactions is None:
+                self.consumer = follow()
+            else:
+                assignments = RowBuffer(ASSIGNMENTS_SCHEMA, transactions.assignments)
+                self.consumer = ConsumerPerIsolation(
+                    lambda isolation: follow(isolation=isolation, assignments=assignments)
+                )
         self.unsettled = 0
         self._rate = workload.rate
         self._settle_timeout = workload.settle_timeout
@@ -160,8 +189,8 @@ class LaneLoad:
     def _run(self) -> None:
         try:
             try:
-                if self._application is not None:
-                    self._application.run(self._sending)
+                if self._working is not None:
+                    self._working.run(self._sending)
                 else:
                     self._send_paced()
             finally:
@@ -184,7 +213,7 @@ class PhaseLoad:
 
     `applications` maps lanes to the functions that replace their clients. The harness's own clients get
     `client_configs`, for example for SASL and TLS. `start_offsets`, for topics that already hold records: per lane and
-    partition, the first offset of this run.
+    partition, the first offset of this run. `seed` decides what is random in the load.
     """
 
     def __init__(
@@ -199,10 +228,13 @@ class PhaseLoad:
         applications: Mapping[str, Application] | None = None,
         client_configs: Mapping[str, str] | None = None,
         start_offsets: Mapping[str, Mapping[int, int]] | None = None,
+        seed: int = 0,
     ) -> None:
         self._produced = HistoryWriter(run_directory / "produced")
         self._consumed = HistoryWriter(run_directory / "consumed")
         self._reservations = Reservations(run_directory)
+        has_transactions = any(lane.transactional is not None for lane in lanes)
+        self._transactions = TransactionTables(run_directory) if has_transactions else None
         self._on_notice = on_notice
         self.lanes: dict[str, LaneLoad] = {}
         for lane in lanes:
@@ -218,6 +250,8 @@ class PhaseLoad:
                 application=(applications or {}).get(lane.lane),
                 client_configs=client_configs,
                 start_offsets=(start_offsets or {}).get(lane.lane),
+                transactions=None if lane.transactional is None else self._transactions,
+                seed=seed,
             )
 
     def __enter__(self) -> PhaseLoad:
@@ -233,6 +267,8 @@ class PhaseLoad:
             stack.callback(self._reservations.close)
             stack.callback(self._consumed.close)
             stack.callback(self._produced.close)
+            if self._transactions is not None:
+                stack.callback(self._transactions.close)
             for lane in self.lanes.values():
                 stack.callback(lane.close)
 

@@ -3,6 +3,9 @@
 It assigns all partitions to itself, without a group, so there is no rebalance. A name in the history denotes one
 uninterrupted assignment. When the client reports that the log was truncated below its position (KIP-320), the consumer
 reads from the beginning again, under a new name.
+
+A topic with transactions has one in each isolation level (`ConsumerPerIsolation`). What they pass over, markers and the
+records of aborted transactions, counts as read: the client tells when it is at the end.
 """
 
 from __future__ import annotations
@@ -16,11 +19,14 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from kafka_chaos.contract.columns import ASSIGNMENTS, arrow_schema
 from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.contract.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.history import CONSUMED_SCHEMA, FLUSH_INTERVAL, HistoryWriter
+from kafka_chaos.harness.workload.history import CONSUMED_SCHEMA, FLUSH_INTERVAL, HistoryWriter, RowBuffer
 
+ASSIGNMENTS_SCHEMA = arrow_schema(ASSIGNMENTS)
 _MOST_PER_POLL = 10_000
 _MOST_ROWS = 50_000
 _POLL_TIMEOUT = 0.2
@@ -36,7 +42,8 @@ def not_at_the_end(who: str, behind: Mapping[int, tuple[int, int]]) -> str:
 class RecordedConsumer:
     """Follows one lane in its own thread, until `drain` has seen it reach the end offsets.
 
-    `start_offsets` maps partitions to first offsets; by default it begins at the topic's start.
+    `start_offsets` maps partitions to first offsets; by default it begins at the topic's start. `isolation`, for a
+    topic with transactions: its `isolation.level`. `assignments` then takes a row per partition and assignment.
     """
 
     def __init__(
@@ -50,9 +57,14 @@ class RecordedConsumer:
         writer: HistoryWriter,
         on_error: Callable[[str], None],
         start_offsets: Mapping[int, int] | None = None,
+        isolation: str | None = None,
+        assignments: RowBuffer | None = None,
     ) -> None:
         self.lane = lane
         self.consumed = 0
+        self._isolation = isolation
+        self._assigned = assignments
+        self._member = lane if isolation is None else f"{lane}-{isolation}"
         self._topic = topic
         self._partitions = partitions
         self._codec = IdentityCodec(lane)
@@ -77,12 +89,13 @@ class RecordedConsumer:
                 "fetch.wait.max.ms": 100,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
+                **({} if isolation is None else {"isolation.level": isolation, "enable.partition.eof": True}),
                 **configs,
             },
         )
         self._name = ""
         self._assign()
-        self._thread = threading.Thread(target=self._run, name=f"consumer-{lane}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"consumer-{self._member}", daemon=True)
         self._thread.start()
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
@@ -93,7 +106,7 @@ class RecordedConsumer:
         deadline = time.monotonic() + timeout
         while (behind := self._behind(end_offsets)) and self._thread.is_alive():
             if time.monotonic() > deadline or cancelled.is_set():
-                self._on_error(not_at_the_end(f"the consumer of lane {self.lane}", behind))
+                self._on_error(not_at_the_end(self._described, behind))
                 break
             self._thread.join(0.05)
         if self._error is not None:
@@ -104,17 +117,41 @@ class RecordedConsumer:
         self._stop.set()
         self._thread.join()
         self._flush()
+        self._end_assignment()
         self._consumer.close()
+
+    @property
+    def _described(self) -> str:
+        return f"the {self._isolation + ' ' if self._isolation else ''}consumer of lane {self.lane}"
 
     def _behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
         return {number: (self._position[number], end) for number, end in ends.items() if self._position[number] < end}
 
     def _assign(self) -> None:
+        self._end_assignment()
         self._assignments += 1
-        self._name = f"{self.lane}-{self._assignments}"
+        self._name = f"{self._member}-{self._assignments}"
+        self._assigned_ns = time.monotonic_ns()
         self._position = {number: max(0, start) for number, start in self._start.items()}
         wanted = [TopicPartition(self._topic, number, start) for number, start in self._start.items()]
         self._consumer.assign(wanted)
+
+    def _end_assignment(self) -> None:
+        if self._assigned is None or not self._name:
+            return
+        end_ns = max(self._last_poll_ns, time.monotonic_ns())
+        for number in range(self._partitions):
+            self._assigned.add(
+                {
+                    "lane": self.lane,
+                    "consumer": self._name,
+                    "member": self._member,
+                    "partition": number,
+                    "isolation": self._isolation,
+                    "start_ns": self._assigned_ns,
+                    "end_ns": end_ns,
+                }
+            )
 
     def _run(self) -> None:
         try:
@@ -131,7 +168,9 @@ class RecordedConsumer:
             self._record(good)
         for message in messages:
             error = message.error()
-            if error is not None:
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                self._position[message.partition()] = message.offset()
+            elif error is not None:
                 self._on_error(f"{self._name}: {error.name()}")
                 if error.code() in _POSITION_LOST:
                     self._assign()
@@ -177,3 +216,34 @@ class RecordedConsumer:
         if self._rows:
             self._writer.write(pa.Table.from_batches(self._rows, schema=CONSUMED_SCHEMA))
             self._rows, self._row_count = [], 0
+
+
+class ConsumerPerIsolation:
+    """A consumer of a topic with transactions in each isolation level; `follow` begins one."""
+
+    def __init__(self, follow: Callable[[str], RecordedConsumer]) -> None:
+        self._committed = follow(READ_COMMITTED)
+        try:
+            self._uncommitted = follow(READ_UNCOMMITTED)
+        except BaseException:
+            self._committed.close()
+            raise
+
+    @property
+    def consumed(self) -> int:
+        """Records that were read so far, committed or not."""
+        return self._uncommitted.consumed
+
+    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until both have read up to the end offsets, at most `timeout` seconds for both.
+
+        Neither delays the other; one that does not get there is told, as `RecordedConsumer.drain` says.
+        """
+        deadline = time.monotonic() + timeout
+        for consumer in (self._uncommitted, self._committed):
+            consumer.drain(end_offsets, timeout=max(0.0, deadline - time.monotonic()), cancelled=cancelled)
+
+    def close(self) -> None:
+        """End both and write their last rows."""
+        for consumer in (self._uncommitted, self._committed):
+            consumer.close()

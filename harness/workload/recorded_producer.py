@@ -15,91 +15,33 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.abandoned import abandon_client
+from kafka_chaos.harness.workload.chunk import CHUNK, Chunk
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
 from kafka_chaos.harness.workload.history import (
     FLUSH_INTERVAL,
-    PRODUCED_SCHEMA,
     RESERVED,
     HistoryWriter,
     Reservations,
 )
 from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
 
-CHUNK = 16_384
-"""How many rows are allocated together."""
-
 _BATCH = 256
-_UNKNOWN = -1
-_OUTCOMES = [Outcome.OK, Outcome.FAIL, Outcome.INFO]
-_OK, _INFO = _OUTCOMES.index(Outcome.OK), _OUTCOMES.index(Outcome.INFO)
+_PURGE_TIMEOUT = 1.0
 _SEQ_OF = struct.Struct(">q").unpack_from
 _SEQ_AT = 12
-
-
-class _Chunk:
-    """Rows of `CHUNK` consecutive seqs; `done` counts those that have an outcome, `is_written` marks those handed over.
-
-    The columns hold what does not follow from the seq. A row is acknowledged if it has a completion time and is not in
-    `outcomes`.
-    """
-
-    __slots__ = ("complete_ns", "done", "errors", "first_seq", "invoke_ns", "is_written", "offset", "outcomes")
-
-    def __init__(self, first_seq: int) -> None:
-        self.first_seq = first_seq
-        self.done = 0
-        self.is_written = np.zeros(CHUNK, dtype=np.bool_)
-        self.invoke_ns = array("q", bytes(8 * CHUNK))
-        self.complete_ns = array("q", bytes(8 * CHUNK))
-        self.offset = array("q", [_UNKNOWN]) * CHUNK
-        self.outcomes: dict[int, Outcome] = {}
-        self.errors: dict[int, str] = {}
-
-    def settled(self) -> npt.NDArray[np.int64]:
-        """The rows that have an outcome and were not passed on."""
-        complete_ns = np.frombuffer(self.complete_ns, dtype=np.int64)
-        return np.flatnonzero((complete_ns != 0) & ~self.is_written)
-
-    def unwritten(self, rows: int) -> npt.NDArray[np.int64]:
-        """Those of the first `rows` rows that were not passed on, with an outcome or without."""
-        return np.flatnonzero(~self.is_written[:rows])
-
-    def take(self, rows: npt.NDArray[np.int64], lane: str, producer_id: int, partitions: int) -> pa.Table:
-        """These rows as a table of the history's schema; they then count as passed on."""
-        self.is_written[rows] = True
-        seqs = self.first_seq + rows
-        complete_ns = np.frombuffer(self.complete_ns, dtype=np.int64)[rows]
-        offset = np.frombuffer(self.offset, dtype=np.int64)[rows]
-        outcome = np.where(complete_ns != 0, _OK, _INFO).astype(np.int8)
-        errors = pa.nulls(len(rows), pa.string())
-        if self.outcomes:
-            outcome = np.array([_OUTCOMES.index(self.outcomes.get(row, _OUTCOMES[code])) for row, code in
-                                zip(rows.tolist(), outcome, strict=True)], np.int8)  # fmt: skip
-            errors = pa.array([self.errors.get(row) for row in rows.tolist()], pa.string())
-        columns = [
-            pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), [lane]).cast(pa.string()),
-            pa.array(np.full(len(rows), producer_id, np.int32)),
-            pa.array(seqs),
-            pa.array((seqs % partitions).astype(np.int32)),
-            pa.array(offset, mask=offset == _UNKNOWN),
-            pa.array(np.frombuffer(self.invoke_ns, dtype=np.int64)[rows]),
-            pa.array(complete_ns, mask=complete_ns == 0),
-            pa.array(_OUTCOMES, pa.string()).take(pa.array(outcome)),
-            errors,
-        ]
-        return pa.Table.from_arrays(columns, schema=PRODUCED_SCHEMA)
 
 
 class RecordedProducer:
     """One producer of one lane. `send` and `poll` belong to one thread; the counters may be read from any.
 
     `configs` are librdkafka's keys. Records go to the `partitions` in turn, by seq, so each partition gets increasing
-    seqs. `on_precondition`: see `watched`.
+    seqs. `on_precondition`: see `watched`. With a `transactional.id`, whoever sends tells by `transaction_begins` where
+    transactions begin, and begins and ends them at the `client`.
     """
 
     def __init__(
@@ -126,8 +68,10 @@ class RecordedProducer:
         # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
         self._answered = _acks(configs) != "0"
-        self._producer = new_client(Producer, watched(configs, on_precondition, lane=lane, producer_id=producer_id))
-        self._chunks: dict[int, _Chunk] = {}
+        self.client = new_client(Producer, watched(configs, on_precondition, lane=lane, producer_id=producer_id))
+        self._transactions = array("q")
+        self._transactional_id = configs.get("transactional.id")
+        self._chunks: dict[int, Chunk] = {}
         self._reserved = 0
         self._flush_at = time.monotonic() + FLUSH_INTERVAL
         self.sent = 0
@@ -157,9 +101,14 @@ class RecordedProducer:
                 break
         return done
 
+    def transaction_begins(self) -> int:
+        """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
+        self._transactions.append(self.sent)
+        return len(self._transactions) - 1
+
     def poll(self, timeout: float) -> int:
         """Serve delivery reports for up to `timeout` seconds, and pass on rows when due."""
-        served = int(self._producer.poll(timeout))
+        served = self._serve(timeout)
         if time.monotonic() >= self._flush_at:
             self._flush()
         return served
@@ -170,24 +119,53 @@ class RecordedProducer:
         `cancelled` ends the wait early. Writes the last rows: the producer can't be used afterwards.
         """
         deadline = time.monotonic() + timeout
-        while len(self._producer) and time.monotonic() < deadline and not cancelled.is_set():
+        while len(self.client) and time.monotonic() < deadline and not cancelled.is_set():
             self.poll(0.1)
-        left = len(self._producer)
+        left = self._purge()
+        self.client.close()
+        self._write_rest()
+        return left
+
+    def abandon(self, *, open_transaction: bool) -> int:
+        """End as the process would that is killed: nothing more is sent, and an open transaction stays open.
+
+        Returns how many records became info. Writes the last rows: the producer can't be used afterwards.
+        """
+        left = self._purge()
+        abandon_client(self.client, open_transaction=open_transaction)
+        self._write_rest()
+        return left
+
+    def _purge(self) -> int:
+        left = len(self.client)
         if left:
-            self._producer.purge()
-            self._producer.poll(1.0)
-        self._producer.close()
+            self.client.purge()
+            deadline = time.monotonic() + _PURGE_TIMEOUT
+            while len(self.client) and time.monotonic() < deadline:
+                self._serve(0.1)
+        return left
+
+    def _serve(self, timeout: float) -> int:
+        try:
+            return int(self.client.poll(timeout))
+        except KafkaException:
+            # Whichever call is the next raises that a producer has failed for good. In a transaction the next but one
+            # does, too: its end.
+            if self._transactional_id is None:
+                raise
+            return 0
+
+    def _write_rest(self) -> None:
         for number in sorted(self._chunks):
             chunk = self._chunks.pop(number)
             self._freed += chunk.done
             self._write(chunk, chunk.unwritten(min(CHUNK, self.sent - chunk.first_seq)))
-        return left
 
     def _send_batch(self, count: int) -> int:
         first = self.sent
         self._reserve(first + count)
         values = self._codec.encode_many(self.producer_id, first, count)
-        produce, topic, partitions, delivered = self._producer.produce, self.topic, self._partitions, self._delivered
+        produce, topic, partitions, delivered = self.client.produce, self.topic, self._partitions, self._delivered
         now_ns = time.monotonic_ns
         seq = first
         chunk = self._chunk_of(seq)
@@ -206,10 +184,10 @@ class RecordedProducer:
         self.sent = seq
         return seq - first
 
-    def _chunk_of(self, seq: int) -> _Chunk:
+    def _chunk_of(self, seq: int) -> Chunk:
         number = seq // CHUNK
         if number not in self._chunks:
-            self._chunks[number] = _Chunk(number * CHUNK)
+            self._chunks[number] = Chunk(number * CHUNK)
         return self._chunks[number]
 
     def _reserve(self, end: int) -> None:
@@ -222,6 +200,7 @@ class RecordedProducer:
                 first_seq=self._reserved,
                 count=count,
                 now_ns=time.monotonic_ns(),
+                transactional_id=self._transactional_id,
             )
             self._reserved += count
 
@@ -273,9 +252,10 @@ class RecordedProducer:
         for chunk in self._chunks.values():
             self._write(chunk, chunk.settled())
 
-    def _write(self, chunk: _Chunk, rows: npt.NDArray[np.int64]) -> None:
+    def _write(self, chunk: Chunk, rows: npt.NDArray[np.int64]) -> None:
         if rows.size:
-            self._writer.write(chunk.take(rows, self.lane, self.producer_id, self._partitions))
+            transactions = self._transactions
+            self._writer.write(chunk.take(rows, self.lane, self.producer_id, self._partitions, transactions))
 
 
 def _retries(configs: Mapping[str, object]) -> bool:

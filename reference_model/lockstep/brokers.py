@@ -222,8 +222,8 @@ def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
             continue
         at = state.requests.index(request)
         rest = state._replace(requests=state.requests[:at] + state.requests[at + 1 :])
-        error, after = handle(replica, request)
-        if after.role == LEADER and after.leader_epoch > replica.leader_epoch:
+        error, after = replay(replica, request) if config.kraft and not request.stop else handle(replica, request)
+        if after.role == LEADER and after.partition_epoch > replica.partition_epoch:
             after = advanced(after, config)
         what = f"LeaderAndIsr(leader {request.leader}, leader epoch {request.leader_epoch})"
         if request.stop:
@@ -273,6 +273,26 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
     if request.leader == replica.broker:
         return "NONE", make_leader(shared)
     return "NONE", make_follower(shared)
+
+
+def replay(replica: Replica, change: LeaderAndIsr) -> tuple[str, Replica]:
+    """What becomes of a replica when its broker replays a change from the metadata log, in KRaft mode.
+
+    In the leader epoch that it knows, only the ISR changes. Without a leader it follows nobody in the new epoch.
+    """
+    replica = replica._replace(controller_epoch=change.controller_epoch)
+    if replica.role == OFFLINE:
+        return "KAFKA_STORAGE_ERROR", replica._replace(leader=change.leader)
+    knows = replica.role in (LEADER, FOLLOWER) and change.leader_epoch == replica.leader_epoch
+    replica = replica._replace(
+        leader=change.leader,
+        leader_epoch=change.leader_epoch,
+        partition_epoch=change.partition_epoch,
+        isr=change.isr,
+    )
+    if knows:
+        return "NONE", replica
+    return "NONE", make_leader(replica) if change.leader == replica.broker else make_follower(replica)
 
 
 def make_leader(replica: Replica) -> Replica:

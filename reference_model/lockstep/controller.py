@@ -8,7 +8,7 @@ Left out: ZooKeeper itself (its writes are atomic and seen at once), UpdateMetad
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from kafka_chaos.reference_model.lockstep.brokers import Outcome, advanced, reachable_leader
 from kafka_chaos.reference_model.lockstep.state import (
@@ -20,22 +20,45 @@ from kafka_chaos.reference_model.lockstep.state import (
     Partition,
     Replica,
 )
+from kafka_chaos.reference_model.protocol.eligible import (
+    Standing,
+    electable_by_standing,
+    eligible_after_election,
+    eligible_replicas,
+    is_last_known_leader,
+)
 from kafka_chaos.reference_model.protocol.isr import lags, may_join_isr, may_leave_isr
 from kafka_chaos.reference_model.protocol.leaders import electable, isr_of_elected
 
 
-def decide(state: ClusterState, leader: int, isr: tuple[int, ...]) -> ClusterState:
-    """The controller writes a new leader and ISR in a new leader epoch, and informs every live broker."""
+def decide(
+    state: ClusterState, config: ClusterConfig, leader: int, isr: tuple[int, ...], *, removes: bool = False
+) -> ClusterState:
+    """The controller writes a new leader and ISR, and informs every live broker.
+
+    With ZooKeeper, that begins a leader epoch. In KRaft mode, since 3.6, only another leader does, or the end of a
+    reassignment that `removes` replicas (KAFKA-15021).
+    """
     old = state.partition
-    partition = old._replace(
-        leader=leader,
-        leader_epoch=old.leader_epoch + 1,
-        partition_epoch=old.partition_epoch + 1,
-        isr=tuple(sorted(isr)),
-        controller_epoch=state.controller_epoch,
+    begins = not config.kraft or removes or leader != old.leader
+    partition = with_isr(old, config, isr)._replace(
+        leader=leader, leader_epoch=old.leader_epoch + begins, controller_epoch=state.controller_epoch
     )
     state = state._replace(partition=partition)
     return tell(state, live_replicas(state))
+
+
+def with_isr(partition: Partition, config: ClusterConfig, isr: Collection[int], unclean: int = NOBODY) -> Partition:
+    """The partition with another ISR, and with the eligible replicas that follow from it; `unclean` is not one."""
+    before, after = frozenset(partition.isr), frozenset(isr)
+    if config.elects_eligible:
+        least = config.effective_min_isr
+        eligible = eligible_replicas(frozenset(partition.eligible), before, after, least, frozenset({unclean}))
+        last_known = [b for b in partition.replicas if is_last_known_leader(b, before, after)]
+        partition = partition._replace(
+            eligible=tuple(sorted(eligible)), last_known=tuple(last_known) or partition.last_known
+        )
+    return partition._replace(isr=tuple(sorted(after)), partition_epoch=partition.partition_epoch + 1)
 
 
 def live_replicas(state: ClusterState) -> list[int]:
@@ -64,7 +87,7 @@ def request_to(state: ClusterState, broker: int) -> LeaderAndIsr:
 
 
 def broker_failed(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """A broker's session has ended: it is no longer registered, and leaves the ISR unless it is the last.
+    """A broker's session has ended: it is no longer registered, and leaves the ISR unless it is the last that stays.
 
     Without a controller the next one does this, when it takes over.
     """
@@ -77,14 +100,13 @@ def replica_failed(state: ClusterState, config: ClusterConfig, broker: int) -> C
     partition = state.partition
     if partition.leader == broker:
         return elect(state, config, excluded=broker)
-    if broker in partition.isr and may_leave_isr(len(partition.isr)):
-        return decide(state, partition.leader, isr_without(partition, broker))
-    return state
+    isr = isr_without(partition, config, broker)
+    return state if isr == partition.isr else decide(state, config, partition.leader, isr)
 
 
-def isr_without(partition: Partition, broker: int) -> tuple[int, ...]:
-    """The ISR once a broker is no longer counted, which stays if it is the last member."""
-    leaves = may_leave_isr(len(partition.isr))
+def isr_without(partition: Partition, config: ClusterConfig, broker: int) -> tuple[int, ...]:
+    """The ISR once a broker is no longer counted. The last member stays, unless others may be eligible."""
+    leaves = config.elects_eligible or may_leave_isr(len(partition.isr))
     return tuple(member for member in partition.isr if member != broker) if leaves else partition.isr
 
 
@@ -93,13 +115,46 @@ def elect(state: ClusterState, config: ClusterConfig, *, excluded: int = NOBODY)
     partition = state.partition
     registered = {replica.broker for replica in state.replicas if replica.registered}
     live = [broker for broker in partition.replicas if broker in registered and broker != excluded]
+    if config.elects_eligible:
+        return _elect_by_standing(state, config, live, excluded)
     candidates, clean = electable(live, partition.isr, unclean=config.unclean_leader_election)
     if candidates:
         isr = isr_of_elected(candidates[0], live, partition.isr, clean=clean)
-        return decide(state, candidates[0], tuple(isr))
+        return decide(state, config, candidates[0], tuple(isr))
     if partition.leader == NOBODY:
         return state
-    return decide(state, NOBODY, isr_without(partition, excluded))
+    return decide(state, config, NOBODY, isr_without(partition, config, excluded))
+
+
+def _elect_by_standing(state: ClusterState, config: ClusterConfig, live: list[int], excluded: int) -> ClusterState:
+    """First the ISR, then the eligible replicas, then the last known leader; any other only where the topic allows."""
+    old = state.partition
+    partition = old
+    if excluded in old.isr:
+        partition = with_isr(old, config, isr_without(old, config, excluded))._replace(
+            partition_epoch=old.partition_epoch
+        )
+    isr, eligible = frozenset(partition.isr), frozenset(partition.eligible)
+    candidates, standing = electable_by_standing(
+        frozenset(live), isr, eligible, frozenset(partition.last_known), unclean=config.unclean_leader_election
+    )
+    state = state._replace(partition=partition)
+    elected = next((broker for broker in live if broker in candidates), NOBODY)
+    if elected == NOBODY:
+        return state if old.leader == NOBODY else decide(state, config, NOBODY, partition.isr)
+    clean = standing is Standing.IN_SYNC
+    after = decide(state, config, elected, tuple(isr_of_elected(elected, live, partition.isr, clean=clean)))
+    kept = eligible_after_election(elected, frozenset(after.partition.eligible), standing)
+    return after._replace(partition=after.partition._replace(eligible=tuple(sorted(kept)), last_known=()))
+
+
+def unclean_shutdown(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """A broker registers after an unclean shutdown: it is neither in the ISR nor eligible any more (KIP-966)."""
+    if not config.elects_eligible or not state.controller:
+        return state
+    partition = state.partition
+    isr = [member for member in partition.isr if member != broker]
+    return state._replace(partition=with_isr(partition, config, isr, unclean=broker))
 
 
 def session_ends(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
@@ -143,7 +198,7 @@ def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
         partition = state.partition
         if not replica.registered and replica.broker in partition.isr:
             leader = NOBODY if partition.leader == replica.broker else partition.leader
-            state = decide(state, leader, isr_without(partition, replica.broker))
+            state = decide(state, config, leader, isr_without(partition, config, replica.broker))
     if not state.partition.leader:
         state = elect(state, config)
     if state.partition == before:
@@ -151,18 +206,19 @@ def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
     return state
 
 
-def start_reassignment(state: ClusterState, target: tuple[int, ...]) -> ClusterState:
-    """The controller adds the target's replicas to the assignment and informs all in a new leader epoch (KIP-455)."""
+def start_reassignment(state: ClusterState, config: ClusterConfig, target: tuple[int, ...]) -> ClusterState:
+    """The controller adds the target's replicas to the assignment and informs all (KIP-455)."""
     old = state.partition
     both = (*target, *(broker for broker in old.replicas if broker not in target))
     state = state._replace(partition=old._replace(replicas=both, target=target))
-    return decide(state, old.leader, old.isr)
+    return decide(state, config, old.leader, old.isr)
 
 
 def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
     """All of the target is in the ISR: the target becomes the assignment, one of it leads, the others leave; urgent.
 
-    The assignment changes in a new leader epoch, and so does the ISR with each replica that leaves it.
+    The assignment changes in a new leader epoch. With ZooKeeper, so does the ISR with each replica that leaves it; in
+    KRaft mode all of it is one change.
     """
     partition = state.partition
     if not partition.target or not set(partition.target) <= set(partition.isr) or not state.controller:
@@ -173,13 +229,20 @@ def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterato
     removed = [broker for broker in partition.replicas if broker not in partition.target]
     leader = partition.leader if partition.leader in alive else alive[0]
     after = state._replace(partition=partition._replace(replicas=partition.target, target=()))
-    after = decide(after, leader, partition.isr)
-    for broker in removed:
-        if broker in after.partition.isr:
-            after = decide(after, leader, tuple(member for member in after.partition.isr if member != broker))
+    if config.kraft:
+        after = decide(after, config, leader, _except(partition.isr, removed), removes=bool(removed))
+    else:
+        after = decide(after, config, leader, partition.isr)
+        for broker in removed:
+            if broker in after.partition.isr:
+                after = decide(after, config, leader, _except(after.partition.isr, [broker]))
     stops = tuple(request_to(after, b)._replace(stop=True) for b in removed if state.replica(b).registered)
     names = ", ".join(map(str, partition.target))
     yield f"The reassignment to {names} is complete.", after._replace(requests=after.requests + stops)
+
+
+def _except(isr: tuple[int, ...], removed: list[int]) -> tuple[int, ...]:
+    return tuple(member for member in isr if member not in removed)
 
 
 def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
@@ -227,8 +290,6 @@ def leader_of_record(state: ClusterState) -> Replica | None:
 
 
 def _with_isr(state: ClusterState, config: ClusterConfig, leader: Replica, isr: tuple[int, ...]) -> ClusterState:
-    partition: Partition = state.partition._replace(
-        isr=tuple(sorted(isr)), partition_epoch=state.partition.partition_epoch + 1
-    )
+    partition = with_isr(state.partition, config, isr)
     changed = leader._replace(isr=partition.isr, partition_epoch=partition.partition_epoch)
     return state._replace(partition=partition).with_replica(advanced(changed, config))

@@ -127,12 +127,13 @@ def reassign(state: ClusterState, config: ClusterConfig, replicas: Sequence[int]
     partition = state.partition
     same = set(target) == set(partition.replicas) and set(target) <= set(partition.isr)
     if same and not partition.target:
-        # There is nothing to wait for; the replicas still learn of their new order in a new leader epoch.
+        # There is nothing to wait for; the replicas still learn of their new order.
         state = state._replace(partition=partition._replace(replicas=target))
-        return decide(state, partition.leader, partition.isr) if partition.leader and state.controller else state
+        known = partition.leader and state.controller
+        return decide(state, config, partition.leader, partition.isr) if known else state
     require(not state.partition.target, "a reassignment is under way")
     require(bool(state.controller), "there is no controller to reassign replicas")
-    return start_reassignment(state, target)
+    return start_reassignment(state, config, target)
 
 
 def elect_preferred(state: ClusterState, config: ClusterConfig) -> ClusterState:
@@ -142,7 +143,7 @@ def elect_preferred(state: ClusterState, config: ClusterConfig) -> ClusterState:
     alive = state.replica(preferred).registered and preferred in partition.isr
     if not state.controller or preferred == partition.leader or not alive:
         return state
-    return decide(state, preferred, partition.isr)
+    return decide(state, config, preferred, partition.isr)
 
 
 def fail_log_directory(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:

@@ -37,8 +37,8 @@ class ReplicaObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What was seen of a cluster: replicas by broker, the partition in ZooKeeper, the `controller` (0: there is none),
-    the brokers that are `registered`, and the producers' acknowledgements, as (record, offset)."""
+    """What was seen of a cluster: replicas by broker, the partition's metadata, the `controller` (0: none), the
+    brokers that are `registered`, and the producers' acknowledgements, as (record, offset)."""
 
     replicas: Mapping[int, ReplicaObservation] = field(default_factory=dict)
     leader: int | None = None
@@ -55,7 +55,7 @@ _OF_THE_CLUSTER = ("leader", "leader_epoch", "isr", "controller_epoch", "control
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field that no allowed state has as it was observed; `broker` is 0 for the partition in ZooKeeper."""
+    """One field that no allowed state has as it was observed; `broker` is 0 for the partition in the metadata."""
 
     broker: int
     field: str
@@ -63,7 +63,7 @@ class Difference:
     allowed: tuple[Any, ...]
 
     def __str__(self) -> str:
-        where = f"broker {self.broker}" if self.broker != NOBODY else "the partition in ZooKeeper"
+        where = f"broker {self.broker}" if self.broker != NOBODY else "the partition in the metadata"
         allowed = " or ".join(str(value) for value in self.allowed)
         return f"{where}, {self.field}: observed {self.observed}, the model allows {allowed}"
 

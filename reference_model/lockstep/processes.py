@@ -7,7 +7,13 @@ documentation ("Graceful shutdown", `log.flush.interval.messages`), KIP-380 (not
 from __future__ import annotations
 
 from kafka_chaos.reference_model.lockstep.brokers import truncated
-from kafka_chaos.reference_model.lockstep.controller import decide, elect, session_ended, tell
+from kafka_chaos.reference_model.lockstep.controller import (
+    decide,
+    elect,
+    session_ended,
+    tell,
+    unclean_shutdown,
+)
 from kafka_chaos.reference_model.lockstep.state import (
     CONTROL,
     NOBODY,
@@ -68,7 +74,9 @@ def _down(state: ClusterState, broker: int, log_end: int) -> ClusterState:
     if log_end < replica.log_end:
         # Lines of the epoch file are flushed when they are written; the broker cuts them at its next start.
         replica = truncated(replica, log_end)._replace(epochs=replica.epochs)
-    stopped = replica._replace(up=False, frozen=False, role=_role_after(replica), fetched=(), parked=False)
+    stopped = replica._replace(
+        up=False, frozen=False, cleanly=False, role=_role_after(replica), fetched=(), parked=False
+    )
     return state.with_replica(stopped)._replace(requests=_requests_left(state, broker))
 
 
@@ -99,9 +107,10 @@ def stop(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterStat
     live = [b for b in others if state.replica(b).registered]
     if live and broker in partition.isr and state.controller:
         leader = live[0] if partition.leader == broker else partition.leader
-        state = decide(state, leader, tuple(others))
+        state = decide(state, config, leader, tuple(others))
     flushed = replica._replace(flushed=replica.log_end, checkpointed_high_watermark=replica.high_watermark)
     state = _down(state.with_replica(flushed), broker, replica.log_end)
+    state = state.with_replica(state.replica(broker)._replace(cleanly=True))
     return session_ended(state, config, broker)
 
 
@@ -111,6 +120,8 @@ def start(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterSta
     require(not replica.up, f"broker {broker} runs already")
     if replica.registered:
         state = session_ended(state, config, broker)
+    if not replica.cleanly:
+        state = unclean_shutdown(state, config, broker)
     replica = truncated(replica, replica.log_end)
     watermark = min(replica.checkpointed_high_watermark, replica.log_end)
     started = Replica(

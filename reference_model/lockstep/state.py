@@ -43,16 +43,17 @@ class Replica(NamedTuple):
     In memory: `role`, the `leader`, `leader_epoch`, `partition_epoch` and `isr` of the last LeaderAndIsr taken,
     the highest `controller_epoch` seen, the `high_watermark`; as leader, `fetched`: the (follower, log end
     offset) pairs that its followers' fetches have shown; as follower, `truncating` until it has found its
-    truncation offset, and `parked` while its fetch waits at the leader. On disk: the `log` from `log_start` on
-    with the `active_segment`'s base offset, the `flushed` log end offset, `checkpointed_high_watermark`, and
-    `epochs`, the (leader epoch, start offset) lines of leader-epoch-checkpoint, and `producers`, what it remembers
-    of idempotent producers.
+    truncation offset, and `parked` while its fetch waits at the leader. On disk: whether its process ended `cleanly`,
+    the `log` from `log_start` on with the `active_segment`'s base offset, the `flushed` log end offset,
+    `checkpointed_high_watermark`, and `epochs`, the (leader epoch, start offset) lines of leader-epoch-checkpoint, and
+    `producers`, what it remembers of idempotent producers.
     """
 
     broker: int
     up: bool = True
     frozen: bool = False
     registered: bool = True
+    cleanly: bool = True
     role: str = NONE
     leader: int = NOBODY
     leader_epoch: int = -1
@@ -79,9 +80,10 @@ class Replica(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """The partition's node in ZooKeeper; `replicas` is its assignment, the preferred leader first.
+    """The partition in the metadata; `replicas` is its assignment, the preferred leader first.
 
     While a reassignment adds or removes replicas (KIP-455), `target` is where it leads and `replicas` has both.
+    `eligible` has the eligible leader replicas, and `last_known` the last known leader (KIP-966).
     """
 
     replicas: tuple[int, ...]
@@ -91,6 +93,8 @@ class Partition(NamedTuple):
     isr: tuple[int, ...] = ()
     controller_epoch: int = 0
     target: tuple[int, ...] = ()
+    eligible: tuple[int, ...] = ()
+    last_known: tuple[int, ...] = ()
 
 
 class LeaderAndIsr(NamedTuple):
@@ -183,7 +187,8 @@ class ClusterConfig:
     fails. `assignment` is for a partition that has replicas on some of the brokers only, the preferred leader first.
     `lag_is_short`: `replica.lag.time.max.ms` passes within a step, so that a follower that does not fetch leaves
     the ISR; otherwise only the action `expire_lag` makes it. `watermark_waits_for_min_isr` is false for brokers
-    before 3.7 (KAFKA-15583).
+    before 3.7 (KAFKA-15583). `kraft`: the metadata is a log that brokers replay, since 3.6, and the controller is none
+    of `brokers`. `elects_eligible`: leaders are elected from the eligible leader replicas, too (KIP-966).
     """
 
     brokers: tuple[int, ...] = (1, 2, 3)
@@ -193,6 +198,8 @@ class ClusterConfig:
     unclean_leader_election: bool = False
     lag_is_short: bool = False
     watermark_waits_for_min_isr: bool = True
+    kraft: bool = False
+    elects_eligible: bool = False
     assignment: tuple[int, ...] = ()
 
     @property

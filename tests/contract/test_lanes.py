@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.contract.transactions import ALL_ANOMALIES, Transactional
 
 ENTRY = {"lane": "transfers", "idempotence": True, "transactional": {"size": 5, "abort": 0.25, "producers": 2}}
 
@@ -36,5 +37,10 @@ def test_wrong_settings_are_refused_by_name(entry: Any, message: str) -> None:
 
 
 def test_transactions_need_idempotence() -> None:
-    with pytest.raises(LaneError, match="expected idempotence with it"):
+    with pytest.raises(LaneError, match="idempotence: false is not valid: expected true with transactions"):
         Lane.from_json({**ENTRY, "idempotence": False})
+
+
+def test_the_anomalies_of_transactions_are_looked_for_where_there_are_some() -> None:
+    assert Lane.from_json(ENTRY).anomalies == ALL_ANOMALIES
+    assert Lane(lane="a").anomalies == tuple(Anomaly)

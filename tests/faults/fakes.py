@@ -13,6 +13,60 @@ from kafka_chaos.faults.target import Target
 
 
 @dataclass
+class FakeDisk:
+    """A disk that notes what is done to it; bytes that are not flushed are lost with the power."""
+
+    unflushed: int = 100
+    frozen: bool = False
+    cut: bool = False
+    filled: bool = False
+    read_only: bool = False
+    free: int = 4096
+    loss: dict[str, int] | None = None
+    done: list[str] = field(default_factory=list)
+
+    def freeze(self) -> None:
+        self.done.append("freeze")
+        self.frozen = True
+
+    def thaw(self) -> None:
+        self.frozen = False
+
+    def is_frozen(self) -> bool:
+        return self.frozen
+
+    def cut_power(self) -> None:
+        self.done.append("cut power")
+        self.cut = True
+
+    def power_back(self) -> None:
+        assert self.cut
+        self.cut = False
+        self.loss = {"lost_bytes": self.unflushed, "shorter_files": 1, "kept_bytes": 0}
+
+    def fill(self) -> None:
+        self.done.append("fill")
+        self.filled, self.free = True, 0
+
+    def is_filled(self) -> bool:
+        return self.filled
+
+    def free_bytes(self) -> int:
+        return self.free
+
+    def fail(self) -> None:
+        self.done.append("fail")
+        self.read_only = True
+
+    def refuses_writes(self) -> bool:
+        return self.read_only
+
+    def make_whole(self) -> None:
+        self.frozen = self.filled = self.read_only = self.cut = False
+        self.free, self.loss = 4096, None
+
+
+@dataclass
 class FakeNode:
     name: str
     number: int
@@ -24,6 +78,7 @@ class FakeNode:
     answers: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     ends: bool = False
+    disk: FakeDisk | None = None
 
     def state(self) -> dict[str, Any]:
         status = "paused" if self.paused else "running" if self.running else "exited"
@@ -84,7 +139,10 @@ class FakeCluster:
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
         for node in nodes:
-            self.brokers[node.number].running = True
+            broker = self.brokers[node.number]
+            if broker.disk is not None and not broker.running:
+                broker.disk.make_whole()
+            broker.running = True
 
 
 @dataclass(frozen=True)

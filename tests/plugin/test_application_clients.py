@@ -20,8 +20,9 @@ from kafka_chaos.harness.workload import application_consumer, application_produ
 from kafka_chaos.harness.workload.application import ApplicationThread, ConsumerHandle, ProducerHandle
 from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application_producer import ProducerRecorder
-from kafka_chaos.harness.workload.history import HistoryWriter, Reservations
+from kafka_chaos.harness.workload.history import HistoryWriter, Reservations, RowBuffer
 from kafka_chaos.harness.workload.load import producer_configs
+from kafka_chaos.harness.workload.transaction_rows import TRANSACTIONS_SCHEMA
 
 LANE = LaneSpec(lane="orders", topic="orders-1", partitions=2, acks="all")
 NEVER = threading.Event()
@@ -50,6 +51,7 @@ class FakeProducer:
         self.queue: list[tuple[str, Any, Any, dict[str, Any]]] = []
         self.refusal: Exception | None = None
         self.closed = False
+        self.calls: list[str] = []
 
     def produce(self, topic: str, value: Any, key: Any, **options: Any) -> None:
         if self.refusal is not None:
@@ -72,6 +74,26 @@ class FakeProducer:
 
     def __len__(self) -> int:
         return len(self.queue)
+
+    def init_transactions(self, timeout: float) -> None:
+        self._called(f"init {timeout:g}")
+
+    def begin_transaction(self) -> None:
+        self._called("begin")
+
+    def commit_transaction(self, timeout: float) -> None:
+        self._called(f"commit {timeout:g}")
+
+    def abort_transaction(self, timeout: float) -> None:
+        self._called(f"abort {timeout:g}")
+
+    def send_offsets_to_transaction(self, *offsets: object) -> None:
+        self._called("send offsets")
+
+    def _called(self, what: str) -> None:
+        self.calls.append(what)
+        if self.refusal is not None:
+            raise self.refusal
 
 
 class FakeConsumer:
@@ -110,6 +132,7 @@ class Producing:
     def __init__(self, folder: Path, lane: LaneSpec = LANE) -> None:
         self.made.append(self)
         self.writer, self.reservations = HistoryWriter(folder / "produced"), Reservations(folder)
+        self.transactions = HistoryWriter(folder / "transactions")
         self.folder = folder
         configs = producer_configs(lane, "127.0.0.1:1")
         self.recorder = ProducerRecorder(
@@ -119,6 +142,7 @@ class Producing:
             retries=True,
             writer=self.writer,
             reservations=self.reservations,
+            transactions=None if lane.transactional is None else RowBuffer(TRANSACTIONS_SCHEMA, self.transactions),
         )
         self.handle = ProducerHandle(lane, "127.0.0.1:1", self.recorder, configs)
 
@@ -126,6 +150,7 @@ class Producing:
         self.recorder.finish(0.0, NEVER)
         self.writer.close()
         self.reservations.close()
+        self.transactions.close()
         files = sorted((self.folder / "produced").glob("*.parquet"))
         return sorted(
             (row for file in files for row in pq.read_table(file).to_pylist()),
@@ -228,13 +253,90 @@ def test_with_acks_0_nobody_answers_so_there_is_no_offset(recorded: Path) -> Non
         ({"acks": 1}, "acks: the lane orders has acks=all, and its prediction holds for that only"),
         ({"enable.idempotence": True}, "enable.idempotence: the lane orders has idempotence=false"),
         ({"max.in.flight": 1}, "max.in.flight: the lane orders has max_in_flight=5"),
-        ({"transactional.id": "t"}, "transactional.id: the model does not predict transactions"),
+        ({"transactional.id": "t"}, "transactional.id: the lane orders has no transactions"),
     ],
 )
 def test_settings_that_contradict_the_lane_are_refused(recorded: Path, given: dict[str, Any], expected: str) -> None:
     with pytest.raises(UsageFailure) as refusal:
         Producing(recorded).handle.producer(given)
     assert expected in str(refusal.value)
+
+
+PAYING = LaneSpec(lane="orders", topic="orders-1", transactional={"timeout_ms": 9_000})  # type: ignore[arg-type]
+FATAL = KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+RETRIABLE = KafkaException(KafkaError(KafkaError._TIMED_OUT, "not yet", retriable=True))
+
+
+def transactions_of(producing: Producing) -> list[tuple[Any, ...]]:
+    columns = ("producer_id", "transaction", "transactional_id", "outcome", "error")
+    files = sorted((producing.folder / "transactions").glob("*.parquet"))
+    return [tuple(row[name] for name in columns) for file in files for row in pq.read_table(file).to_pylist()]
+
+
+def test_an_application_s_transactions_are_recorded(recorded: Path) -> None:
+    producing = Producing(recorded, PAYING)
+    client = producing.handle.producer({"transactional.id": "app"})
+    client.init_transactions(3)
+    client.produce("orders-1", b"outside")
+    for end in (client.commit_transaction, client.abort_transaction):
+        client.begin_transaction()
+        client.produce("orders-1", b"x")
+        client.send_offsets_to_transaction([], None)
+        client._client.deliver(0)
+        end(5)
+    client.begin_transaction()
+    client.commit_transaction()
+    rows = producing.rows()
+    assert [row["transaction"] for row in rows] == [None, 0, 1]
+    assert transactions_of(producing) == [
+        (0, 0, "app", "committed", None),
+        (0, 1, "app", "aborted", None),
+        (0, 2, "app", "committed", None),
+    ]
+    assert client._client.calls == [
+        *("init 3", "begin", "send offsets", "commit 5", "begin", "send offsets", "abort 5", "begin", "commit -1"),
+    ]
+    assert client._client.closed
+    [table] = [pq.read_table(file) for file in (recorded / "transactions").glob("*.parquet")]
+    began = table["begin_ns"].to_pylist()
+    assert all(initialised < began[0] for initialised in table["initialised_ns"].to_pylist())
+
+
+def test_a_commit_that_an_application_asks_for_again_is_one_transaction(recorded: Path) -> None:
+    producing = Producing(recorded, PAYING)
+    client = producing.handle.producer({"transactional.id": "app"})
+    client.begin_transaction()
+    client._client.refusal = RETRIABLE
+    with pytest.raises(KafkaException):
+        client.commit_transaction(1)
+    client._client.refusal = None
+    client.commit_transaction(1)
+    producing.rows()
+    assert transactions_of(producing) == [(0, 0, "app", "committed", None)]
+
+
+@pytest.mark.parametrize(("end", "outcome"), [("commit_transaction", "info"), ("abort_transaction", "aborted")])
+def test_an_application_s_fenced_producer_says_what_it_knows(recorded: Path, end: str, outcome: str) -> None:
+    producing = Producing(recorded, PAYING)
+    client = producing.handle.producer({"transactional.id": "app"})
+    client.begin_transaction()
+    client._client.refusal = FATAL
+    with pytest.raises(KafkaException):
+        getattr(client, end)(1)
+    # The application begins anew: another client under the same id is another producer.
+    again = producing.handle.producer({"transactional.id": "app"})
+    again.begin_transaction()
+    again.produce("orders-1", b"x")
+    producing.rows()
+    assert transactions_of(producing) == [(0, 0, "app", outcome, "_FENCED"), (1, 0, "app", "aborted", None)]
+    assert (client._client.closed, again._client.closed) == (True, False), "what is open is left behind, not aborted"
+
+
+def test_a_time_out_of_transactions_that_contradicts_the_lane_is_refused(recorded: Path) -> None:
+    handle = Producing(recorded, PAYING).handle
+    handle.producer({"transactional.id": "app", "transaction.timeout.ms": 9_000})
+    with pytest.raises(UsageFailure, match=r"transaction\.timeout\.ms: the lane orders has timeout_ms=9000"):
+        handle.producer({"transactional.id": "app", "transaction.timeout.ms": 5_000})
 
 
 def test_settings_that_agree_and_all_others_are_passed_on(recorded: Path) -> None:

@@ -11,6 +11,7 @@ from kafka_chaos.harness.cluster.cluster import ClusterLayout
 from kafka_chaos.harness.pytest_plugin import clusters
 from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
 from kafka_chaos.harness.run.shared_cluster import restore
+from tests.faults.fakes import FakeDisk
 
 
 class FakeCluster:
@@ -57,6 +58,7 @@ def test_a_cluster_is_kept_only_when_asked_for_and_a_test_failed(
 class Node:
     def __init__(self, running: bool) -> None:
         self.running, self.thawed = running, False
+        self.disk = FakeDisk(frozen=True)
 
     def unpause(self) -> None:
         self.thawed = True
@@ -70,6 +72,7 @@ def test_whatever_a_test_did_by_hand_is_undone_before_the_next_run() -> None:
     started: list[Any] = []
     restore(SimpleNamespace(nodes=nodes, start_again=started.extend))  # type: ignore[arg-type]
     assert all(node.thawed for node in nodes)
+    assert not any(node.disk.frozen for node in nodes)
     assert started == [nodes[1]]
 
 

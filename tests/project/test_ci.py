@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
 STEPS = (ROOT / ".ci" / "steps").read_text(encoding="utf-8")
-SLOW = ["test-all", "scenarios", "random-walks", "benchmarks", "sizes", "mutation"]
+SLOW = ["test-all", "scenarios", "random-walks", "nightly-turn", "benchmarks", "sizes", "mutation"]
 
 
 def load(path: Path) -> Any:

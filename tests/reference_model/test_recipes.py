@@ -218,7 +218,7 @@ def test_a_model_that_elects_from_outside_the_isr_differs_in_its_leader(monkeypa
 
     def careless(state: ClusterState, config: ClusterConfig, *, excluded: int = 0) -> ClusterState:
         live = [r.broker for r in state.replicas if r.registered and r.broker != excluded]
-        return cluster_controller.decide(state, live[0], (live[0],)) if live else state
+        return cluster_controller.decide(state, config, live[0], (live[0],)) if live else state
 
     monkeypatch.setattr(cluster_controller, "elect", careless)
     assert (2, "role") in differing(apply(ClusterModel(config), *steps()), seen)

@@ -38,10 +38,16 @@ class Rows:
     consumed: list[dict[str, Any]] = field(default_factory=list)
     log: list[dict[str, Any]] | None = field(default_factory=list)
     replicas: list[dict[str, Any]] | None = None
+    transactions: list[dict[str, Any]] | None = None
+    assignments: list[dict[str, Any]] | None = None
     events: list[dict[str, Any]] | None = None
     checkpoints: dict[str, Any] | None = None
     prediction: dict[str, Any] | None = None
     clock: int = 1000
+
+    @property
+    def format_version(self) -> int:
+        return 2 if any(lane.get("transactional") for lane in self.lanes) else 1
 
     def tick(self) -> int:
         self.clock += 1000
@@ -124,7 +130,7 @@ class Rows:
     def write(self, folder: Path, *, files: int = 1) -> Path:
         """Write the run directory, the rows of each table distributed over `files` files in turn."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "lanes.json", {"format_version": 1, "lanes": self.lanes})
+        write_json(folder / "lanes.json", {"format_version": self.format_version, "lanes": self.lanes})
         names = [lane["lane"] for lane in self.lanes]
         write_json(folder / "prediction.json", self.prediction or prediction(names))
         for table in TABLES:
@@ -150,18 +156,32 @@ def write_table(folder: Path, table: str, rows: list[dict[str, Any]], *, files: 
         pq.write_table(part, folder / f"part-{index:05d}.parquet")
 
 
+def lane_of(name: str, history: LaneHistory) -> dict[str, Any]:
+    """The entry of lanes.json for a history."""
+    entry: dict[str, Any] = {"lane": name, "partitions": 4}
+    if history.timeout_ms is not None:
+        entry |= {"idempotence": True, "transactional": {"timeout_ms": history.timeout_ms}}
+    return entry
+
+
 def write_histories(folder: Path, histories: Mapping[str, LaneHistory]) -> Path:
     """The run directory of several lanes; a final log is written if the first lane has one."""
     final_log = next(iter(histories.values())).log is not None
-    rows = Rows(lanes=[{"lane": lane, "partitions": 4} for lane in histories], log=[] if final_log else None)
+    rows = Rows(lanes=[lane_of(name, history) for name, history in histories.items()], log=[] if final_log else None)
+    if rows.format_version > 1:
+        rows.transactions, rows.assignments = [], []
     replicas: list[dict[str, Any]] = []
     high_watermarks: dict[str, Any] = {}
     for lane, history in histories.items():
         for sent in history.produced:
-            rows.produced.append({"lane": lane, **sent._asdict(), "invoke_ns": 1, "complete_ns": 2})
+            rows.produced.append({"lane": lane, **sent._asdict()})
         rows.consumed += [{"lane": lane, **read._asdict()} for read in history.consumed]
         if rows.log is not None:
             rows.log += [{"lane": lane, **stored._asdict()} for stored in history.log or ()]
+        if rows.transactions is not None and rows.assignments is not None:
+            rows.transactions += [{"lane": lane, **ended._asdict()} for ended in history.transactions]
+            times = {"member": "m", "start_ns": 1}
+            rows.assignments += [{"lane": lane, **assigned._asdict(), **times} for assigned in history.assignments]
         replicas += [{"lane": lane, **replica._asdict()} for replica in history.replicas]
         for partition, mark in history.high_watermarks.items():
             high_watermarks[f"{lane}/{partition}"] = {"high_watermark": mark}

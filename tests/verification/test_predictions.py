@@ -11,6 +11,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.predict import cache
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 from kafka_chaos.verification.inputs.predictions import (
@@ -29,6 +30,7 @@ class Computed:
 
     def __init__(self, *permitted: Anomaly, required: tuple[Anomaly, ...] = ()) -> None:
         self.anomalies: dict[Anomaly, Any] = {}
+        self.transactions: dict[TransactionAnomaly, Any] = {}
         for anomaly in Anomaly:
             status = "required" if anomaly in required else "permitted" if anomaly in permitted else "forbidden"
             self.anomalies[anomaly] = type("Answer", (), {"status": status, "known_defects": ()})
@@ -158,3 +160,32 @@ def test_a_prediction_that_makes_no_sense_is_refused(tmp_path: Path, lanes: Any,
     with pytest.raises(RunDirectoryError) as refused:
         read_predictions(written(tmp_path, lanes))
     assert f"prediction.json: {problem}" in str(refused.value)
+
+
+def test_a_transactional_lane_has_statuses_for_the_anomalies_of_transactions() -> None:
+    """By the model itself, with a stricter status from prediction.json, which has them apart."""
+    lane = Lane(lane="a", idempotence=True, transactional=Transactional(producers=2, size=2), partitions=2)
+    computed = prediction_of(None, lane, None).statuses
+    assert set(computed) == set(lane.anomalies)
+    cycle = TransactionAnomaly.DEPENDENCY_CYCLE
+    assert (computed[cycle], computed[TransactionAnomaly.ABORTED_READ]) == (Status.PERMITTED, Status.FORBIDDEN)
+    stricter = GivenPrediction({cycle: Status.FORBIDDEN})
+    assert prediction_of(None, lane, stricter).statuses[cycle] == Status.FORBIDDEN
+    looser = GivenPrediction({TransactionAnomaly.ABORTED_READ: Status.PERMITTED})
+    with pytest.raises(RunDirectoryError, match="permitted, but the model says forbidden"):
+        prediction_of(None, lane, looser)
+
+
+def test_the_anomalies_of_transactions_stand_apart_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "prediction.json"
+    entry = {
+        "anomalies": {"lost_write": {"status": "permitted"}},
+        "transactions": {"torn_transaction": {"status": "x"}},
+    }
+    path.write_text(json.dumps({"format_version": 1, "lanes": {"a": entry}}))
+    with pytest.raises(RunDirectoryError, match=r"lanes.a.transactions.torn_transaction.status: 'x', expected"):
+        read_predictions(path)
+    entry["transactions"]["torn_transaction"]["status"] = "forbidden"
+    path.write_text(json.dumps({"format_version": 1, "lanes": {"a": entry}}))
+    statuses = read_predictions(path)["a"].statuses
+    assert statuses == {Anomaly.LOST_WRITE: Status.PERMITTED, TransactionAnomaly.TORN_TRANSACTION: Status.FORBIDDEN}

@@ -101,10 +101,15 @@ def test_a_nullable_column_may_be_missing(run_dir: Path) -> None:
     [
         ("lanes.json", "{", "not valid JSON"),
         ("lanes.json", "[]", "expected an object"),
-        ("lanes.json", '{"format_version": 2, "lanes": []}', "format_version"),
+        ("lanes.json", '{"format_version": 3, "lanes": []}', "format_version"),
         ("lanes.json", '{"format_version": 1, "lanes": []}', "at least one lane"),
         ("lanes.json", '{"format_version": 1, "lanes": [{"lane": "a", "acks": "2"}]}', r"lanes\[0\].acks"),
         ("lanes.json", '{"format_version": 1, "lanes": [{"lane": "a"}, {"lane": "a"}]}', "named twice"),
+        (
+            "lanes.json",
+            json.dumps({"format_version": 1, "lanes": [{"lane": "a", "idempotence": True, "transactional": {}}]}),
+            "is 1, expected 2: lane 'a' is transactional",
+        ),
         ("prediction.json", '{"format_version": 1, "lanes": []}', "an object of lanes"),
         (
             "prediction.json",
@@ -171,3 +176,12 @@ def test_stray_values_are_refused_and_nothing_is_written(
     assert refusal.value.column == column
     assert refusal.value.path.endswith(".parquet")
     assert contents(run_dir) == before
+
+
+@pytest.mark.parametrize("missing", ["transactions", "assignments"])
+def test_a_transactional_lane_needs_its_tables(tmp_path: Path, missing: str) -> None:
+    lane = {"lane": "a", "idempotence": True, "transactional": {"size": 3}}
+    rows = Rows(lanes=[lane], transactions=[], assignments=[]).all(0, 0)
+    setattr(rows, missing, None)
+    with pytest.raises(RunDirectoryError, match=f"{missing}: missing, expected rows of the transactional lane 'a'"):
+        open_run(rows.write(tmp_path / "run"))

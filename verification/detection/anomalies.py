@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.transactions import DATA
 from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables.history import FAIL, OK
 
@@ -108,7 +109,8 @@ def unseen(records: DataFrame, *, final_log: bool) -> DataFrame:
     """In the final log, delivered to no consumer, in a partition that some consumer read to the end.
 
     Without a final log: acknowledged past the highest offset read (the lane is then unknown, not violated).
-    Counted in identities.
+    In a transactional lane, committed records are due to all consumers, and others to read_uncommitted ones. Counted in
+    identities.
     """
     if final_log:
         place, missed = "due_at", "due_at IS NOT NULL"
@@ -155,12 +157,11 @@ def nonmonotonic_poll(polls: DataFrame) -> DataFrame:
     return _cases(back, Anomaly.NONMONOTONIC_POLL, cause=cause)
 
 
-def skipped_poll(polls: DataFrame, consumed: DataFrame, held: DataFrame) -> DataFrame:
-    """One consumer, after its first offset, steps over an offset that the log holds and never reads it.
+def stepped_over(polls: DataFrame, consumed: DataFrame, held: DataFrame) -> DataFrame:
+    """The places that a consumer, after its first offset, steps over and never reads: lane, consumer, POSITION, who.
 
     `held`: the places of produced records in the log; without a log: that an acknowledgement or another read
-    shows. `consumed`: every read, phantoms included, since an offset that was read was not stepped over. Counted in
-    (partition, offset).
+    shows. `consumed`: every read, phantoms included, since an offset that was read was not stepped over.
     """
     steps = (
         _in_poll_order(polls)
@@ -170,11 +171,21 @@ def skipped_poll(polls: DataFrame, consumed: DataFrame, held: DataFrame) -> Data
     )
     due = held.groupBy(*POSITION).agg(F.expr(f"max({WHO}) AS who")).select(*POSITION, "who.*")
     delivered = consumed.select("lane", "consumer", "partition", "offset")
+    missed_by = ("lane", "consumer", "partition", "offset")
     missed = (
         due.join(F.broadcast(steps), ["lane", "partition"])
         .where("offset > lowest AND offset < highest")
-        .join(delivered, ["lane", "consumer", "partition", "offset"], "left_anti")
+        .join(delivered, list(missed_by), "left_anti")
     )
+    return missed.select(*missed_by, "producer_id", "seq")
+
+
+def skipped_poll(missed: DataFrame) -> DataFrame:
+    """One consumer, after its first offset, steps over an offset that the log holds and never reads it.
+
+    `missed`: `stepped_over`; in transactional lanes only what the consumer was to be given. Counted in (partition,
+    offset).
+    """
     first = F.expr("min(struct(producer_id, seq, consumer)) AS who")
     skipped = missed.groupBy(*POSITION).agg(first).select(*POSITION, "who.*")
     cause = "format_string('stepped over by %s', consumer)"
@@ -182,11 +193,11 @@ def skipped_poll(polls: DataFrame, consumed: DataFrame, held: DataFrame) -> Data
 
 
 def offset_gap(runs: DataFrame) -> DataFrame:
-    """The final log of a lane without compaction, retention or transactions has a hole.
+    """The final log of a lane without compaction and retention has a hole.
 
-    `runs`: lane, partition, first, last: ranges of offsets that the log holds without a hole. Counted in
-    missing offsets, between the log's first and last. A hole of up to `WIDEST_LISTED_GAP` offsets has one row for
-    each of them; a wider one has one row at its first offset.
+    `runs`: lane, partition, first, last: ranges of offsets that records, or the markers of transactions, take without a
+    hole. Counted in missing offsets, between the log's first and last. A hole of up to `WIDEST_LISTED_GAP` offsets has
+    one row for each of them; a wider one has one row at its first offset.
     """
     before = "PARTITION BY lane, partition ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     holes = (
@@ -205,12 +216,12 @@ def offset_gap(runs: DataFrame) -> DataFrame:
 
 
 def replica_divergence(replicas: DataFrame, limits: DataFrame) -> DataFrame:
-    """Below the lowest high watermark two replicas hold different records or leader epochs at one offset.
+    """Below the lowest high watermark two replicas hold different records, markers or leader epochs at one offset.
 
     `limits`: lane, partition, limit: the lowest high watermark of the partition, without any the lowest log end
     offset. Counted in (partition, offset).
     """
-    content = "struct(leader_epoch, producer_id, seq)"
+    content = f"struct(leader_epoch, producer_id, seq, coalesce(kind, '{DATA}') AS kind)"
     held = (
         replicas.join(F.broadcast(limits), ["lane", "partition"])
         .where("offset < limit")

@@ -16,6 +16,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.causes import CAUSED
+from kafka_chaos.contract.transactions import ABORT, COMMIT, AnyAnomaly, TransactionAnomaly, anomaly_named
 from kafka_chaos.verification.detection import anomalies, causes
 from kafka_chaos.verification.detection.replicas import suspects
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -24,7 +25,10 @@ from kafka_chaos.verification.judging.replicas import limit_of
 from kafka_chaos.verification.judging.result import Observation
 from kafka_chaos.verification.tables import history
 from kafka_chaos.verification.tables.evidence import is_small
+from kafka_chaos.verification.tables.facts import LaneFacts
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Survey, asked, keep
+from kafka_chaos.verification.transactions.findings import cases_of_transactions, due_to, unseen_in
+from kafka_chaos.verification.transactions.survey import Transactions, with_transactions
 
 EXAMPLES = 5
 _EXAMPLE = ("partition", "offset", "producer_id", "seq")
@@ -42,29 +46,45 @@ _LIMITS = StructType(
 class Cases:
     """The CASES of a run, kept so that counting and writing do not compute them twice; None if there are none.
 
-    `observed`: count, first examples and causes per lane and anomaly; anomalies without a case are absent.
+    `observed`: count, first examples and causes per lane and anomaly; anomalies without a case are absent. `facts`: of
+    transactional lanes, with what the search added.
     """
 
     rows: DataFrame | None
-    observed: Mapping[tuple[str, Anomaly], Observation] = field(default_factory=dict)
+    observed: Mapping[tuple[str, AnyAnomaly], Observation] = field(default_factory=dict)
+    facts: Mapping[str, LaneFacts] = field(default_factory=dict)
 
 
 def find(
     spark: SparkSession,
     run: RunDirectory,
     survey: Survey,
-    skipped: Mapping[str, Mapping[Anomaly, str]],
+    skipped: Mapping[str, Mapping[AnyAnomaly, str]],
+    transactions: Transactions | None = None,
 ) -> Cases:
     """The run's CASES. `skipped`: by lane the anomalies that are not judged there."""
-    tables = _tables_of_cases(spark, run, survey, skipped)
+    tables = _tables_of_cases(spark, run, survey, skipped, transactions)
     uncaused = [table for anomaly, table in tables.items() if anomaly not in CAUSED]
     caused = [table for anomaly, table in tables.items() if anomaly in CAUSED]
     parts = [*uncaused, *_explained(spark, run, survey, caused)]
+    facts: dict[str, LaneFacts] = {}
+    if transactions is not None:
+        of_transactions, found = cases_of_transactions(spark, run, transactions)
+        parts.append(_judged(of_transactions, skipped))
+        facts = with_transactions({lane: survey.facts.get(lane, LaneFacts()) for lane in found.lanes}, found)
     if not parts:
         return Cases(None)
     small = is_small(run)
     cases = keep(history.gathered(reduce(DataFrame.unionByName, parts), small=small), small=small)
-    return Cases(cases, _observed(cases))
+    return Cases(cases, _observed(cases), facts)
+
+
+def _judged(cases: DataFrame, skipped: Mapping[str, Mapping[AnyAnomaly, str]]) -> DataFrame:
+    """CASES without those of anomalies that are not judged in their lane."""
+    exempt = [(lane, anomaly) for lane, reasons in skipped.items() for anomaly in reasons]
+    exempt = [(lane, anomaly) for lane, anomaly in exempt if isinstance(anomaly, TransactionAnomaly)]
+    judged = (~((F.col("lane") == lane) & (F.col("anomaly") == anomaly.value)) for lane, anomaly in exempt)
+    return reduce(DataFrame.where, judged, cases)
 
 
 def _explained(spark: SparkSession, run: RunDirectory, survey: Survey, caused: Sequence[DataFrame]) -> list[DataFrame]:
@@ -86,7 +106,7 @@ def _explained(spark: SparkSession, run: RunDirectory, survey: Survey, caused: S
     return [causes.explained(spark, cases, produced, explanations, replicas=replicas, few=few, small=small)]
 
 
-def _observed(cases: DataFrame) -> dict[tuple[str, Anomaly], Observation]:
+def _observed(cases: DataFrame) -> dict[tuple[str, AnyAnomaly], Observation]:
     """Count, causes and first examples per lane and anomaly, in one job."""
     caused = ", ".join(f"'{anomaly}'" for anomaly in CAUSED)
     named = f"IF(anomaly IN ({caused}), substring_index(cause, ':', 1), NULL) AS named"
@@ -97,12 +117,12 @@ def _observed(cases: DataFrame) -> dict[tuple[str, Anomaly], Observation]:
         counts=counted.agg(F.expr("sum(units) AS n")),
         examples=ranked.where(f"rank <= {EXAMPLES}"),
     )
-    causes: dict[tuple[str, Anomaly], dict[str | None, int]] = {}
+    causes: dict[tuple[str, AnyAnomaly], dict[str | None, int]] = {}
     for row in answers["counts"]:
-        causes.setdefault((row["lane"], Anomaly(row["anomaly"])), {})[row.get("named")] = row["n"]
-    examples: dict[tuple[str, Anomaly], list[dict[str, int | None]]] = {key: [] for key in causes}
+        causes.setdefault((row["lane"], anomaly_named(row["anomaly"])), {})[row.get("named")] = row["n"]
+    examples: dict[tuple[str, AnyAnomaly], list[dict[str, int | None]]] = {key: [] for key in causes}
     for row in sorted(answers["examples"], key=lambda row: row["rank"]):
-        examples[row["lane"], Anomaly(row["anomaly"])].append({name: row.get(name) for name in _EXAMPLE})
+        examples[row["lane"], anomaly_named(row["anomaly"])].append({name: row.get(name) for name in _EXAMPLE})
     return {
         key: Observation(
             sum(counts.values()),
@@ -117,7 +137,8 @@ def _tables_of_cases(
     spark: SparkSession,
     run: RunDirectory,
     survey: Survey,
-    skipped: Mapping[str, Mapping[Anomaly, str]],
+    skipped: Mapping[str, Mapping[AnyAnomaly, str]],
+    transactions: Transactions | None,
 ) -> dict[Anomaly, DataFrame]:
     """By anomaly, a table of its CASES in the lanes where it is judged; none if it has no case."""
     scope, final_log = survey.scope, run.has_log
@@ -127,7 +148,7 @@ def _tables_of_cases(
         finders[Anomaly.LOST_WRITE] = lambda: anomalies.lost_write(records, final_log=final_log)
         finders[Anomaly.DUPLICATE] = lambda: anomalies.duplicate(records)
         finders[Anomaly.FALSE_FAILURE] = lambda: anomalies.false_failure(records)
-        finders[Anomaly.UNSEEN] = lambda: anomalies.unseen(records, final_log=final_log)
+        finders[Anomaly.UNSEEN] = lambda: _unseen(spark, run, survey, transactions)
         if final_log:
             finders[Anomaly.OFFSET_MISMATCH] = lambda: anomalies.offset_mismatch(records)
             finders[Anomaly.TRUNCATED_READ] = lambda: anomalies.truncated_read(records)
@@ -140,9 +161,11 @@ def _tables_of_cases(
     if (polls := scope.polls) is not None and (consumed := scope.consumed) is not None:
         finders[Anomaly.NONMONOTONIC_POLL] = lambda: anomalies.nonmonotonic_poll(polls)
         if (held := scope.held) is not None:
-            finders[Anomaly.SKIPPED_POLL] = lambda: anomalies.skipped_poll(polls, consumed, held)
+            missed = anomalies.stepped_over(polls, consumed, held)
+            due = missed if transactions is None else due_to(spark, transactions, missed)
+            finders[Anomaly.SKIPPED_POLL] = lambda: anomalies.skipped_poll(due)
     if (runs := scope.runs) is not None:
-        finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(runs)
+        finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(_with_markers(runs, replicas))
     if replicas is not None:
         limits = history.local_frame(spark, _LIMITS, _replica_limits(run, survey))
         if (compared := replicas if is_small(run) else suspects(replicas, limits)) is not None:
@@ -157,6 +180,26 @@ def _tables_of_cases(
         if len(exempt) < len(run.lanes):
             found[anomaly] = finder().where(~F.col("lane").isin(exempt)) if exempt else finder()
     return found
+
+
+def _unseen(spark: SparkSession, run: RunDirectory, survey: Survey, transactions: Transactions | None) -> DataFrame:
+    """Records that nobody read; in transactional lanes those that somebody was to be given."""
+    records, seen = survey.scope.records, survey.scope.seen
+    assert records is not None
+    found = anomalies.unseen(records, final_log=run.has_log)
+    if transactions is None:
+        return found
+    assert seen is not None
+    other = F.col("lane").isin(list(transactions.lanes))
+    return found.where(~other).unionByName(unseen_in(spark, transactions, survey.facts, found.where(other), seen))
+
+
+def _with_markers(runs: DataFrame, replicas: DataFrame | None) -> DataFrame:
+    """The offsets of the log, with those that the markers of transactions take."""
+    if replicas is None:
+        return runs
+    markers = replicas.where(F.col("kind").isin(COMMIT, ABORT))
+    return runs.select("lane", "partition", "first", "last").union(history.single_runs(markers))
 
 
 def _replica_limits(run: RunDirectory, survey: Survey) -> list[tuple[str, int, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kafka_chaos.contract.transactions import DATA
 from kafka_chaos.verification.tables.scope import keep
 
 BLOCK_BITS = 10
@@ -24,7 +25,7 @@ def suspects(replicas: DataFrame, limits: DataFrame) -> DataFrame | None:
     """
     below = replicas.join(F.broadcast(limits), ["lane", "partition"]).where("offset < limit")
     # A sum, since no order of the rows is given; it may overflow, which changes nothing about equality.
-    content = "sum(xxhash64(offset, leader_epoch, producer_id, seq)) AS content"
+    content = f"sum(xxhash64(offset, leader_epoch, producer_id, seq, nullif(kind, '{DATA}'))) AS content"
     of_brokers = below.groupBy("lane", "partition", "broker", F.expr(_BLOCK)).agg(
         F.expr("count(1) AS n"), F.expr(content)
     )

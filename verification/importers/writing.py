@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from kafka_chaos.contract.columns import TABLES, arrow_type
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.run_directory import FORMAT_VERSION, LANES_FILE
+from kafka_chaos.contract.run_directory import LANES_FILE, lanes_document
 from kafka_chaos.verification.inputs.storage import RunPath, remove, rename, run_path
 
 ROWS_PER_FILE = 200_000
@@ -71,8 +71,7 @@ class RunWriter:
         """Write what is left, and lanes.json."""
         for table in self._rows:
             self._flush(table)
-        document = {"format_version": FORMAT_VERSION, "lanes": [lane.to_json() for lane in lanes]}
-        (self._folder / LANES_FILE).write_bytes((json.dumps(document, indent=2) + "\n").encode())
+        (self._folder / LANES_FILE).write_bytes((json.dumps(lanes_document(lanes), indent=2) + "\n").encode())
 
     def _add(self, table: str, row: Sequence[Any]) -> None:
         rows = self._rows[table]
@@ -84,7 +83,7 @@ class RunWriter:
         rows = self._rows[table]
         if not rows:
             return
-        columns = TABLES[table]
+        columns = TABLES[table][: len(rows[0])]
         arrays = [
             pa.array(values, arrow_type(column))
             for column, values in zip(columns, zip(*rows, strict=True), strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from kafka_chaos.contract.run_directory import FORMAT_VERSION, RunDirectoryError
@@ -19,12 +20,13 @@ def read_json(path: RunPath) -> Any:
         raise RunDirectoryError(path, f"not valid JSON ({error})") from error
 
 
-def read_versioned(path: RunPath) -> dict[str, Any]:
-    """The object, after checking its `format_version`."""
+def read_versioned(path: RunPath, versions: Collection[int] = (FORMAT_VERSION,)) -> dict[str, Any]:
+    """The object, after checking its `format_version`: one of `versions`."""
     document = read_json(path)
     expect(isinstance(document, dict), path, "(top level)", "expected an object")
     version = document.get("format_version")
-    expect(version == FORMAT_VERSION, path, "format_version", f"is {version!r}, expected {FORMAT_VERSION}")
+    expected = " or ".join(map(str, versions))
+    expect(version in versions, path, "format_version", f"is {version!r}, expected {expected}")
     return dict(document)
 
 

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
+from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.verification.inputs.documents import expect, read_versioned
 from kafka_chaos.verification.inputs.storage import RunPath
+
+if TYPE_CHECKING:
+    from kafka_chaos.reference_model.predict.result import AnomalyPrediction
 
 STRICTER: Mapping[Status, frozenset[Status]] = {
     Status.FORBIDDEN: frozenset([Status.FORBIDDEN]),
@@ -28,7 +33,7 @@ STRICTER: Mapping[Status, frozenset[Status]] = {
 class GivenPrediction:
     """A lane in prediction.json: those statuses that it has, and the steps of a lock-step phase."""
 
-    statuses: Mapping[Anomaly, Status] = field(default_factory=dict)
+    statuses: Mapping[AnyAnomaly, Status] = field(default_factory=dict)
     steps: tuple[str, ...] = ()
 
 
@@ -40,11 +45,11 @@ class LanePrediction:
     `known_defects`: those that make a forbidden anomaly reachable, as the model says.
     """
 
-    statuses: Mapping[Anomaly, Status]
+    statuses: Mapping[AnyAnomaly, Status]
     source: str
     steps: tuple[str, ...] = ()
     model_digest: str | None = None
-    known_defects: Mapping[Anomaly, tuple[str, ...]] = field(default_factory=dict)
+    known_defects: Mapping[AnyAnomaly, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read_predictions(path: RunPath) -> dict[str, GivenPrediction]:
@@ -61,13 +66,15 @@ def _lane_prediction(path: RunPath, name: str, entry: object) -> GivenPrediction
     anomalies = entry.get("anomalies") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(anomalies, dict):
         raise RunDirectoryError(path, "expected an object", column=f"lanes.{name}.anomalies")
-    statuses: dict[Anomaly, Status] = {}
-    for anomaly, answer in anomalies.items():
-        key = f"lanes.{name}.anomalies.{anomaly}"
-        expect(anomaly in set(Anomaly), path, key, f"no such anomaly; they are {', '.join(Anomaly)}")
+    transactions = entry.get("transactions", {})
+    expect(isinstance(transactions, dict), path, f"lanes.{name}.transactions", "expected an object")
+    statuses: dict[AnyAnomaly, Status] = {}
+    for anomaly, answer in [*anomalies.items(), *transactions.items()]:
+        key = f"lanes.{name}.{'anomalies' if anomaly in anomalies else 'transactions'}.{anomaly}"
+        expect(anomaly in ALL_ANOMALIES, path, key, f"no such anomaly; they are {', '.join(ALL_ANOMALIES)}")
         status = answer.get("status") if isinstance(answer, dict) else None
         expect(status in set(Status), path, f"{key}.status", f"{status!r}, expected {', '.join(Status)}")
-        statuses[Anomaly(anomaly)] = Status(str(status))
+        statuses[anomaly_named(anomaly)] = Status(str(status))
     scope = entry.get("scope")
     steps = scope.get("lockstep") if isinstance(scope, dict) else None
     expect(steps is None or isinstance(steps, list), path, f"lanes.{name}.scope.lockstep", "expected a list of steps")
@@ -89,11 +96,17 @@ def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | Non
     except LaneError as error:
         raise RunDirectoryError(path, str(error), column=f"lanes.{lane.lane}.scope.lockstep") from error
     except ScopeNotExhausted:
-        if given is None or set(given.statuses) != set(Anomaly):
+        if given is None or set(given.statuses) != set(lane.anomalies):
             raise
         return LanePrediction(given.statuses, PREDICTION_FILE, steps)
-    statuses = {anomaly: Status(computed.anomalies[anomaly].status) for anomaly in Anomaly}
+    answers: dict[AnyAnomaly, AnomalyPrediction] = {}
+    answers.update(computed.anomalies.items())
+    answers.update(computed.transactions.items())
+    statuses = {anomaly: Status(answers[anomaly].status) for anomaly in lane.anomalies if anomaly in answers}
     for anomaly, status in (given.statuses if given else {}).items():
+        if anomaly not in statuses:
+            problem = f"the model does not predict it for lane {lane.lane!r}"
+            raise RunDirectoryError(path, problem, column=f"lanes.{lane.lane}.anomalies.{anomaly}")
         if status not in STRICTER[statuses[anomaly]]:
             problem = f"{status}, but the model says {statuses[anomaly]}: a prediction may be stricter, not looser"
             raise RunDirectoryError(path, problem, column=f"lanes.{lane.lane}.anomalies.{anomaly}.status")
@@ -101,7 +114,7 @@ def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | Non
     source = PREDICTION_FILE if given else "model"
     defects = {
         anomaly: tuple(trace.defect.id for trace in answer.known_defects)
-        for anomaly, answer in computed.anomalies.items()
+        for anomaly, answer in answers.items()
         if answer.known_defects
     }
     return LanePrediction(statuses, source, steps, model_digest(), defects)

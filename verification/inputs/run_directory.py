@@ -6,16 +6,19 @@ Guarantee: `open_run` either returns a directory whose tables and JSON files fol
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafka_chaos.contract.columns import OF_TRANSACTIONS
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
     EVENTS_FILE,
     LANES_FILE,
+    LANES_VERSIONS,
     PREDICTION_FILE,
+    WITH_TRANSACTIONS,
     RunDirectoryError,
 )
 from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkpoints
@@ -68,10 +71,12 @@ def open_run(path: str | RunPath) -> RunDirectory:
     if not root.is_dir():
         raise RunDirectoryError(root, "no such directory, expected a run directory")
     lanes = read_lanes(root / LANES_FILE)
+    tables = read_tables(root)
+    require_tables(root, lanes, tables)
     return RunDirectory(
         path=root,
         lanes=lanes,
-        tables=read_tables(root),
+        tables=tables,
         events=read_events(root / EVENTS_FILE, lanes),
         predictions=read_predictions(root / PREDICTION_FILE),
         checkpoints=read_checkpoints(root / CHECKPOINTS_FILE, lanes),
@@ -80,7 +85,8 @@ def open_run(path: str | RunPath) -> RunDirectory:
 
 def read_lanes(path: RunPath) -> tuple[Lane, ...]:
     """The lanes of a lanes.json; `RunDirectoryError` names the key at fault."""
-    entries = read_versioned(path).get("lanes")
+    document = read_versioned(path, LANES_VERSIONS)
+    entries = document.get("lanes")
     if not isinstance(entries, list) or not entries:
         raise RunDirectoryError(path, "expected a list of at least one lane", column="lanes")
     lanes: list[Lane] = []
@@ -93,5 +99,19 @@ def read_lanes(path: RunPath) -> tuple[Lane, ...]:
             raise RunDirectoryError(path, str(error), column=f"{place}.{error.key}") from error
         twice = any(lane.lane == other.lane for other in lanes)
         expect(not twice, path, f"{place}.lane", f"{lane.lane!r} is named twice")
+        version = document["format_version"]
+        known = lane.transactional is None or version >= WITH_TRANSACTIONS
+        problem = f"is {version!r}, expected {WITH_TRANSACTIONS}: lane {lane.lane!r} is transactional"
+        expect(known, path, "format_version", problem)
         lanes.append(lane)
     return tuple(lanes)
+
+
+def require_tables(root: RunPath | None, lanes: Sequence[Lane], tables: Mapping[str, Table]) -> None:
+    """Refuse a run whose lanes are transactional and that lacks a table of transactions."""
+    transactional = [lane.lane for lane in lanes if lane.transactional is not None]
+    for name in OF_TRANSACTIONS:
+        if transactional and not tables[name].given:
+            place = name if root is None else root / name
+            problem = f"missing, expected rows of the transactional lane {transactional[0]!r}"
+            raise RunDirectoryError(place, problem)

@@ -11,11 +11,18 @@ from dataclasses import dataclass, field
 from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.verification.inputs.events import LOCKSTEP
 from kafka_chaos.verification.inputs.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.replicas import ReplicaEvidence, replica_evidence
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
+from kafka_chaos.verification.transactions.evidence import (
+    doubts_of_transactions,
+    not_shown,
+    proves_nothing,
+    transactions_ledger,
+)
 
 NEEDS_LOG = (Anomaly.OFFSET_MISMATCH, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_GAP)
 HISTORY = ("produced", "consumed", "log")
@@ -38,6 +45,9 @@ MISFIRES_AFTER_CLEANUP = (
 )
 """Compaction and retention remove records, even first occurrences, without any fault."""
 
+MISFIRES_WITHOUT_LOG = (Anomaly.LOST_WRITE, Anomaly.UNSEEN, Anomaly.SKIPPED_POLL)
+"""In a transactional lane, reads alone do not show what was lost or left out."""
+
 
 @dataclass(slots=True)
 class Account:
@@ -52,8 +62,8 @@ class Account:
     facts: LaneFacts
     prediction: LanePrediction
     replicas: ReplicaEvidence | None
-    not_applied: dict[Anomaly, str] = field(default_factory=dict)
-    incomplete: dict[Anomaly, str] = field(default_factory=dict)
+    not_applied: dict[AnyAnomaly, str] = field(default_factory=dict)
+    incomplete: dict[AnyAnomaly, str] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
@@ -85,6 +95,7 @@ class Account:
                 recomputed=self.prediction.model_digest is not None,
                 model_digest=self.prediction.model_digest,
             ),
+            transactions=transactions_ledger(facts),
         )
 
     def _partition(self, number: int) -> contract.PartitionLedger:
@@ -99,9 +110,11 @@ def account_of(run: RunDirectory, lane: Lane, facts: LaneFacts, prediction: Lane
     """The account of a lane's evidence."""
     replicas = replica_evidence(run, lane, facts) if run.has("replicas") else None
     account = Account(run, lane, facts, prediction, replicas)
-    account.not_applied.update(not_applied(run, lane))
+    account.not_applied.update(not_applied(run, lane, facts))
     _of_what_is_there(account)
     _of_history(account)
+    account.incomplete.update(proves_nothing(run, lane, facts))
+    account.doubts += doubts_of_transactions(run, lane, facts)
     _of_faults(account)
     if replicas is not None and replicas.problems:
         account.incomplete[Anomaly.REPLICA_DIVERGENCE] = "; ".join(replicas.problems)
@@ -123,9 +136,9 @@ def unread(run: RunDirectory, tables: Mapping[str, contract.TableLedger], names:
     return tuple(problems)
 
 
-def not_applied(run: RunDirectory, lane: Lane) -> Mapping[Anomaly, str]:
+def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyAnomaly, str]:
     """The anomalies that are not searched for in this lane, and why. They never count as clean."""
-    reasons: dict[Anomaly, str] = {}
+    reasons: dict[AnyAnomaly, str] = {}
     if not run.has_log:
         reasons.update(dict.fromkeys(NEEDS_LOG, "there is no final log (log/)"))
     if not run.has("replicas"):
@@ -137,7 +150,19 @@ def not_applied(run: RunDirectory, lane: Lane) -> Mapping[Anomaly, str]:
         reasons.update(dict.fromkeys(MISFIRES_AFTER_CLEANUP, gone))
         if not run.has_log:
             reasons[Anomaly.SKIPPED_POLL] = gone
+    if lane.transactional is not None:
+        reasons.update(_not_applied_to_transactions(run, facts))
+        reasons.update(not_shown(run, lane, facts))
     return reasons
+
+
+def _not_applied_to_transactions(run: RunDirectory, facts: LaneFacts) -> dict[AnyAnomaly, str]:
+    """Readers rightly miss aborted records, and markers take offsets: without a log, or markers, these misfire."""
+    if not run.has_log:
+        return dict.fromkeys(MISFIRES_WITHOUT_LOG, "there is no final log (log/), and readers may skip aborted records")
+    if facts.transactions is None or facts.transactions.markers is None:
+        return {Anomaly.OFFSET_GAP: "replicas/ does not show the markers that end transactions"}
+    return {}
 
 
 def _reports(run: RunDirectory, lane: Lane) -> int:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.transactions import AnyAnomaly, TransactionAnomaly
 from kafka_chaos.verification.inputs.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.account import Account, account_of
+from kafka_chaos.verification.judging.account import MISFIRES_WITHOUT_LOG, Account, account_of
 from kafka_chaos.verification.judging.known_defects import explaining
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -26,6 +27,8 @@ LOST_FOR_CERTAIN = (
     Anomaly.UNSEEN,
 )
 """A lane is unknown if one of these is forbidden or required, but could not be judged."""
+NEVER_LEFT_OUT = (*TransactionAnomaly, *MISFIRES_WITHOUT_LOG)
+"""A transactional lane is unknown if one of these could not be judged."""
 
 
 def judge(
@@ -33,7 +36,7 @@ def judge(
     lane: Lane,
     facts: LaneFacts,
     prediction: LanePrediction,
-    observed: Mapping[Anomaly, Observation],
+    observed: Mapping[AnyAnomaly, Observation],
     *,
     unread: tuple[str, ...] = (),
     unread_replicas: tuple[str, ...] = (),
@@ -41,17 +44,18 @@ def judge(
     """One lane's verdict, with its ledger and every reason for not conforming.
 
     `unread`: why produced/, consumed/ or log/ were not read in full; then no finding is certain. `unread_replicas`: the
-    same for replicas/.
+    same for replicas/, which shows how transactions ended.
     """
     account = account_of(run, lane, facts, prediction)
     account.doubts[:0] = [*unread, *unread_replicas]
     predicted = prediction.statuses
-    counts = {anomaly: observed.get(anomaly, Observation()).count for anomaly in Anomaly}
+    counts = {anomaly: observed.get(anomaly, Observation()).count for anomaly in lane.anomalies}
     not_judged = {
         **{anomaly: why for anomaly, why in account.incomplete.items() if not counts[anomaly]},
         **account.not_applied,
     }
     doubts = [*account.doubts, *_not_judged_doubts(account, predicted, not_judged)]
+    doubts += [f"the model does not predict {anomaly}" for anomaly in lane.anomalies if anomaly not in predicted]
     violations: list[str] = []
     explained: dict[str, tuple[str, ...]] = {}
     for anomaly, status in predicted.items():
@@ -69,7 +73,7 @@ def judge(
             missing = doubts if _nothing_happened(run, lane, facts) else violations
             missing.append(f"{anomaly} is required and was not found")
     verdict = Verdict.VIOLATION if violations else Verdict.UNKNOWN if doubts else Verdict.CONFORMS
-    if unread:
+    if unread or (unread_replicas and lane.transactional is not None):
         verdict = Verdict.UNKNOWN
     return LaneVerdict(
         lane=lane.lane,
@@ -87,12 +91,14 @@ def judge(
 
 
 def _not_judged_doubts(
-    account: Account, predicted: Mapping[Anomaly, Status], not_judged: Mapping[Anomaly, str]
+    account: Account, predicted: Mapping[AnyAnomaly, Status], not_judged: Mapping[AnyAnomaly, str]
 ) -> list[str]:
     doubts = []
     for anomaly, why in not_judged.items():
-        if predicted[anomaly] == Status.REQUIRED:
+        if predicted.get(anomaly) == Status.REQUIRED:
             doubts.append(f"{anomaly} is required and could not be judged: {why}")
+        elif account.lane.transactional is not None and anomaly in NEVER_LEFT_OUT:
+            doubts.append(f"{anomaly} could not be judged: {why}")
         elif anomaly in LOST_FOR_CERTAIN and anomaly in account.incomplete and predicted[anomaly] == Status.FORBIDDEN:
             doubts.append(why)
     return doubts

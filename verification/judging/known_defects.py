@@ -9,13 +9,14 @@ from __future__ import annotations
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.causes import Cause
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.verification.inputs.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.result import Observation
 
 
 def explaining(
-    run: RunDirectory, lane: Lane, prediction: LanePrediction, anomaly: Anomaly, seen: Observation
+    run: RunDirectory, lane: Lane, prediction: LanePrediction, anomaly: AnyAnomaly, seen: Observation
 ) -> tuple[str, ...]:
     """The known defects that explain what was found of a forbidden anomaly."""
     if anomaly == Anomaly.DUPLICATE and run.has("replicas") and set(seen.causes) != {Cause.PRODUCER_EPOCH}:

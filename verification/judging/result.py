@@ -13,6 +13,7 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.ledger import Ledger, SecondLook, TableLedger
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
+from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly
 from kafka_chaos.verification.inputs.storage import RunPath
 
 
@@ -41,13 +42,19 @@ class LaneVerdict:
     produced: int
     acknowledged: int
     consumed: int
-    predicted: Mapping[Anomaly, Status]
-    observed: Mapping[Anomaly, Observation]
-    not_judged: Mapping[Anomaly, str]
+    predicted: Mapping[AnyAnomaly, Status]
+    observed: Mapping[AnyAnomaly, Observation]
+    not_judged: Mapping[AnyAnomaly, str]
     reasons: tuple[str, ...] = ()
     ledger: Ledger | None = None
     explained: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     accepted_defects: tuple[str, ...] = ()
+
+    @property
+    def anomalies(self) -> tuple[AnyAnomaly, ...]:
+        """The anomalies that the verdict is about: those predicted, found or not judged."""
+        named = {*Anomaly, *self.predicted, *self.observed, *self.not_judged}
+        return tuple(anomaly for anomaly in ALL_ANOMALIES if anomaly in named)
 
     @property
     def known_defects(self) -> tuple[str, ...]:
@@ -74,7 +81,7 @@ class LaneVerdict:
             self, accepted_defects=accepted, reasons=(*self.reasons, f"accepted as known: {', '.join(accepted)}")
         )
 
-    def count(self, anomaly: Anomaly) -> int | None:
+    def count(self, anomaly: AnyAnomaly) -> int | None:
         """The anomaly's count, or None if it was not judged."""
         if anomaly in self.not_judged:
             return None
@@ -84,8 +91,8 @@ class LaneVerdict:
         """This lane's entry of verdict.json."""
         shown = {
             anomaly: self.observed.get(anomaly, Observation())
-            for anomaly in Anomaly
-            if self.count(anomaly) or (self.count(anomaly) == 0 and self.predicted[anomaly] == Status.REQUIRED)
+            for anomaly in self.anomalies
+            if self.count(anomaly) or (self.count(anomaly) == 0 and self.predicted.get(anomaly) == Status.REQUIRED)
         }
         return {
             "lane": self.lane,
@@ -96,7 +103,7 @@ class LaneVerdict:
             "anomalies": {
                 anomaly.value: {
                     "count": seen.count,
-                    "status": self.predicted[anomaly].value,
+                    **({"status": self.predicted[anomaly].value} if anomaly in self.predicted else {}),
                     "examples": [dict(example) for example in seen.examples],
                     **({"causes": dict(sorted(seen.causes.items()))} if seen.causes else {}),
                 }

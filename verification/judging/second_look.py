@@ -13,9 +13,10 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.ledger import Disagreement, SecondLook
+from kafka_chaos.contract.transactions import anomaly_named
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.oracle.anomalies import LOOKED_FOR, SAMPLED, Case
 from kafka_chaos.verification.oracle.second_look import LaneLook, Look
@@ -56,7 +57,7 @@ def _doubted(lane: LaneVerdict, problems: list[Disagreement]) -> LaneVerdict:
 def _disagreements(lane: LaneVerdict, look: LaneLook, found: Found) -> list[Disagreement]:
     plain = Counter(case.anomaly for case in look.cases)
     if look.identities is None:
-        spark = Counter({name: lane.count(Anomaly(name)) or 0 for name in LOOKED_FOR})
+        spark = Counter({name: lane.count(anomaly_named(name)) or 0 for name in LOOKED_FOR})
         differing = [name for name in LOOKED_FOR if spark[name] != plain[name]]
     else:
         cases = found.get(lane.lane, Counter())
@@ -66,7 +67,7 @@ def _disagreements(lane: LaneVerdict, look: LaneLook, found: Found) -> list[Disa
     return [
         Disagreement(lane=lane.lane, anomaly=name, spark=spark[name], plain=plain[name])
         for name in differing
-        if Anomaly(name) not in lane.not_judged
+        if anomaly_named(name) not in lane.not_judged
     ]
 
 

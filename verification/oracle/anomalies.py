@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kafka_chaos.verification.oracle.rows import Identity, LaneHistory, Place, Read, View
+from kafka_chaos.verification.oracle.transactions import FOUND, check_transactions
 
 UNDECODABLE = (-1, -1)
 
@@ -30,7 +31,9 @@ def check(history: LaneHistory) -> list[Case]:
     """All cases of one lane, sorted; what needs a log is left out where there is none."""
     view = View(history)
     finders = [*ALWAYS, *(NEED_LOG if history.log is not None else ())]
-    return sorted((case for finder in finders for case in finder(view)), key=case_order)
+    cases = [case for finder in finders for case in finder(view)]
+    cases += [_case(*found) for found in check_transactions(history)]
+    return sorted(cases, key=case_order)
 
 
 def check_sample(history: LaneHistory) -> list[Case]:
@@ -119,7 +122,7 @@ def _truncated_read(view: View) -> Iterable[Case]:
 def _unseen(view: View) -> Iterable[Case]:
     if view.final_log:
         for identity, places in view.log.items():
-            due = [place for place in places if view.reached(place[0])]
+            due = [place for place in places if view.due(place)]
             if due and identity not in view.read:
                 yield _case("unseen", min(due), identity)
     else:
@@ -167,12 +170,14 @@ def _skipped_poll(view: View) -> Iterable[Case]:
             held[place].add(identity)
     skipped: set[Place] = set()
     for (consumer, partition), reads in _deliveries(view).items():
+        is_given_all = view.history.timeout_ms is None or view.isolation(consumer) == "read_uncommitted"
         delivered = {
             row.offset for row in view.history.consumed if row.consumer == consumer and row.partition == partition
         }
         for before, after in pairwise(reads):
             for offset in range(before.offset + 1, after.offset):
-                if (partition, offset) in held and offset not in delivered:
+                is_due = (partition, offset) in held and (is_given_all or (partition, offset) in view.visible)
+                if is_due and offset not in delivered:
                     skipped.add((partition, offset))
     for place in skipped:
         yield _case("skipped_poll", place, max(held[place]))
@@ -182,6 +187,9 @@ def _offset_gap(view: View) -> Iterable[Case]:
     offsets: dict[int, set[int]] = defaultdict(set)
     for row in view.history.log or ():
         offsets[row.partition].add(row.offset)
+    for marker in view.history.replicas:
+        if marker.kind in ("commit", "abort"):
+            offsets[marker.partition].add(marker.offset)
     for partition, held in offsets.items():
         for offset in range(min(held), max(held)):
             if offset not in held:
@@ -190,15 +198,15 @@ def _offset_gap(view: View) -> Iterable[Case]:
 
 def _replica_divergence(view: View) -> Iterable[Case]:
     ends: dict[int, dict[int, int]] = defaultdict(dict)
-    contents: dict[Place, set[tuple[int, int, int]]] = defaultdict(set)
+    contents: dict[Place, set[tuple[int, int, int, str]]] = defaultdict(set)
     for row in view.history.replicas:
         broker_ends = ends[row.partition]
         broker_ends[row.broker] = max(row.offset + 1, broker_ends.get(row.broker, 0))
-        contents[row.partition, row.offset].add((row.leader_epoch, row.producer_id, row.seq))
+        contents[row.partition, row.offset].add((row.leader_epoch, row.producer_id, row.seq, row.kind or "data"))
     for (partition, offset), found in contents.items():
         limit = view.history.high_watermarks.get(partition, min(ends[partition].values()))
         if offset < limit and len(found) > 1:
-            _, producer_id, seq = max(found)
+            _, producer_id, seq, _ = max(found)
             yield _case("replica_divergence", (partition, offset), (producer_id, seq))
 
 
@@ -216,7 +224,7 @@ ALWAYS: tuple[Finder, ...] = (
     _replica_divergence,
 )
 NEED_LOG: tuple[Finder, ...] = (_offset_mismatch, _truncated_read, _offset_gap)
-LOOKED_FOR = tuple(finder.__name__[1:] for finder in (*ALWAYS, *NEED_LOG))
+LOOKED_FOR = (*(finder.__name__[1:] for finder in (*ALWAYS, *NEED_LOG)), *FOUND)
 """The anomalies that `check` finds."""
 SAMPLED = ("lost_write", "duplicate", "false_failure", "offset_mismatch", "truncated_read")
 """Those that `check_sample` finds, given a final log; without one, the second and the third."""

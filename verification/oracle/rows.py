@@ -16,6 +16,9 @@ class Produced(NamedTuple):
     partition: int | None
     offset: int | None
     outcome: str
+    transaction: int | None = None
+    invoke_ns: int = 1
+    complete_ns: int | None = 2
 
 
 class Read(NamedTuple):
@@ -47,17 +50,51 @@ class Replicated(NamedTuple):
     leader_epoch: int
     producer_id: int
     seq: int
+    kind: str | None = None
+
+
+class Transaction(NamedTuple):
+    """A transaction and its outcome: committed, aborted or info."""
+
+    producer_id: int
+    transaction: int
+    transactional_id: str
+    begin_ns: int
+    end_ns: int | None
+    outcome: str
+    initialised_ns: int | None = None
+
+
+class Assigned(NamedTuple):
+    """A partition that a consumer read, and its isolation level."""
+
+    consumer: str
+    partition: int
+    isolation: str
 
 
 @dataclass
 class LaneHistory:
-    """All rows of one lane. `log` None: there is no final log; `high_watermarks`: per partition, the lowest."""
+    """All rows of one lane. `log` None: there is no final log; `high_watermarks`: per partition, the lowest.
+
+    `timeout_ms`: the time-out of transactions; None: the lane is not transactional. `healed_ns`: when the last of its
+    faults was healed.
+    """
 
     produced: list[Produced] = field(default_factory=list)
     consumed: list[Read] = field(default_factory=list)
     log: list[Stored] | None = None
     replicas: list[Replicated] = field(default_factory=list)
     high_watermarks: dict[int, int] = field(default_factory=dict)
+    transactions: list[Transaction] = field(default_factory=list)
+    assignments: list[Assigned] = field(default_factory=list)
+    timeout_ms: int | None = None
+    healed_ns: int = 0
+
+    @property
+    def shows_markers(self) -> bool:
+        """Whether the replicas tell records and markers apart."""
+        return any(row.kind is not None for row in self.replicas)
 
 
 Identity = tuple[int, int]
@@ -71,7 +108,10 @@ class View:
     def __init__(self, history: LaneHistory) -> None:
         self.history = history
         self.final_log = history.log is not None
-        self.outcome = {(row.producer_id, row.seq): row.outcome for row in history.produced}
+        self.ended: dict[tuple[int, int | None], str] = {
+            (row.producer_id, row.transaction): row.outcome for row in history.transactions
+        }
+        self.outcome = {(row.producer_id, row.seq): self._outcome(row) for row in history.produced}
         self.acknowledged: dict[Identity, Place] = {}
         self.claimed: dict[Identity, Place] = {}
         for row in history.produced:
@@ -92,16 +132,45 @@ class View:
         for stored in history.log or ():
             self.log_end[stored.partition] = max(stored.offset, self.log_end.get(stored.partition, stored.offset))
         self.read_end: dict[int, int] = {}
+        self.uncommitted_read_end: dict[int, int] = {}
         for read in history.consumed:
             self.read_end[read.partition] = max(read.offset, self.read_end.get(read.partition, read.offset))
+            if self.isolation(read.consumer) == "read_uncommitted":
+                end = self.uncommitted_read_end.get(read.partition, read.offset)
+                self.uncommitted_read_end[read.partition] = max(read.offset, end)
+        self.visible = self._visible()
+        self.visible_end: dict[int, int] = {}
+        for partition, offset in self.visible:
+            self.visible_end[partition] = max(offset, self.visible_end.get(partition, offset))
 
     def genuine(self, rows: Iterable[_Row]) -> list[_Row]:
         """The rows whose record was produced."""
         return [row for row in rows if (row.producer_id, row.seq) in self.outcome]
 
-    def reached(self, partition: int) -> bool:
-        """Whether some consumer read the partition to the end of the final log."""
-        return partition in self.read_end and self.read_end[partition] >= self.log_end[partition]
+    def _outcome(self, row: Produced) -> str:
+        """What became of a record: nobody can be certain that one of an aborted transaction was not written."""
+        aborted = self.ended.get((row.producer_id, row.transaction)) == "aborted"
+        return "info" if row.outcome == "fail" and aborted else row.outcome
+
+    def isolation(self, consumer: str) -> str | None:
+        """The consumer's isolation level, as far as the assignments say."""
+        return min((row.isolation for row in self.history.assignments if row.consumer == consumer), default=None)
+
+    def _visible(self) -> set[Place]:
+        """The places of the log that every consumer must be given: in a transactional lane, those of commits."""
+        rows = self.history.log or ()
+        if self.history.timeout_ms is None:
+            return {(row.partition, row.offset) for row in rows}
+        fates = fates_of(self.history)
+        return {(row.partition, row.offset) for row in rows if fates[row] == "commit"}
+
+    def due(self, place: Place) -> bool:
+        """Whether some consumer must have been given this place of the log: it read the partition to the end."""
+        partition, _ = place
+        if place in self.visible:
+            return partition in self.read_end and self.read_end[partition] >= self.visible_end[partition]
+        end = self.uncommitted_read_end.get(partition)
+        return end is not None and end >= self.log_end[partition]
 
     def passed(self, place: Place) -> bool:
         """Whether a record at or past this place was read in its partition."""
@@ -114,3 +183,23 @@ def _places(rows: Iterable[Read] | Iterable[Stored]) -> dict[Identity, set[Place
     for row in rows:
         places[row.producer_id, row.seq].add((row.partition, row.offset))
     return dict(places)
+
+
+def fates_of(history: LaneHistory) -> dict[Stored, str | None]:
+    """By row of the log the next marker after it of its producer's transactional id; None: there is none."""
+    ids = {row.producer_id: row.transactional_id for row in history.transactions}
+
+    def writer(producer_id: int) -> object:
+        return ids.get(producer_id, producer_id)
+
+    markers: dict[tuple[int, object], dict[int, str]] = defaultdict(dict)
+    for row in history.replicas:
+        if row.kind in ("commit", "abort"):
+            of_writer = markers[row.partition, writer(row.producer_id)]
+            of_writer[row.offset] = max(row.kind, of_writer.get(row.offset, row.kind))
+    fates: dict[Stored, str | None] = {}
+    for stored in history.log or ():
+        of_writer = markers[stored.partition, writer(stored.producer_id)]
+        after = [offset for offset in of_writer if offset > stored.offset]
+        fates[stored] = of_writer[min(after)] if after else None
+    return fates

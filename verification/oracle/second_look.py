@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.oracle.anomalies import Case, check, check_sample
-from kafka_chaos.verification.oracle.rows import LaneHistory, Produced, Read, Replicated, Stored
+from kafka_chaos.verification.oracle.rows import Assigned, LaneHistory, Produced, Read, Replicated, Stored, Transaction
 
 ROWS = 20_000
 """About as many rows as it looks at."""
@@ -32,7 +32,14 @@ MOST_OFFSETS = 1_000_000
 WINDOWS = 8
 """A sample has as many pieces of consecutive sequence numbers."""
 
-_KINDS: Mapping[str, Any] = {"produced": Produced, "consumed": Read, "log": Stored, "replicas": Replicated}
+_KINDS: Mapping[str, Any] = {
+    "produced": Produced,
+    "consumed": Read,
+    "log": Stored,
+    "replicas": Replicated,
+    "transactions": Transaction,
+    "assignments": Assigned,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +68,10 @@ class _Sample:
     widths: np.ndarray[Any, Any]
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that belong to it."""
+        """The rows of a batch that belong to it; of a table without sequence numbers, all rows of its lanes."""
         codes = pc.fill_null(pc.index_in(batch.column("lane"), pa.array(self.lanes)), -1).to_numpy(zero_copy_only=False)
+        if "seq" not in batch.schema.names:
+            return batch.filter(pa.array(codes >= 0))
         seqs = batch.column("seq").to_numpy(zero_copy_only=False)
         chosen = (codes >= 0) & (seqs % self.strides[codes] < self.widths[codes])
         return batch.filter(pa.array(chosen))
@@ -96,7 +105,9 @@ def _look(run: RunDirectory) -> dict[str, LaneLook]:
         for lane, history in _histories(run, whole).items()
         if _span(history) <= MOST_OFFSETS
     }
-    rest = [lane for lane in rows if lane not in whole]
+    # What a record of a transaction means is known only with all others of its partition.
+    transactional = {lane.lane for lane in run.lanes if lane.transactional is not None}
+    rest = [lane for lane in rows if lane not in whole and lane not in transactional]
     if rest and left:
         # A record has about three rows: sent, read, stored.
         share = max(1, left // len(rest) // 3 // WINDOWS)
@@ -115,11 +126,16 @@ def _histories(run: RunDirectory, lanes: list[str]) -> dict[str, LaneHistory]:
     if not lanes:
         return {}
     everything = np.ones(len(lanes), dtype=np.int64)
-    found = _read(run, _Sample(tuple(lanes), everything, everything), tuple(TABLES))
+    found = _read(run, _Sample(tuple(lanes), everything, everything), tuple(_KINDS))
     for (lane, partition), marks in run.checkpoints.high_watermarks.items():
         known = [mark for mark in marks.values() if mark is not None]
         if lane in found and known:
             found[lane].high_watermarks[partition] = min(known)
+    for entry in run.lanes:
+        if entry.lane in found and entry.transactional is not None:
+            healed = [fault.healed[-1] for fault in run.events.concerning(entry.lane) if fault.healed]
+            found[entry.lane].timeout_ms = entry.transactional.timeout_ms
+            found[entry.lane].healed_ns = max(healed, default=0)
     return found
 
 
@@ -156,15 +172,20 @@ def _rows_by_lane(run: RunDirectory) -> tuple[Counter[str], dict[str, int]]:
     """The rows of each lane in all tables, and the highest sequence number that it sent."""
     rows: Counter[str] = Counter()
     last_seqs: dict[str, int] = {}
-    for name in TABLES:
-        for batch in _batches(run, name, ["lane", "seq"]):
+    for name in _KINDS:
+        number = "seq" if "seq" in _KINDS[name]._fields else "partition" if name == "assignments" else "producer_id"
+        for batch in _batches(run, name, ["lane", number]):
             table = pa.Table.from_batches([batch])
-            grouped = table.group_by("lane").aggregate([("seq", "count"), ("seq", "max")]).to_pydict()
-            for lane, count, highest in zip(grouped["lane"], grouped["seq_count"], grouped["seq_max"], strict=True):
+            grouped = table.group_by("lane").aggregate([(number, "count"), (number, "max")]).to_pydict()
+            for lane, count, highest in zip(*(grouped[key] for key in ("lane", *_counted(number))), strict=True):
                 rows[lane] += count
                 if name == "produced":
                     last_seqs[lane] = max(highest, last_seqs.get(lane, 0))
     return rows, last_seqs
+
+
+def _counted(column: str) -> tuple[str, str]:
+    return f"{column}_count", f"{column}_max"
 
 
 def _span(history: LaneHistory) -> int:

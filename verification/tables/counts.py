@@ -105,8 +105,21 @@ def facts_of(run: RunDirectory, frames: Frames, rows: Iterable[Mapping[str, Any]
         for number in (partition, found.pop("lowest_partition", None), found.pop("highest_partition", None)):
             if number is not None and not 0 <= number < counts[lane]:
                 refuse_partition(run, frames, lane, number)
-        partitions.setdefault(lane, {})[partition] = PartitionFacts(**found)
+        partitions.setdefault(lane, {})[partition] = PartitionFacts(**found, **_committed(frames, lane, partition))
     return {lane: LaneFacts(places) for lane, places in partitions.items()}
+
+
+def _committed(frames: Frames, lane: str, partition: int | None) -> dict[str, Any]:
+    """How far a partition of a transactional lane is committed, and read by those who are given everything."""
+    ends = frames.ends
+    if partition is None or lane not in ends.lanes:
+        return {}
+    place = (lane, partition)
+    return {
+        "is_transactional": True,
+        "committed_end": ends.committed.get(place),
+        "uncommitted_read_end": ends.read.get(place),
+    }
 
 
 def ends(spark: SparkSession, facts: Mapping[str, LaneFacts], *, final_log: bool) -> DataFrame:

@@ -9,17 +9,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from kafka_chaos.contract.columns import OF_TRANSACTIONS
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath, exact
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
+from kafka_chaos.verification.tables.facts import CommittedEnds
 from kafka_chaos.verification.tables.history import gathered, local_frame
 
 ROWS_PER_SHUFFLE_PARTITION = 5_000_000
@@ -33,13 +35,19 @@ MOST_PARALLEL = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The tables as DataFrames; `log`, `replicas` and `reports` are None if the run has none."""
+    """The tables as DataFrames; all but `produced` and `consumed` are None if the run has none.
+
+    `ends`: of the partitions of transactional lanes.
+    """
 
     produced: DataFrame
     consumed: DataFrame
     log: DataFrame | None
     replicas: DataFrame | None
     reports: DataFrame | None
+    transactions: DataFrame | None = None
+    assignments: DataFrame | None = None
+    ends: CommittedEnds = field(default_factory=CommittedEnds)
 
     def tables(self) -> dict[str, DataFrame]:
         """The tables that the run has, by name."""
@@ -141,7 +149,8 @@ def chosen(spark: SparkSession, run: RunDirectory, tables: Mapping[str, DataFram
     if run.events.reports:
         rows = [dataclasses.astuple(report) for report in run.events.reports]
         reports = local_frame(spark, schemas.HIGH_WATERMARKS, rows)
-    return Frames(produced, consumed, table("log"), table("replicas"), reports)
+    transactions, assignments = (table(name) for name in OF_TRANSACTIONS)
+    return Frames(produced, consumed, table("log"), table("replicas"), reports, transactions, assignments)
 
 
 def chosen_table(run: RunDirectory, name: str, table: DataFrame) -> DataFrame:
@@ -150,8 +159,10 @@ def chosen_table(run: RunDirectory, name: str, table: DataFrame) -> DataFrame:
 
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {
-    "produced": (*IDENTITY, "partition", "offset", "outcome", "invoke_ns", "complete_ns"),
+    "produced": (*IDENTITY, "partition", "offset", "outcome", "invoke_ns", "complete_ns", "transaction"),
     "consumed": tuple(schemas.POLLS.names),
     "log": (*POSITION, "producer_id", "seq"),
     "replicas": tuple(schemas.REPLICAS.names),
+    "transactions": tuple(schemas.TRANSACTIONS.names),
+    "assignments": ("lane", "consumer", "partition", "isolation"),
 }

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 class PartitionFacts:
     """One partition: how many rows each table has of it, and its highest offsets (None without such a row).
 
-    `doubled`: rows of log/ that repeat another one.
+    `doubled`: rows of log/ that repeat another one. `committed_end`: in a transactional lane, the last offset of a
+    committed record; `uncommitted_read_end`: the highest one that a read_uncommitted consumer read.
     """
 
     produced: int = 0
@@ -22,11 +23,17 @@ class PartitionFacts:
     acknowledged_end: int | None = None
     read_end: int | None = None
     log_end: int | None = None
+    is_transactional: bool = False
+    committed_end: int | None = None
+    uncommitted_read_end: int | None = None
 
     def end(self, *, final_log: bool) -> int | None:
-        """The last offset of the final log; without one, the highest offset read or acknowledged."""
+        """The last offset of the final log; without one, the highest offset read or acknowledged.
+
+        In a transactional lane the last committed one: no consumer of committed records is given more.
+        """
         if final_log:
-            return self.log_end
+            return self.committed_end if self.is_transactional else self.log_end
         ends = [end for end in (self.read_end, self.acknowledged_end) if end is not None]
         return max(ends, default=None)
 
@@ -34,6 +41,12 @@ class PartitionFacts:
         """Whether some consumer read the partition to its end. A partition without records has no end to reach."""
         end = self.end(final_log=final_log)
         return end is None or (self.read_end is not None and self.read_end >= end)
+
+    @property
+    def uncommitted_end_reached(self) -> bool:
+        """Whether some read_uncommitted consumer read the partition to the end of the final log."""
+        end, read = self.log_end, self.uncommitted_read_end
+        return end is not None and read is not None and read >= end
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +64,67 @@ class ReplicaFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenEnd:
+    """The first record of a partition that is in an open transaction, and when its producer last heard of that."""
+
+    partition: int
+    offset: int
+    producer_id: int
+    seq: int
+    transaction: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionFacts:
+    """The transactions of a lane. `committed`, `aborted`, `in_doubt`: by what their producers learned.
+
+    `unnamed`: transactions of produced/ that transactions/ lacks; `outside`: records of produced/ without a
+    transaction. `markers`: those in replicas/, None if it does not tell them from records. `unknown_readers`: consumers
+    without an assignment. `read_to`: by partition the highest offset that a read_committed consumer read. `open_ends`:
+    where the log ends within a transaction; `ends_ns`: the last moment of the history. `entangled`: dependencies that
+    may be part of a cycle, where they are too many to search, and the first have none.
+    """
+
+    transactions: int = 0
+    committed: int = 0
+    aborted: int = 0
+    in_doubt: int = 0
+    assignments: int = 0
+    unnamed: int = 0
+    outside: int = 0
+    markers: int | None = None
+    unknown_readers: tuple[str, ...] = ()
+    read_to: Mapping[int, int] = field(default_factory=dict)
+    open_ends: tuple[OpenEnd, ...] = ()
+    ends_ns: int = 0
+    entangled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedEnds:
+    """How far the partitions of the transactional `lanes` go, by lane and partition.
+
+    `committed`: the last offset of a committed record. `read`: how far a read_uncommitted consumer read.
+    """
+
+    lanes: tuple[str, ...] = ()
+    committed: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    read: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class LaneFacts:
     """Per lane: its partitions' facts, by number; produced rows without a partition are under None.
 
     `unjudged`: acknowledged records whose fate neither the log nor a read shows.
-    `replicas`: by partition and broker.
+    `replicas`: by partition and broker. `transactions`: None if the lane is not transactional.
     """
 
     partitions: Mapping[int | None, PartitionFacts] = field(default_factory=dict)
     unjudged: int = 0
     replicas: Mapping[int, Mapping[int, ReplicaFacts]] = field(default_factory=dict)
+    transactions: TransactionFacts | None = None
 
     def total(self, name: str) -> int:
         """The sum of a count over all partitions."""

@@ -43,7 +43,7 @@ def refuse_stray_lane(run: RunDirectory, frames: Frames, known: list[str]) -> No
     for name, table in frames.tables().items():
         for row in table.where(~F.col("lane").isin(known)).select("lane").limit(1).collect():
             problem = f"{row.lane!r} is not in lanes.json ({', '.join(known)})"
-            raise RunDirectoryError(_place(run, name, table, F.col("lane") == row.lane), problem, column="lane")
+            raise RunDirectoryError(place_of(run, name, table, F.col("lane") == row.lane), problem, column="lane")
     raise RunDirectoryError(run.path or "tables", "a lane is not in lanes.json", column="lane")
 
 
@@ -53,8 +53,8 @@ def refuse_partition(run: RunDirectory, frames: Frames, lane: str, partition: in
     stray = (F.col("lane") == lane) & (F.col("partition") == partition)
     problem = f"lane {lane!r} has partitions 0 to {number - 1}, not {partition}"
     for name, table in frames.tables().items():
-        if not table.where(stray).isEmpty():
-            raise RunDirectoryError(_place(run, name, table, stray), problem, column="partition")
+        if "partition" in table.columns and not table.where(stray).isEmpty():
+            raise RunDirectoryError(place_of(run, name, table, stray), problem, column="partition")
     raise RunDirectoryError(run.path or "tables", problem, column="partition")
 
 
@@ -62,7 +62,7 @@ def refuse_outcome(run: RunDirectory, frames: Frames) -> NoReturn:
     """Refuse an outcome that is none of `OUTCOMES`."""
     bad = ~F.col("outcome").isin(*OUTCOMES) | F.col("outcome").isNull()
     row = frames.produced.where(bad).select("outcome").limit(1).collect()[0]
-    place = _place(run, "produced", frames.produced, bad)
+    place = place_of(run, "produced", frames.produced, bad)
     raise RunDirectoryError(place, f"{row.outcome!r}, expected one of {', '.join(OUTCOMES)}", column="outcome")
 
 
@@ -78,7 +78,7 @@ def require_no_nulls(spark: SparkSession, run: RunDirectory, frames: Frames) -> 
         counts = frame.agg(*(F.count(F.when(F.col(column).isNull(), 1)).alias(column) for column in columns))
         for column, nulls in counts.collect()[0].asDict().items():
             if nulls:
-                place = _place(run, name, frame, F.col(column).isNull())
+                place = place_of(run, name, frame, F.col(column).isNull())
                 raise RunDirectoryError(place, f"{nulls} null values, expected none", column=column)
 
 
@@ -103,7 +103,8 @@ def of_unreadable_files(run: RunDirectory) -> Iterator[None]:
         raise RunDirectoryError(place, "can't be read, expected a whole Parquet file") from error
 
 
-def _place(run: RunDirectory, name: str, table: DataFrame, condition: Column) -> object:
+def place_of(run: RunDirectory, name: str, table: DataFrame, condition: Column) -> object:
+    """The file of a table that an error names: the first with rows of this condition."""
     return run.place(name, next(iter(sorted(_files_of(table, condition))), None))
 
 

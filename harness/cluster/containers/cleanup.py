@@ -1,4 +1,7 @@
-"""Removes what a run created, by label: containers, networks, volumes, and the folder of its keys; nothing else."""
+"""Removes what a run created: containers, networks and volumes by label, the folder of its keys, and its disks.
+
+Frozen disks are thawed first, since a process that waits for one can't be ended. Nothing else is touched.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.harness.cluster.containers.labels import KEEP, RUN, owner_is_alive
 from kafka_chaos.harness.cluster.containers.secrets import remove_abandoned_secrets, remove_secrets
+from kafka_chaos.harness.cluster.disks.healing import remove_disks, thaw_disks
+from kafka_chaos.harness.cluster.disks.journal import journals
 from kafka_chaos.harness.signals import signals_held_back
 
 if TYPE_CHECKING:
@@ -20,7 +25,7 @@ _PASSES = 20
 
 @dataclass(frozen=True)
 class Leftover:
-    """What is left of one run: its id, how many containers, networks and volumes, whether it was kept on purpose."""
+    """What is left of one run: its id, how many containers, networks, volumes and disks; whether it was kept."""
 
     run_id: str
     things: int
@@ -36,17 +41,37 @@ def remove_run(client: DockerClient, run_id: str) -> int:
     """
     removed = 0
     with signals_held_back():
+        thaw_disks(run_id)
         for _ in range(_PASSES):
             found = _remove_once(client, run_id)
             removed += found
             if not found:
                 break
+        removed += remove_disks(run_id)
         remove_secrets(run_id)
     return removed
 
 
+def heal_abandoned_disks(client: DockerClient) -> None:
+    """Remove what dead runs with disks left: a disk that stays frozen may stall the whole machine."""
+    for run_id in _abandoned():
+        remove_run(client, run_id)
+
+
+def thaw_abandoned_disks() -> None:
+    """Thaw the disks of dead runs, which needs no Docker engine."""
+    for run_id in _abandoned():
+        thaw_disks(run_id)
+
+
+def _abandoned() -> list[str]:
+    """Dead runs with disks that were not kept on purpose."""
+    found = journals()
+    return [one.run_id for one in found if KEEP not in one.labels and not owner_is_alive(one.labels)]
+
+
 def leftovers(client: DockerClient) -> list[Leftover]:
-    """All runs of which something is left on this engine, in the order of their ids."""
+    """All runs of which something is left on this engine or on this machine's disks, in the order of their ids."""
     by_run: dict[str, list[dict[str, str]]] = {}
     for labels in _labels_of_everything(client):
         by_run.setdefault(labels[RUN], []).append(labels)
@@ -103,3 +128,5 @@ def _labels_of_everything(client: DockerClient) -> Iterator[dict[str, str]]:
         yield container.labels
     for thing in (*client.networks.list(filters=any_run), *client.volumes.list(filters=any_run)):
         yield thing.attrs["Labels"]
+    for recorded in journals():
+        yield from [dict(recorded.labels)] * len(recorded.disks)

@@ -67,7 +67,7 @@ class KRaftMode:
         """The brokers that are registered and not fenced."""
         addresses = {broker: f"127.0.0.1:{node.host_port}" for broker, node in members.brokers.items()}
         quorum = Quorum(members, addresses)
-        return wait_until(quorum.brokers_if_known, "a broker to answer", timeout=timeout, interval=0.1)
+        return wait_until(quorum.brokers, "a broker to answer", timeout=timeout, interval=0.1)
 
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
         """Start them all, then wait for each.
@@ -88,6 +88,7 @@ class KRaftMode:
 
     def _node(self, name: str, node_id: int, roles: tuple[str, ...]) -> Node:
         is_broker = "broker" in roles
+        disk = self._build.disks.get(node_id)
         host_port = next(self._build.ports) if is_broker else None
         text = properties.kraft_properties(
             node_id=node_id,
@@ -112,11 +113,12 @@ class KRaftMode:
                 "FORMATTED_DIRECTORY": properties.BROKER_DATA,
                 "FEATURES": self._features,
             },
+            disk=disk,
             # Partitions are rules inside the node's own network namespace.
             cap_add=["NET_ADMIN"],
         )
         role = "broker" if is_broker else "controller"
-        return Node(name, role, node_id, self._build.addresses[name], host_port, _STARTED, container)
+        return Node(name, role, node_id, self._build.addresses[name], host_port, _STARTED, container, disk)
 
     @property
     def _features(self) -> str:
@@ -145,16 +147,9 @@ class Quorum:
         found = self._quorum()
         return 0 if found is None else found.leader_epoch
 
-    def brokers(self) -> frozenset[int]:
-        """The brokers in the metadata of one that answers: those that are not fenced."""
-        found = self.brokers_if_known()
-        if found is None:
-            raise ClusterFailure("no broker names the brokers that it knows")
-        return found
-
-    def brokers_if_known(self) -> frozenset[int] | None:
-        """The same; None where no broker answers."""
-        for client in self._clients():
+    def brokers(self) -> frozenset[int] | None:
+        """The brokers in the metadata of one that answers: those that are not fenced. None where no broker answers."""
+        for _, client in self._clients():
             try:
                 with client:
                     return client.brokers()
@@ -163,19 +158,23 @@ class Quorum:
         return None
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
-        """The newest state of the partition that a broker has replayed from the metadata log."""
-        newest: PartitionRecord | None = None
+        """The newest state of the partition that a broker has replayed from the metadata log.
+
+        Of one leader epoch, the leader knows the newest ISR.
+        """
+        newest: tuple[int, bool, PartitionRecord] | None = None
         epoch = self.controller_epoch()
-        for client in self._clients():
+        for broker, client in self._clients():
             try:
                 with client:
                     known = client.metadata(topic, partition)
             except BrokerUnreachable:
                 continue
-            if known.leader_epoch >= 0 and (newest is None or known.leader_epoch > newest.leader_epoch):
-                leader = NOBODY if known.leader is None else known.leader
-                newest = PartitionRecord(leader, known.leader_epoch, known.isr, epoch)
-        return newest
+            leader = NOBODY if known.leader is None else known.leader
+            if known.leader_epoch >= 0 and (newest is None or (known.leader_epoch, broker == leader) > newest[:2]):
+                record = PartitionRecord(leader, known.leader_epoch, known.isr, epoch)
+                newest = (known.leader_epoch, broker == leader, record)
+        return None if newest is None else newest[2]
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
         """Freeze the active controller's node until the others have elected another, then thaw it."""
@@ -198,7 +197,7 @@ class Quorum:
 
     def _quorum(self, *, without: int | None = None) -> QuorumAnswer | None:
         """What the first broker that answers says of the quorum."""
-        for client in self._clients(without=without):
+        for _, client in self._clients(without=without):
             try:
                 with client:
                     answer = client.quorum()
@@ -208,8 +207,8 @@ class Quorum:
                 return answer
         return None
 
-    def _clients(self, *, without: int | None = None) -> Iterator[BrokerClient]:
-        """A connection to one broker after the other, first the one that was asked last."""
+    def _clients(self, *, without: int | None = None) -> Iterator[tuple[int, BrokerClient]]:
+        """A connection to one broker after the other, with its id, first the one that was asked last."""
         for broker in sorted(self._addresses, key=lambda broker: broker != self._first):
             if broker != without:
                 try:
@@ -217,7 +216,7 @@ class Quorum:
                 except BrokerUnreachable:
                     continue
                 self._first = broker
-                yield client
+                yield broker, client
 
 
 def _cluster_id(run_id: str) -> str:

@@ -49,11 +49,11 @@ class Metadata(Protocol):
         ...
 
     def controller_epoch(self) -> int:
-        """A number that every election of a controller raises."""
+        """A number that every election of a controller raises; 0 while nobody tells it."""
         ...
 
-    def brokers(self) -> frozenset[int]:
-        """The brokers that are registered and not fenced."""
+    def brokers(self) -> frozenset[int] | None:
+        """The brokers that are registered and not fenced; None while nobody tells them."""
         ...
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:

@@ -99,6 +99,7 @@ class ZooKeeperMode:
 
     def _broker(self, broker: int) -> Node:
         name, host_port = properties.broker_name(broker), next(self._build.ports)
+        disk = self._build.disks.get(broker)
         version = self._spec.version_of(broker)
         text = properties.broker_properties(
             broker,
@@ -122,10 +123,12 @@ class ZooKeeperMode:
             version=version,
             jvm_options=BROKER_OPTIONS,
             published=(properties.CLIENT_PORT, host_port),
+            disk=disk,
             # Partitions are rules inside the broker's own network namespace.
             cap_add=["NET_ADMIN"],
         )
-        return Node(name, "broker", broker, self._build.addresses[name], host_port, "started (KafkaServer)", container)
+        address, started = self._build.addresses[name], "started (KafkaServer)"
+        return Node(name, "broker", broker, address, host_port, started, container, disk)
 
 
 def zookeeper_addresses(members: Members) -> str:

@@ -1,8 +1,8 @@
 """Every broker's own segments and checkpoints of the lanes into the run directory.
 
-Guarantee: `replicas/` and `checkpoints.json` hold what each broker stored. `log/` holds what consumers are shown at
-this moment: of each partition its leader's records, from the log start up to the high watermark. The segments are read
-once for both. `log/` appears whole or not at all.
+Guarantee: `replicas/` and `checkpoints.json` hold what each broker stored, transaction markers included. `log/` holds
+what consumers are shown at this moment: of each partition its leader's records, committed or not, from the log start up
+to the high watermark. The segments are read once for both. `log/` appears whole or not at all.
 
 Memory stays bounded by chunks, not by the logs' size: segments are streamed out of the containers, decoded by columns
 and written as Parquet a piece at a time, each broker's in a thread of its own.
@@ -18,13 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from kafka_chaos.contract.columns import LOG, REPLICAS, Column, arrow_schema
+from kafka_chaos.contract.columns import LOG, REPLICAS, arrow_schema
 from kafka_chaos.contract.files import appearing_whole, write_whole
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
+from kafka_chaos.contract.transactions import RECORD_KINDS
 from kafka_chaos.harness.cluster.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.storage import checkpoints
 from kafka_chaos.harness.cluster.storage.files import stream_files
 from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader
+from kafka_chaos.harness.cluster.storage.markers import MarkerReader
 from kafka_chaos.harness.cluster.storage.replica import BROKER_FILES, REPLICA_FOLDER
 from kafka_chaos.harness.cluster.storage.segments import Batch, base_offset_of, read_segment
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
@@ -43,11 +45,15 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class StoredLane:
-    """A lane as the brokers know it: its topic's name and number of partitions."""
+    """A lane as the brokers know it: its topic's name and number of partitions.
+
+    `replicas/` tells records and markers apart only if a lane is `transactional`.
+    """
 
     lane: str
     topic: str
     partitions: int
+    transactional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +100,12 @@ def _collect_broker(
     log_starts = _checkpoints(node)[checkpoints.LOG_STARTS]
     led = {place: end.high_watermark for place, end in ends.items() if end.leader == node.number}
     file = f"broker-{node.number}.parquet"
+    # No check uses keys, and the histories don't hold them either.
+    without = ("key",) if any(lane.transactional for lane in lanes) else ("key", "kind")
     with (
         appearing_whole(run_directory / "replicas" / file) as part,
-        _Writer(part, REPLICAS, node.number) as replicas,
-        _Writer(log / file, LOG, node.number) as final,
+        _Writer(part, arrow_schema(REPLICAS, without=without), node.number) as replicas,
+        _Writer(log / file, arrow_schema(LOG, without=without), node.number) as final,
     ):
         stored = _read_segments(node, places, log_starts, led, replicas, final)
     for place, end in led.items():
@@ -129,6 +137,7 @@ def _read_segments(
     wanted = re.compile(rf"[^/]+/(\d{{20}}\.log|{checkpoints.LEADER_EPOCHS})")
     folders = [f"{topic}-{partition}" for topic, partition in places]
     stored: dict[Place, _Stored] = {}
+    markers = {place: MarkerReader() for place in places}
     for name, content in stream_files(node, BROKER_DATA, folders, wanted=wanted):
         folder = REPLICA_FOLDER.fullmatch(name.partition("/")[0])
         assert folder is not None
@@ -141,10 +150,10 @@ def _read_segments(
         lane = places[place]
         found.log_end = max(found.log_end, base_offset_of(file))
         for batches in _chunks(file, content):
-            rows = readers[lane].read(batches).between(log_starts.get(place, 0))
-            replicas.add(lane, place[1], rows)
+            rows, start = readers[lane].read(batches), log_starts.get(place, 0)
+            replicas.add(lane, place[1], markers[place].add(rows, batches).between(start))
             if place in led:
-                final.add(lane, place[1], rows.between(0, led[place]))
+                final.add(lane, place[1], rows.between(start, led[place]))
             found.log_end = max(found.log_end, batches[-1].last_offset + 1)
     return stored
 
@@ -190,13 +199,12 @@ def _settled_checkpoints(node: Node, stored: Mapping[Place, _Stored]) -> dict[st
 
 
 class _Writer:
-    """One broker's rows into a Parquet file with the columns of a table, in row groups of a bounded size."""
+    """One broker's rows into a Parquet file with this schema, in row groups of a bounded size."""
 
-    def __init__(self, path: Path, table: tuple[Column, ...], broker: int) -> None:
+    def __init__(self, path: Path, schema: Any, broker: int) -> None:
         self._path = path
         self._broker = broker
-        # No check uses keys, and the histories don't hold them either.
-        self._schema = arrow_schema(table, without=("key",))
+        self._schema = schema
         self._waiting: list[Any] = []
         self._rows = 0
 
@@ -227,6 +235,7 @@ class _Writer:
             "producer_id": rows.producer_ids.astype("int32"),
             "seq": rows.seqs,
             "producer_epoch": rows.producer_epochs.astype("int32"),
+            "kind": pa.DictionaryArray.from_arrays(rows.kinds, RECORD_KINDS),
         }
         arrays = [pa.array(columns[field.name]).cast(field.type) for field in self._schema]
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))

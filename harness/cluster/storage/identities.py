@@ -15,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kafka_chaos.contract.identity import IDENTITY_BYTES, IDENTITY_HEADER, MAGIC
+from kafka_chaos.contract.transactions import DATA, RECORD_KINDS
 from kafka_chaos.harness.cluster.storage.segments import HEADER_SIZE, Batch, Record
 from kafka_chaos.harness.identity import IdentityCodec
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
+_DATA = RECORD_KINDS.index(DATA)
 _MAGIC_AT = 4
 _PRODUCER_ID_AT = 8
 _SEQ_AT = 12
@@ -31,7 +33,8 @@ _MAX_VARINT_BYTES = 10
 class Identities:
     """Columns of equal length, in the order of the log: what (offset, leader epoch) holds which identity.
 
-    `producer_epochs`: by which brokers recognise retries; −1 where the producer is not idempotent.
+    `producer_epochs`: by which brokers recognise retries; −1 where the producer is not idempotent. `kinds` are indices
+    of `RECORD_KINDS`.
     """
 
     offsets: Numbers
@@ -39,14 +42,18 @@ class Identities:
     producer_ids: Numbers
     seqs: Numbers
     producer_epochs: Numbers
+    kinds: Numbers
 
     def between(self, first: int, end: int | None = None) -> Identities:
         """Those at `first` and above, and below `end` if that is given."""
         kept = self.offsets >= first
         if end is not None:
             kept &= self.offsets < end
-        columns = (self.offsets, self.leader_epochs, self.producer_ids, self.seqs, self.producer_epochs)
-        return Identities(*(column[kept] for column in columns))
+        return self.at(kept)
+
+    def at(self, rows: npt.NDArray[Any]) -> Identities:
+        """Those rows, by a mask or by their numbers."""
+        return Identities(*(getattr(self, name)[rows] for name in Identities.__slots__))
 
 
 class IdentityReader:
@@ -63,7 +70,7 @@ class IdentityReader:
         plain = [(index, size) for index, batch in enumerate(served) if (size := _plain_value_size(batch))]
         found: dict[int, Identities] = dict(self._by_columns(served, plain)) if plain else {}
         parts = [found[index] if index in found else self._one_by_one(batch) for index, batch in enumerate(served)]
-        return _joined(parts)
+        return joined(parts)
 
     def _one_by_one(self, batch: Batch) -> Identities:
         records = batch.records()
@@ -74,6 +81,7 @@ class IdentityReader:
             np.array([producer_id for producer_id, _ in identities], dtype=np.int64),
             np.array([seq for _, seq in identities], dtype=np.int64),
             np.full(len(records), batch.producer_epoch, dtype=np.int64),
+            np.full(len(records), _DATA, dtype=np.int64),
         )
 
     def _identity(self, record: Record) -> tuple[int, int]:
@@ -117,6 +125,7 @@ class IdentityReader:
                     producer_ids[here],
                     seqs[here],
                     np.full(batch.count, batch.producer_epoch, dtype=np.int64),
+                    np.full(batch.count, _DATA, dtype=np.int64),
                 ),
             )
 
@@ -226,8 +235,10 @@ def _number(heads: Bytes, position: int, kind: str) -> Numbers:
     return np.ascontiguousarray(heads[:, position : position + width]).view(kind).ravel().astype(np.int64)
 
 
-def _joined(parts: Sequence[Identities]) -> Identities:
+def joined(parts: Sequence[Identities]) -> Identities:
+    """The rows of all parts, one part after the other."""
+
     def column(name: str) -> Any:
         return np.concatenate([getattr(part, name) for part in parts] or [np.zeros(0, dtype=np.int64)])
 
-    return Identities(*map(column, ("offsets", "leader_epochs", "producer_ids", "seqs", "producer_epochs")))
+    return Identities(*map(column, Identities.__slots__))

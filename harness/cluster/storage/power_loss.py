@@ -20,7 +20,7 @@ from kafka_chaos.harness.errors import ClusterFailure
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.node import Node
 
-CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+_CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 
 def cut_last_batch(node: Node, topic: str, partition: int, *, after: int | None = None) -> tuple[Record, ...]:
@@ -33,7 +33,7 @@ def cut_last_batch(node: Node, topic: str, partition: int, *, after: int | None 
     place = f"{node.name}: {topic}-{partition}"
     if node.is_running():
         raise ClusterFailure(f"{node.name} runs: power is lost on a killed broker only")
-    if _was_shut_down(node):
+    if clean_shutdown_file(node) is not None:
         raise ClusterFailure(f"{node.name} was shut down cleanly, which flushes everything: kill it instead")
     replica = read_replica(node, topic, partition)
     newest = replica.segments[-1] if replica.segments else None
@@ -68,14 +68,17 @@ def _content(segment: Segment) -> bytes:
     return b"".join(batch.data for batch in segment.batches)
 
 
-def _was_shut_down(node: Node) -> bool:
+def clean_shutdown_file(node: Node) -> bytes | None:
+    """What a broker's controlled shutdown has left in its log directory; None where its process ended otherwise.
+
+    Since 3.7 it is JSON, with the broker epoch that the broker had (KIP-966).
+    """
     from docker.errors import NotFound
 
     try:
-        node.read_file(f"{BROKER_DATA}/{CLEAN_SHUTDOWN}")
+        return node.read_file(f"{BROKER_DATA}/{_CLEAN_SHUTDOWN}")
     except NotFound:
-        return False
-    return True
+        return None
 
 
 def _write(node: Node, folder: str, name: str, content: bytes) -> None:

@@ -61,6 +61,11 @@ class Evidence:
         recorded = self.experiment.get("recorded")
         return recorded if isinstance(recorded, dict) else self.experiment
 
+    def predictions_of(self, lane: str) -> Mapping[str, Any]:
+        """What prediction.json says of a lane, by anomaly."""
+        entry = as_dict(self.predicted.get(lane))
+        return {**as_dict(entry.get("anomalies")), **as_dict(entry.get("transactions"))}
+
     @property
     def run_id(self) -> str:
         """The run's id; without one, the directory's name."""

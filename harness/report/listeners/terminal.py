@@ -19,6 +19,7 @@ from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.events import Event
+from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.report.ledger import incomplete
@@ -143,9 +144,9 @@ def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
 
 def describe_prediction(lane: LaneVerdict) -> str:
     """A lane's prediction for losses and duplicates, and everything else that it requires."""
-    shown = [Anomaly.LOST_WRITE, Anomaly.DUPLICATE]
+    shown: list[AnyAnomaly] = [Anomaly.LOST_WRITE, Anomaly.DUPLICATE]
     shown += [one for one, status in lane.predicted.items() if one not in shown and status is Status.REQUIRED]
-    words = {Anomaly.LOST_WRITE: "loss", Anomaly.DUPLICATE: "duplicates"}
+    words: dict[AnyAnomaly, str] = {Anomaly.LOST_WRITE: "loss", Anomaly.DUPLICATE: "duplicates"}
     return "\n".join(f"{words.get(anomaly, label(anomaly))} {lane.predicted[anomaly]}" for anomaly in shown)
 
 

@@ -164,7 +164,7 @@ class ConsoleReporter:
 def tell_difference(act: ActRecord, difference: Difference) -> str:
     """A difference in a sentence that names the replica."""
     broker = difference.broker
-    where = "the partition in ZooKeeper" if broker == NOBODY else act.broker_name(broker)
+    where = "the partition in the metadata" if broker == NOBODY else act.broker_name(broker)
     name = difference.field.replace("_", " ")
     seen = value_text(difference.field, difference.observed)
     allowed = " or ".join(value_text(difference.field, value) for value in difference.allowed)

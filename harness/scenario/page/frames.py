@@ -121,7 +121,7 @@ def tell_columns(act: ActRecord, columns: Sequence[Column]) -> list[str]:
             if before.get(broker) != cell:
                 parts.append(f"{replica_name(act, broker)}{_tell_cell(cell)}.")
         before = _without_gone(column.cells)
-        lines.append(" ".join([*parts, f"ZooKeeper: {column.partition}."]))
+        lines.append(" ".join([*parts, f"Partition: {column.partition}."]))
     return lines
 
 
@@ -177,7 +177,7 @@ def _without_gone(cells: Mapping[int, Cell]) -> dict[int, Cell]:
 def _partition(step: StepRecord) -> str:
     seen = step.observation
     if seen.leader is None:
-        return "no partition in ZooKeeper"
+        return "no partition in the metadata"
     leader = "no leader" if seen.leader == NOBODY else f"leader {seen.leader}"
     epoch = "" if seen.leader_epoch is None else f", epoch {seen.leader_epoch}"
     isr = "" if seen.isr is None else f"; ISR {' '.join(map(str, seen.isr)) or 'empty'}"

@@ -112,7 +112,7 @@ def _panel(act: ActRecord, most_slots: int, most_columns: int) -> _Panel:
 
 
 def _draw_line(canvas: Canvas, panel: _Panel, line: Sequence[Column], colours: Mapping[int, str], y: float) -> float:
-    """Columns beside each other: sentences, a row per replica, the partition in ZooKeeper. Returns the lower edge."""
+    """Columns beside each other: sentences, a row per replica, the partition itself. Returns the lower edge."""
     headings = [_heading(column, int((panel.width - 4) / 5.5)) for column in line]
     deepest = max(map(len, headings), default=0)
     lefts = [_MARGIN + _LABELS + place * (panel.width + _GAP) for place in range(len(line))]

@@ -52,9 +52,9 @@ def replica_table(act: ActRecord, step: StepRecord, before: StepRecord | None, c
 
 
 def partition_lines(step: StepRecord) -> list[Text]:
-    """The partition in ZooKeeper and the acknowledged records, each with the model's values if they differ."""
+    """The partition in the metadata and the acknowledged records, each with the model's values if they differ."""
     different = {difference.field for difference in step.differences if difference.broker == NOBODY}
-    line = Text("ZooKeeper: ")
+    line = Text("Partition: ")
     shown = [(name, label) for name, label in _PARTITION if getattr(step.observation, name) is not None]
     for number, (name, label) in enumerate(shown):
         line.append(" · " if number else "").append(f"{label} ")

@@ -32,11 +32,19 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the first group; the next has the next.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True),
               help="Begin no further group after this time.")  # fmt: skip
+@click.option("--kraft", metavar="VERSION", help="Walk in KRaft mode, in this version of Kafka.")
 @click.option("--dry-run", is_flag=True, help="Print the walks without running them.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Write the results to this file as JSON, after every group.")  # fmt: skip
 def walk_command(
-    walks: int, steps: int, beside: int, seed: int | None, minutes: float | None, dry_run: bool, out: Path | None
+    walks: int,
+    steps: int,
+    beside: int,
+    seed: int | None,
+    minutes: float | None,
+    kraft: str | None,
+    dry_run: bool,
+    out: Path | None,
 ) -> None:
     """Replay random walks of the model in lock step on real brokers.
 
@@ -44,19 +52,24 @@ def walk_command(
     heals links. After every step the model must allow what is observed. Exit code: 0 conforms, 1 violation, 2 unknown,
     3 the environment failed.
     """
+    from kafka_chaos.contract.metadata import KRAFT
+    from kafka_chaos.harness.cluster.containers.versions import check_version
     from kafka_chaos.harness.scenario.walks.draw import draw
 
+    if kraft is not None:
+        check_version(kraft, KRAFT)
     first = secrets.randbelow(10**6) if seed is None else seed
     seeds = range(first, first + -(-walks // beside))
-    groups = (draw(one, steps=steps, walks=beside) for one in seeds)
+    groups = (draw(one, steps=steps, walks=beside, kraft_version=kraft) for one in seeds)
     if dry_run:
         for group in groups:
             click.echo(group)
         return
-    sys.exit(_run(groups, until=None if minutes is None else time.monotonic() + 60 * minutes, out=out))
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    sys.exit(_run(groups, kraft_version=kraft, until=until, out=out))
 
 
-def _run(groups: Iterator[Group], *, until: float | None, out: Path | None) -> int:
+def _run(groups: Iterator[Group], *, kraft_version: str | None, until: float | None, out: Path | None) -> int:
     from kafka_chaos.harness.scenario.clusters import ClusterPool
     from kafka_chaos.harness.scenario.results import write_or_refuse
     from kafka_chaos.harness.scenario.walks.replay import replay
@@ -71,7 +84,7 @@ def _run(groups: Iterator[Group], *, until: float | None, out: Path | None) -> i
 
     # If the file can't be written, fail now and not after half an hour.
     save()
-    with ClusterPool() as pool:
+    with ClusterPool(kraft_version=kraft_version) as pool:
         for group in groups:
             if runs and until is not None and time.monotonic() > until:
                 break
@@ -94,11 +107,7 @@ def _told(group: Group, record: ScenarioRecord) -> str:
         return line
     taken = len(record.acts[0].steps) - 1 if record.acts else 0
     replay_it = f"kafka-chaos scenario walk --seed {group.seed} --walks {len(group.walks)} --beside {len(group.walks)}"
-    return "\n".join(
-        [
-            line,
-            str(group),
-            f"  after step {taken}: {record.reason}",
-            f"  again: {replay_it} --steps {len(group.steps)}",
-        ]
-    )
+    replay_it += f" --steps {len(group.steps)}"
+    if group.kraft_version is not None:
+        replay_it += f" --kraft {group.kraft_version}"
+    return "\n".join([line, str(group), f"  after step {taken}: {record.reason}", f"  again: {replay_it}"])

@@ -7,6 +7,8 @@ Left out is what the model leaves open, since it has no clocks:
 
 - A producer that waits while a broker is frozen. A client that happens to ask the frozen broker waits for its own
   time-outs. So nothing is frozen while a record is unanswered, and no record is sent then that would stay unanswered.
+- A cut before any other step. Whether a follower's first fetch has reached the leader by then is chance, and a leader
+  that has not seen it drops the follower although it lacks nothing.
 - A second frozen broker, and commands to a container that is frozen.
 - Ever more records with acks=0 of which nobody knows whether a former leader dropped them.
 - An idempotent producer on a topic with unclean election: what librdkafka does once an acknowledged record is gone.
@@ -43,19 +45,19 @@ _MOST_STATES = 100
 _WEIGHTS = {CLIENTS: 12, "kill": 2, "stop": 2, "start": 4, "pause": 2, "thaw": 4, "cut": 3, "heal": 3}
 
 
-def draw(seed: int, *, steps: int = STEPS, walks: int = BESIDE) -> Group:
-    """The group of a seed."""
+def draw(seed: int, *, steps: int = STEPS, walks: int = BESIDE, kraft_version: str | None = None) -> Group:
+    """The group of a seed, with ZooKeeper or, in a version of Kafka, in KRaft mode."""
     chance = random.Random(seed)
     settings = tuple(_settings(chance) for _ in range(walks))
     lag_is_short = chance.random() < 0.5
-    dry = _DryRun(settings, lag_is_short)
+    dry = _DryRun(settings, lag_is_short, kraft_version)
     taken: list[WalkStep] = []
     while len(taken) < steps:
         one = dry.propose(chance, len(taken) + 1)
         if one is not None and dry.take(one):
             taken.append(one)
     closing = tuple(dry.close(chance))
-    return Group(seed, lag_is_short, settings, tuple(taken), closing)
+    return Group(seed, lag_is_short, settings, tuple(taken), closing, kraft_version)
 
 
 def _settings(chance: random.Random) -> Settings:
@@ -72,13 +74,14 @@ class _DryRun:
 
     walks: Sequence[Settings]
     lag_is_short: bool
+    kraft_version: str | None
     models: list[ClusterModel] = field(default_factory=list)
     cuts: tuple[Cut, ...] = ()
     pauses: int = 0
 
     def __post_init__(self) -> None:
         for settings in self.walks:
-            config = config_of(settings, lag_is_short=self.lag_is_short)
+            config = config_of(settings, lag_is_short=self.lag_is_short, kraft_version=self.kraft_version)
             self.models.append(
                 ClusterModel(config, urgent=(*URGENT, end_parked_fetch), optional=(send_astray, send_to_unnamed))
             )
@@ -90,7 +93,7 @@ class _DryRun:
             if not any(replica.runs for replica in self._now.replicas):
                 return None
             return WalkStep(CLIENTS, clients=tuple(self._client(chance, at, number) for at in range(len(self.walks))))
-        possible = self._possible(kind)
+        possible = self._possible(kind) if kind != "cut" or number > 1 else []
         return WalkStep(kind, chance.choice(possible)) if possible else None
 
     def take(self, one: WalkStep) -> bool:

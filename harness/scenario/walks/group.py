@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafka_chaos.contract.metadata import KRAFT, elects_from_elr
 from kafka_chaos.harness.scenario import in_model
 from kafka_chaos.harness.scenario.in_model import Cut
 from kafka_chaos.reference_model.lockstep.cluster_model import Step, step
@@ -12,6 +13,7 @@ from kafka_chaos.reference_model.lockstep.state import REPLICATION, ClusterConfi
 
 BROKERS = (1, 2, 3)
 CLIENTS = "clients"
+_OF_NO_BROKER = 1001
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +77,42 @@ class WalkStep:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Walks side by side: `steps`, and `closing`, which makes the cluster whole again."""
+    """Walks side by side: `steps`, and `closing`, which makes the cluster whole again.
+
+    `kraft_version`: the version of Kafka in which they run in KRaft mode, or None with ZooKeeper.
+    """
 
     seed: int
     lag_is_short: bool
     walks: tuple[Settings, ...]
     steps: tuple[WalkStep, ...]
     closing: tuple[WalkStep, ...]
+    kraft_version: str | None = None
 
     def __str__(self) -> str:
         lag = "short" if self.lag_is_short else "long"
         topics = [f"  walk {number}: {settings}" for number, settings in enumerate(self.walks, start=1)]
         steps = [f"  {number}. {one}" for number, one in enumerate(self.steps, start=1)]
-        return "\n".join([f"seed {self.seed}, {lag} lag time", *topics, *steps, f"  at the end: {self._at_the_end()}"])
+        mode = f", Kafka {self.kraft_version} in KRaft mode" if self.kraft_version else ""
+        return "\n".join(
+            [f"seed {self.seed}, {lag} lag time{mode}", *topics, *steps, f"  at the end: {self._at_the_end()}"]
+        )
 
     def _at_the_end(self) -> str:
         return ", ".join(map(str, self.closing)) or "nothing to heal"
 
 
-def config_of(settings: Settings, *, lag_is_short: bool, controller: int = 0) -> ClusterConfig:
-    """A walk's configuration in the model."""
+def config_of(settings: Settings, *, lag_is_short: bool, kraft_version: str | None = None) -> ClusterConfig:
+    """A walk's configuration in the model, the controller whichever it is."""
     return ClusterConfig(
         brokers=BROKERS,
         assignment=settings.replicas,
-        controller=controller,
+        controller=_OF_NO_BROKER if kraft_version else 0,
         min_insync_replicas=settings.min_insync_replicas,
         unclean_leader_election=settings.unclean_leader_election,
         lag_is_short=lag_is_short,
+        kraft=kraft_version is not None,
+        elects_eligible=kraft_version is not None and elects_from_elr(kraft_version, KRAFT, None),
     )
 
 

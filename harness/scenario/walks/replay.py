@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.cluster.error_codes import NONE, error_name
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario.clusters import ClusterPool, ClusterProfile
@@ -122,15 +123,12 @@ def _stages(group: Group, play: Play) -> Iterator[list[Stage]]:
 def _act(stage: Stage, own: ClientStep, settings: Settings) -> None:
     """What a walk's own step is on the brokers."""
     if own.record:
-        running = [broker for broker in settings.replicas if _runs(stage, broker)]
+        awake = [broker for broker in BROKERS if not _is_frozen(stage, broker)]
         sent: dict[str, Any] = {"acks": settings.acks, "idempotent": settings.idempotent, "producer": own.producer}
-        # A client that asks a frozen broker for the leader would wait for it.
-        stage.clients.send(own.record, **sent, configs={**_PATIENT, **(stage.reachable(*running) if running else {})})
+        # A client that asks a frozen broker for the leader would wait for it. Those that are down may be back first.
+        stage.clients.send(own.record, **sent, configs={**_PATIENT, **stage.reachable(*awake)})
         return
-    controller = stage.lease.metadata.controller()
-    if controller is None:
-        raise ClusterFailure("there is no controller to elect a leader")
-    with stage.ask(controller) as asked:
+    with stage.ask(_takes_requests(stage)) as asked:
         asked.wait(15)
         if own.order:
             error = asked.reassign(stage.topic, own.order)
@@ -141,11 +139,21 @@ def _act(stage: Stage, own: ClientStep, settings: Settings) -> None:
         asked.elect_preferred(stage.topic)
 
 
+def _takes_requests(stage: Stage) -> int:
+    """The controller, or in KRaft mode any broker that runs: it forwards what it is asked."""
+    if stage.lease.profile.metadata_mode == KRAFT:
+        return next(broker for broker in BROKERS if all(state.replica(broker).runs for state in stage.model.states))
+    controller = stage.lease.metadata.controller()
+    if controller is None:
+        raise ClusterFailure("there is no controller to elect a leader")
+    return controller
+
+
 def _replicas(stage: Stage) -> tuple[int, ...]:
     """The topic's replicas in their order; none while the cluster does not answer."""
     found = stage.lease.admin.partitions(stage.topic).get(0)
     return () if found is None else found.replicas
 
 
-def _runs(stage: Stage, broker: int) -> bool:
-    return all(state.replica(broker).runs for state in stage.model.states)
+def _is_frozen(stage: Stage, broker: int) -> bool:
+    return any(state.replica(broker).frozen for state in stage.model.states)

@@ -74,6 +74,8 @@ def _run_json(group: Group, record: ScenarioRecord) -> dict[str, Any]:
         "steps": [str(one) for one in group.steps],
         "healing": [str(one) for one in group.closing],
     }
+    if group.kraft_version is not None:
+        found["kraft_version"] = group.kraft_version
     if record.verdict != Verdict.CONFORMS:
         found |= {"reason": record.reason, "acts": [act.to_json() for act in record.acts]}
     return found

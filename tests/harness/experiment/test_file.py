@@ -64,10 +64,21 @@ REFUSALS = [
     ("min_insync_replicas: 2", "min_insync_replicas: 4", "lanes[1].min_insync_replicas", "replication factor, 3", 9),
     ("idempotence: true", "idempotence: maybe", "lanes[1].idempotence", "got 'maybe'", 10),
     ("idempotence: true", "idempotence: true\n    max_in_flight: 6", "lanes[1].max_in_flight", "at most 5", 11),
-    ("fault: kill", "fault: bomb", "schedule[0].fault", "isolate, kill, packet-loss, partition, pause, stop", 12),
+    ("acks: 1", "transactional: {sise: 5}", "lanes[0].transactional.sise", "expected size, abort, producers", 6),
+    ("acks: 1", "transactional: {size: 0}", "lanes[0].transactional.size", "a whole number of at least 1", 6),
+    ("acks: 1", "transactional:\n      abort: 1.5", "lanes[0].transactional.abort", "a share from 0 to 1", 7),
+    ("acks: 1", "transactional:\n      timeout_ms: 50", "lanes[0].transactional.timeout_ms", "at least 1,000, got", 7),
+    ("acks: 1", "transactional: 3", "lanes[0].transactional", "expected a mapping of keys, got 3", 6),
+    ("acks: 1", "acks: 1\n    transactional: {}", "lanes[0].acks", "expected all with transactions", 6),
+    ("acks: 1", "idempotence: false\n    transactional: {}", "lanes[0].idempotence", "true with transactions", 6),
+    ("acks: 1", "producer_configs: {transactional.id: a}", "lanes[0].producer_configs.transactional.id", "own key", 6),
+    ("fault: kill", "fault: bomb", "schedule[0].fault", "freeze-disk, full-disk, isolate, kill, packet-loss", 12),
     ("leader(one)", "leader(nine)", "schedule[0].target", "there is no lane nine", 13),
     ("leader(one)", "broker:9", "schedule[0].target", "numbered 1 to 3", 13),
     ("leader(one)", "everybody", "schedule[0].target", "is not a target", 13),
+    ("at: 2", "at: 2\n    times: 3", "schedule[0].every", "expected more than duration (0 s), got 0", 12),
+    ("at: 2", "at: 2\n    times: 3\n    every: 20", "schedule[0].at", "42 s is past the load of 30 s", 14),
+    ("at: 2", "at: 2\n    stagger: 3", "schedule[0].stagger", "a target of several brokers, such as brokers:1,2", 15),
     ("at: 2", "at: 99", "schedule[0].at", "past the load of 30 s", 14),
     ("at: 2", "at: -1", "schedule[0].at", "got -1", 14),
     ("at: 2", "at: 2\n    port: control", "schedule[0].port", "has no such key", 15),
@@ -94,6 +105,17 @@ def test_a_refusal_names_file_line_and_key(old: str, new: str, key: str, expecte
     message = str(refusal.value)
     assert message.startswith(f"bad.yaml:{line}: {key}: "), message
     assert expected in message
+
+
+def test_a_transactional_lane_is_idempotent_and_has_its_settings() -> None:
+    text = GOOD.replace("acks: 1", "transactional: {size: 5, abort: 0.1, producers: 3, timeout_ms: 10000, restarts: 2}")
+    experiment = parse_experiment(text, "good.yaml")
+    lane = next(lane for _, _, lane in experiment.lanes())
+    assert (lane.acks, lane.idempotence) == ("all", True)
+    expected = {"size": 5, "abort": 0.1, "producers": 3, "timeout_ms": 10_000, "restarts": 2}
+    assert lane.to_json()["transactional"] == expected
+    again = parse_experiment(dump_experiment(experiment, {}), "again.yaml")
+    assert again.model_dump() == experiment.model_dump()
 
 
 def test_text_that_is_no_yaml_is_refused_with_its_line() -> None:
@@ -154,7 +176,36 @@ def test_every_key_says_what_it_means() -> None:
     from kafka_chaos.harness.experiment.schedule import GenerateSpec
 
     models = (specs.Experiment, specs.ClusterSpec, specs.PhaseSpec, specs.LaneSpec, specs.WorkloadSpec)
-    for model in (*models, specs.FaultSpec, specs.LockstepSpec, GenerateSpec):
+    for model in (*models, specs.TransactionalSpec, specs.FaultSpec, specs.LockstepSpec, GenerateSpec):
         for key, entry in model.model_fields.items():
             assert entry.description, f"{model.__name__}.{key}"
             assert "|" not in entry.description, "it stands in a table"
+
+
+def test_an_entry_may_stand_for_several_faults() -> None:
+    entries = """\
+  - {fault: kill, target: leader(one), at: 1, duration: 1, times: 2, every: 2.5}
+  - {fault: stop, target: "brokers:3,1", at: 10, duration: 1, times: 2, every: 9, stagger: 4}
+"""
+    experiment = parse_experiment(GOOD[: GOOD.index("  - fault")] + entries, "good.yaml")
+    hit = [(fault.kind, fault.target.text, fault.at, fault.duration) for fault in experiment.phases[0].faults()]
+    assert hit == [
+        ("kill", "leader(one)", 1.0, 1.0),
+        ("kill", "leader(one)", 3.5, 1.0),
+        ("stop", "broker:3", 10.0, 1.0),
+        ("stop", "broker:1", 14.0, 1.0),
+        ("stop", "broker:3", 19.0, 1.0),
+        ("stop", "broker:1", 23.0, 1.0),
+    ]
+    written = dump_experiment(experiment, {})
+    assert parse_experiment(written, "again.yaml").phases[0].faults() == experiment.phases[0].faults()
+    assert not any(key in written for key in ("times", "every", "stagger"))
+
+
+def test_a_refusal_names_the_entry_that_stands_for_the_fault() -> None:
+    entries = """\
+  - {fault: kill, target: leader(one), at: 1, duration: 1, times: 3, every: 2}
+  - {fault: kill, target: broker:9, at: 1}
+"""
+    with pytest.raises(UsageFailure, match=r"good\.yaml:13: schedule\[1\]\.target"):
+        parse_experiment(GOOD[: GOOD.index("  - fault")] + entries, "good.yaml")

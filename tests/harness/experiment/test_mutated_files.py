@@ -44,6 +44,7 @@ phases:
         idempotence: true
         max_in_flight: 5
         cleanup_policy: delete
+        transactional: {size: 10, abort: 0.1, producers: 3, timeout_ms: 10000, restarts: 2}
         topic_configs: {retention.ms: 100000}
         producer_configs: {linger.ms: 5}
     schedule:

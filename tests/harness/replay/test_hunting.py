@@ -39,6 +39,7 @@ class Clusters:
         self.deleted: list[str] = []
 
     def __call__(self, spec: Any, run_id: str) -> Clusters:
+        self.spec = spec
         return self
 
     def __enter__(self) -> Clusters:

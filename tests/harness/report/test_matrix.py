@@ -6,6 +6,7 @@ import pytest
 import report_runs as runs
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.transactions import ALL_ANOMALIES, TransactionAnomaly
 from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.evidence import Evidence, read_evidence
 
@@ -90,3 +91,34 @@ def test_settings_tell_lanes_apart() -> None:
     reported = matrix.settings(runs.lane("a", acks="all", idempotence=True, unclean_leader_election=True, partitions=4))
     assert reported == "acks=all · min ISR 1 · 3 replicas · idempotent · unclean election · 4 partitions"
     assert matrix.settings({}) == "not in lanes.json"
+
+
+def test_the_anomalies_of_transactions_are_columns_where_a_lane_is_transactional(tmp_path: Path) -> None:
+    lanes = [runs.lane("a"), runs.lane("t", idempotence=True, acks="all", transactional={"producers": 2})]
+    torn, hanging = TransactionAnomaly.TORN_TRANSACTION, TransactionAnomaly.HANGING_TRANSACTION
+    verdicts = [
+        runs.judged("a"),
+        runs.judged(
+            "t",
+            verdict="violation",
+            found={torn: (2, "forbidden")},
+            predicted=dict.fromkeys(TransactionAnomaly, "forbidden"),
+            not_judged={hanging: "the history ends too early"},
+        ),
+    ]
+    table = matrix.rows(read_evidence(runs.write(tmp_path / "run", lanes, verdicts)))
+    assert matrix.columns(table) == list(ALL_ANOMALIES)
+    assert matrix.columns(table[:1]) == list(Anomaly)
+    plain, transactional = (row.cell(torn) for row in table)
+    assert (plain.state, plain.note) == ("not-judged", "the lane has no transactions")
+    assert (transactional.state, transactional.count) == ("violation", 2)
+    assert matrix.notable_anomalies(table) == [torn]
+    assert matrix.quiet_columns(table)[-1] == "Not judged: hanging transaction (the history ends too early)."
+
+
+def test_a_prediction_has_the_anomalies_of_transactions_apart(tmp_path: Path) -> None:
+    lane = runs.lane("t", idempotence=True, acks="all", transactional={})
+    prediction = {"t": {"anomalies": {}, "transactions": {"dependency_cycle": {"status": "permitted", "why": []}}}}
+    run = runs.write(tmp_path / "run", [lane], [{"lane": "t", "verdict": "conforms"}], prediction=prediction)
+    (row,) = matrix.rows(read_evidence(run))
+    assert row.cell(TransactionAnomaly.DEPENDENCY_CYCLE).state == "possible"

@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.faults.disks import why_no_disks
 from tests.harness.leftovers import left_of
 from tests.harness.signals import NOT_IGNORING
 
 pytestmark = [pytest.mark.cluster]
 
 SMALL = Path(__file__).with_name("small.yaml")
+FROZEN_DISK = Path(__file__).with_name("frozen_disk.yaml")
 
 LATEST = 30.0
 """Seconds into a run in which the last moment lies; such a run was measured to take 33."""
@@ -49,6 +51,23 @@ def test_an_interrupted_run_leaves_nothing(moment: str, tmp_path: Path) -> None:
     check_ended(process, errors, tmp_path / run_id, has_started=moment != "while containers are started")
 
 
+@pytest.mark.skipif(why_no_disks() is not None, reason=f"storage faults: {why_no_disks()}")
+def test_a_frozen_disk_does_not_hold_up_an_interrupt(tmp_path: Path) -> None:
+    with started(tmp_path, FROZEN_DISK) as process:
+        assert process.stdout is not None
+        run_id = ""
+        for line in process.stdout:
+            event = json.loads(line)
+            run_id = event.get("run_id", run_id)
+            if event["type"] == "fault_proven":
+                assert any("disks" in left for left in left_of(run_id)), "the brokers have disks"
+                process.send_signal(signal.SIGINT)
+                break
+        _, errors = process.communicate(timeout=60)
+    check_ended(process, errors, tmp_path / run_id, has_started=True)
+    assert not (tmp_path / run_id / "disks").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(40))
 def test_at_no_moment_an_interrupt_is_lost_or_misread(number: int, tmp_path: Path) -> None:
@@ -76,8 +95,8 @@ def test_at_no_moment_an_interrupt_is_lost_or_misread(number: int, tmp_path: Pat
     check_ended(process, errors, run_dir, has_started=run_says(run_dir, "cluster_ready"))
 
 
-def started(out: Path) -> subprocess.Popen[str]:
-    run = [sys.executable, "-m", "kafka_chaos.harness.cli.main", "run", str(SMALL), "--out", str(out), "--json"]
+def started(out: Path, experiment: Path = SMALL) -> subprocess.Popen[str]:
+    run = [sys.executable, "-m", "kafka_chaos.harness.cli.main", "run", str(experiment), "--out", str(out), "--json"]
     return subprocess.Popen(
         [*NOT_IGNORING, *run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -44,7 +44,7 @@ def look(
     replicas: Mapping[int, ReplicaObservation], *, leader: int = 1, epoch: int = 0, isr: tuple[int, ...] = (1, 2, 3),
     acknowledged: tuple[tuple[str, int | None], ...] = (),
 ) -> Observation:  # fmt: skip
-    """An observation of the replicas and of the partition in ZooKeeper."""
+    """An observation of the replicas and of the partition in the metadata."""
     return Observation(
         replicas=replicas, leader=leader, leader_epoch=epoch, isr=isr, controller_epoch=1, acknowledged=acknowledged
     )

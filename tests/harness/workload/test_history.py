@@ -10,12 +10,14 @@ import pytest
 
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.history import (
+    CONSUMED_SCHEMA,
     PRODUCED_SCHEMA,
     RESERVATIONS,
     HistoryWriter,
     Reservations,
     recover,
 )
+from kafka_chaos.harness.workload.transaction_rows import TRANSACTIONS_SCHEMA
 
 
 def produced(seqs: list[int], *, lane: str = "a", producer_id: int = 0) -> pa.Table:
@@ -136,6 +138,40 @@ def test_reserved_records_without_a_row_become_info_after_a_crash(tmp_path: Path
     found = sorted((row["lane"], row["producer_id"], row["seq"], row["invoke_ns"], row["offset"]) for row in rows)
     assert found == [("a", 0, 1, 11, None), ("a", 0, 3, 11, None), ("b", 3, 4, 22, None), ("b", 3, 5, 22, None)]
     assert recover(tmp_path) == 0
+
+
+def test_transactions_and_assignments_without_a_row_get_one_after_a_crash(tmp_path: Path) -> None:
+    writers = {name: HistoryWriter(tmp_path / name) for name in ("produced", "consumed", "transactions", "assignments")}
+    reservations = Reservations(tmp_path)
+    reserved = {"lane": "a", "first_seq": 0, "count": 4, "now_ns": 11}
+    reservations.reserve(**reserved, producer_id=0, transactional_id="a-0")  # type: ignore[arg-type]
+    reservations.close()
+    sent = {"lane": "a", "producer_id": 0, "outcome": "ok"}
+    rows = [{**sent, "seq": seq, "invoke_ns": 100 + seq, "transaction": seq // 2} for seq in range(4)]
+    writers["produced"].write(pa.Table.from_pylist(rows, schema=PRODUCED_SCHEMA))
+    ended = {"lane": "a", "producer_id": 0, "transaction": 0, "transactional_id": "a-0", "begin_ns": 99}
+    committed = [{**ended, "end_ns": 105, "outcome": "committed"}]
+    writers["transactions"].write(pa.Table.from_pylist(committed, schema=TRANSACTIONS_SCHEMA))
+    read = {"lane": "a", "consumer": "a-read_committed-1", "partition": 2, "producer_id": 0}
+    seen = [{**read, "offset": number, "seq": number, "poll_ns": 200 + number} for number in range(2)]
+    writers["consumed"].write(pa.Table.from_pylist(seen, schema=CONSUMED_SCHEMA))
+    for writer in writers.values():
+        writer.close()
+    assert recover(tmp_path) == 0
+    transactions = pq.read_table(tmp_path / "transactions").to_pylist()
+    assert [(row["transaction"], row["outcome"], row["begin_ns"], row["transactional_id"]) for row in transactions] == [
+        (0, "committed", 99, "a-0"),
+        (1, "info", 102, "a-0"),
+    ]
+    [assigned] = pq.read_table(tmp_path / "assignments").to_pylist()
+    assert {key: value for key, value in assigned.items() if value is not None} == {
+        "lane": "a",
+        "consumer": "a-read_committed-1",
+        "partition": 2,
+        "member": "a-read_committed",
+        "isolation": "read_committed",
+        "start_ns": 200,
+    }
 
 
 def test_the_journal_s_torn_last_line_reserved_nothing(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kafka_chaos.harness.cluster.kafka_python import calc_crc32c
 from kafka_chaos.harness.cluster.storage import collect
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane, collect_stored
 from kafka_chaos.harness.errors import ClusterFailure
@@ -59,11 +60,13 @@ def gather(
     *,
     chunk: int = 1 << 20,
     ends: dict[tuple[str, int], LeaderEnd] | None = None,
+    transactional: bool = False,
 ) -> Any:
     monkeypatch.setattr(collect, "stream_files", stream)
     monkeypatch.setattr(collect, "CHUNK", chunk)
     monkeypatch.setattr(collect, "CHECKPOINT_TIMEOUT", 0.0)
-    collect_stored(brokers, [StoredLane(LANE, TOPIC, 2)], ends or {}, folder)  # type: ignore[arg-type]
+    lane = StoredLane(LANE, TOPIC, 2, transactional=transactional)
+    collect_stored(brokers, [lane], ends or {}, folder)  # type: ignore[arg-type]
     assert not list(folder.rglob(".*"))
     rows = {}
     for broker in brokers:
@@ -188,3 +191,69 @@ def test_a_file_that_can_not_be_read_leaves_nothing_half_written(
     ):
         gather([broken], tmp_path, monkeypatch)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def batch_of(
+    records: list[tuple[bytes | None, bytes]], *, offset: int, kafka_id: int, epoch: int = 0, control: bool = False
+) -> bytes:
+    """A transactional batch of (key, value), or a control batch."""
+    batch = bytearray(build([(key, value, []) for key, value in records], offset=offset, epoch=3))
+    struct.pack_into(">h", batch, 21, 0x30 if control else 0x10)
+    struct.pack_into(">qhi", batch, 43, kafka_id, epoch, 0)
+    struct.pack_into(">I", batch, 17, calc_crc32c(memoryview(bytes(batch))[21:]))
+    return bytes(batch)
+
+
+def marker(offset: int, kind: int, *, kafka_id: int, epoch: int = 0) -> bytes:
+    records = [(struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 1))]
+    return batch_of(records, offset=offset, kafka_id=kafka_id, epoch=epoch, control=True)
+
+
+@pytest.mark.parametrize("chunk", [40, 150, 1 << 20])
+def test_a_marker_is_told_with_the_producer_whose_transaction_it_ends(
+    chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codec = IdentityCodec(LANE, 40)
+
+    def data(offset: int, producer: int, *seqs: int, kafka_id: int, epoch: int = 0) -> bytes:
+        records = [(None, codec.encode(producer, seq)) for seq in seqs]
+        return batch_of(records, offset=offset, kafka_id=kafka_id, epoch=epoch)
+
+    content = b"".join(
+        [
+            marker(0, 1, kafka_id=900),
+            data(1, 5, 0, 1, kafka_id=900),
+            data(3, 6, 0, kafka_id=901),
+            marker(4, 1, kafka_id=900),
+            # The next incarnation has the same id of Kafka and a higher epoch.
+            marker(5, 0, kafka_id=901, epoch=1),
+            data(6, 7, 0, kafka_id=900, epoch=1),
+            marker(7, 0, kafka_id=900, epoch=2),
+            # A leader change, which ends no transaction.
+            marker(8, 2, kafka_id=900),
+        ]
+    )
+    rows, reported = gather(
+        [Broker(1, {segment(0): content})],
+        tmp_path,
+        monkeypatch,
+        chunk=chunk,
+        ends={(TOPIC, 0): LeaderEnd(1, 9)},
+        transactional=True,
+    )
+    found = [(row["offset"], row["kind"], row["producer_id"], row["seq"], row["producer_epoch"]) for row in rows[1]]
+    assert found == [
+        (0, "commit", -1, -1, 0),
+        *((1, "data", 5, 0, 0), (2, "data", 5, 1, 0), (3, "data", 6, 0, 0)),
+        *((4, "commit", 5, -1, 0), (5, "abort", 6, -1, 1)),
+        *((6, "data", 7, 0, 1), (7, "abort", 7, -1, 2)),
+    ]
+    assert {row["leader_epoch"] for row in rows[1]} == {3}
+    assert reported["1"][f"{LANE}/0"]["log_end_offset"] == 9
+    final = pq.read_table(tmp_path / "log").to_pylist()
+    assert [row["offset"] for row in final] == [1, 2, 3, 6], "consumers get no markers"
+
+
+def test_kinds_are_told_only_where_a_lane_is_transactional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, _ = gather([Broker(1, {segment(0): log([0])})], tmp_path, monkeypatch)
+    assert all("kind" not in row for row in rows[1])

@@ -71,7 +71,7 @@ a loss  (cluster: steady; truncation: kip320) ───────────�
      X (1)   leader    empty     0    0 (0)      0@0     │  empty         0    0 (0)      0@0
      Y (2)   follower  empty     0    0 (0)      0@0     │  empty         0    0 (0)      0@0
      Z (3)   follower  empty     0    0 (0)      0@0     │  empty         0    0 (0)      0@0
-     ZooKeeper: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
+     Partition: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
 
   1. A producer sends M1 with acks=1.  1.2 s, 4 states allowed
                        log            high       epochs     log                high       epochs
@@ -80,7 +80,7 @@ a loss  (cluster: steady; truncation: kip320) ───────────�
      X (1)   leader    M1·0      1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
      Y (2)   follower  M1·0      1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
      Z (3)   follower  M1·0      1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
-     ZooKeeper: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
+     Partition: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
      acknowledged: M1@0
 
   2. Y's and Z's fetches no longer reach X.  1.2 s, 4 states allowed
@@ -93,7 +93,7 @@ a loss  (cluster: steady; truncation: kip320) ───────────�
      X (1)   leader    M1·0 M2·0  2    1 (1)      0@0     │  M1·0 M2·0     2    1 (1)      0@0
      Y (2)   follower  M1·0       1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
      Z (3)   follower  M1·0       1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
-     ZooKeeper: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
+     Partition: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
      acknowledged: M1@0 M2@1
 
   4. X is killed; a producer sends M3.  1.2 s, 4 states allowed
@@ -103,7 +103,7 @@ a loss  (cluster: steady; truncation: kip320) ───────────�
      X (1)   not running  M1·0 M2·0  2    – (1)      0@0      │  M1·0 M2·0     2    – (1)      0@0
      Y (2)   leader       M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
      Z (3)   follower     M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
-     ZooKeeper: leader 2 · leader epoch 1 · ISR 2 3 · controller epoch 1
+     Partition: leader 2 · leader epoch 1 · ISR 2 3 · controller epoch 1
      acknowledged: M1@0 M2@1 M3@1
 
   5. X is restarted.  1.2 s, 4 states allowed
@@ -113,7 +113,7 @@ a loss  (cluster: steady; truncation: kip320) ───────────�
      X (1)   follower  M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
      Y (2)   leader    M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
      Z (3)   follower  M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
-     ZooKeeper: leader 2 · leader epoch 1 · ISR 1 2 3 · controller epoch 1
+     Partition: leader 2 · leader epoch 1 · ISR 1 2 3 · controller epoch 1
      acknowledged: M1@0 M2@1 M3@1
    ✓ M2 is gone: ["M1", "M3"]
    ✓ no client got an error
@@ -172,9 +172,9 @@ def test_a_difference_in_zookeeper_or_in_a_role_shows_both_sides() -> None:
     model = look({1: replica("m·0", role="leader"), 2: replica("m·0")}, leader=1)
     different = [Difference(0, "leader", 2, (1,)), Difference(2, "role", "leader", ("follower",))]
     text = printed(scenario_record(act(step(0, "Both lead.", seen, allowed=[model], differences=different))))
-    assert "ZooKeeper: leader 2 (model: 1) · leader epoch 0" in text
+    assert "Partition: leader 2 (model: 1) · leader epoch 0" in text
     assert "Y (2)   leader (model: follower)" in text
-    assert "✗ the partition in ZooKeeper, leader: Kafka has 2, the model allows 1" in text
+    assert "✗ the partition in the metadata, leader: Kafka has 2, the model allows 1" in text
 
 
 def test_a_broker_with_another_view_of_the_leader_says_so() -> None:

@@ -77,3 +77,16 @@ def test_a_dry_run_prints_the_walks(run: Run, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("arguments", [("--walks", "0"), ("--minutes", "0"), ("--seed", "x")])
 def test_bad_arguments_are_refused(run: Run, arguments: tuple[str, ...]) -> None:
     assert run(*arguments)[0] == 64
+
+
+def test_walks_in_kraft_mode_say_so(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "walks.json"
+    code, out = run("--walks", "6", "--seed", "6", "--kraft", "4.3.1", "--out", str(file))
+    assert code == 1
+    assert "lag time, Kafka 4.3.1 in KRaft mode" in out
+    assert "again: kafka-chaos scenario walk --seed 6 --walks 6 --beside 6 --steps 12 --kraft 4.3.1" in out
+    assert json.loads(file.read_text())["runs"][0]["kraft_version"] == "4.3.1"
+
+
+def test_a_version_without_kraft_mode_is_refused(run: Run) -> None:
+    assert run("--kraft", "2.4.1", "--dry-run")[0] == 64

@@ -71,7 +71,7 @@ def taken(group: Group, walk: int, model: ClusterModel, chance: random.Random) -
 def test_every_step_is_possible_whatever_was_observed_before(groups: list[Group]) -> None:
     for group in groups[:10]:
         for number, settings in enumerate(group.walks):
-            model = ClusterModel(config_of(settings, lag_is_short=group.lag_is_short, controller=1))
+            model = ClusterModel(replace(config_of(settings, lag_is_short=group.lag_is_short), controller=1))
             for one in taken(group, number, model, random.Random(group.seed)):
                 for state in model.states:
                     frozen = any(replica.frozen for replica in state.replicas)
@@ -107,7 +107,7 @@ def test_walks_notice_a_wrong_rule(groups: list[Group], wrong: Callable[[Cluster
 
 
 def disagrees(group: Group, walk: int, wrong: Callable[[ClusterConfig], ClusterModel]) -> bool:
-    config = config_of(group.walks[walk], lag_is_short=group.lag_is_short, controller=1)
+    config = replace(config_of(group.walks[walk], lag_is_short=group.lag_is_short), controller=1)
     brokers, model = ClusterModel(config), wrong(config)
     chance = random.Random(group.seed)
     for _, actions in in_models(group, walk):

@@ -1,0 +1,134 @@
+"""What is left of runs that were killed with SIGKILL at random moments, after `kafka-chaos clean`.
+
+    .venv/bin/python benchmarks/killed_runs.py [RUNS] [--seed SEED]
+
+A disk of a broker is frozen for most of each run, and every other run is killed while it is. Then `clean` has to end
+within a minute. Mounts, loop devices, containers, networks, images of disks and journals are counted, and the run's
+history is read. The last line is JSON. Exits with 1 if something is left or can't be read. Measures nothing where this
+machine can't do storage faults, and says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from kafka_chaos.faults.disks import why_no_disks
+from kafka_chaos.harness.cluster.containers.engine import docker_client
+from kafka_chaos.harness.cluster.containers.labels import RUN
+from kafka_chaos.harness.cluster.disks.journal import Journal
+
+FROZEN_SECONDS = 6.0
+RUN_SECONDS = 25.0
+CLEAN_TIMEOUT = 60.0
+EXPERIMENT = f"""
+name: killed
+workload: {{rate: 500, duration: {FROZEN_SECONDS + 2}}}
+lanes:
+  - {{lane: acks1, acks: "1", leader: 1}}
+  - {{lane: idempotent, acks: all, min_insync_replicas: 2, idempotence: true, leader: 1, partitions: 2}}
+schedule:
+  - {{fault: freeze-disk, target: leader(acks1), at: 0.5, duration: {FROZEN_SECONDS}}}
+"""
+COMMAND = (sys.executable, "-m", "kafka_chaos.harness.cli.main")
+
+
+def kill_a_run(out: Path, moment: float, *, while_frozen: bool) -> tuple[Path, bool]:
+    """Start a run and kill it `moment` seconds after it began, or after a disk froze: its directory, whether frozen."""
+    experiment = out / "killed.yaml"
+    experiment.write_text(EXPERIMENT)
+    command = [*COMMAND, "run", str(experiment), "--out", str(out), "--json"]
+    # Events go to a file: nobody reads a pipe while this waits.
+    events = out / "printed.jsonl"
+    with events.open("w") as printed:
+        run = subprocess.Popen(command, stdout=printed, start_new_session=True)
+        try:
+            await_event(events, "run_started", run)
+            if while_frozen:
+                await_event(events, "fault_proven", run)
+            time.sleep(moment)
+        finally:
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+    names = [event["type"] for event in read_events(events)]
+    (directory,) = (path for path in out.iterdir() if path.is_dir() and not path.is_symlink())
+    return directory, "fault_proven" in names and "fault_healed" not in names
+
+
+def await_event(path: Path, kind: str, run: subprocess.Popen[bytes]) -> None:
+    while not any(event["type"] == kind for event in read_events(path)):
+        if run.poll() is not None:
+            sys.exit(f"the run ended with {run.returncode} before {kind}")
+        time.sleep(0.05)
+
+
+def read_events(path: Path) -> Iterator[dict[str, object]]:
+    """The events of a file whose last line may be torn."""
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.endswith("\n"):
+            event = json.loads(line)
+            if "type" in event:
+                yield event
+
+
+def left_of(run: Path) -> Counter[str]:
+    """What is left of a run on this machine, by kind."""
+    client, mine = docker_client(), {"label": f"{RUN}={run.name}"}
+    loops = (file.read_text().strip() for file in Path("/sys/block").glob("loop*/loop/backing_file"))
+    left = {
+        "containers": len(client.containers.list(all=True, filters=mine)),
+        "networks": len(client.networks.list(filters=mine)),
+        "mounts": sum(str(run) in line for line in Path("/proc/self/mountinfo").read_text().splitlines()),
+        "loop devices": sum(str(run) in loop for loop in loops),
+        "images of disks": len(list(run.glob("disks*/**"))),
+        "journals": int(Journal(run.name).path.exists()),
+    }
+    return Counter({kind: count for kind, count in left.items() if count})
+
+
+def history_rows(run: Path) -> int:
+    """How many rows of the run's history can be read; raises where a file can't."""
+    list(read_events(run / "events.jsonl"))
+    return sum(pq.read_table(path).num_rows for path in run.glob("*/**/*.parquet") if not path.name.startswith("."))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("runs", type=int, nargs="?", default=6)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    arguments = parser.parse_args()
+    if (lacking := why_no_disks()) is not None:
+        print(f"not measured: {lacking}")
+        return
+    moments, left, frozen, rows, slowest = random.Random(arguments.seed), Counter[str](), 0, 0, 0.0
+    for number in range(arguments.runs):
+        while_frozen = number % 2 == 0
+        moment = moments.uniform(0, FROZEN_SECONDS - 1 if while_frozen else RUN_SECONDS)
+        with tempfile.TemporaryDirectory(prefix="kafka-chaos-killed-") as folder:
+            run, was_frozen = kill_a_run(Path(folder), moment, while_frozen=while_frozen)
+            started = time.monotonic()
+            subprocess.run([*COMMAND, "clean"], check=True, timeout=CLEAN_TIMEOUT, stdout=subprocess.DEVNULL)
+            seconds = time.monotonic() - started
+            found, read = left_of(run), history_rows(run)
+        state = "with a frozen disk" if was_frozen else "without"
+        print(f"killed {moment:.1f} s in, {state}: cleaned in {seconds:.1f} s, left {dict(found) or 'nothing'}; "
+              f"{read:,} rows readable", flush=True)  # fmt: skip
+        left, frozen, rows, slowest = left + found, frozen + was_frozen, rows + read, max(slowest, seconds)
+    result = {"seed": arguments.seed, "killed": arguments.runs, "while_frozen": frozen, "left": left.total()}
+    print(json.dumps({**result, "rows": rows, "slowest_clean_seconds": round(slowest, 1)}))
+    sys.exit(bool(left))
+
+
+if __name__ == "__main__":
+    main()

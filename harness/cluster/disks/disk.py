@@ -1,0 +1,191 @@
+"""One broker's disk: an ext4 in an image file, mounted on this machine, with a folder for each log directory.
+
+What is done to it stands in the journal first. All actions are idempotent. Each thaws the disk first, except `freeze`:
+otherwise it would wait for whoever thaws it, and he perhaps for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from kafka_chaos.harness.cluster.disks import kernel
+from kafka_chaos.harness.cluster.disks.healing import take_down
+from kafka_chaos.harness.cluster.disks.journal import DiskFiles, Journal
+
+_FILLER = "filler"
+_LARGEST_PIECE = 1 << 30
+
+
+class Disk:
+    """A broker's disk. Implements `kafka_chaos.faults.cluster.DiskControl`."""
+
+    def __init__(self, files: DiskFiles, size: int, journal: Journal) -> None:
+        self.files = files
+        self._size = size
+        self._journal = journal
+        self._loss: Mapping[str, int] | None = None
+        self._lengths: Mapping[Path, int] = {}
+        self._freezing = threading.Lock()
+        """Held while `is_frozen` tries: a freeze that comes meanwhile would find the disk frozen, and not last."""
+
+    def make(self, folders: int) -> None:
+        """Make the file system and mount it, with empty folders for so many log directories."""
+        kernel.make_file_system(self.files.image, self._size)
+        self.files.point.mkdir()
+        kernel.mount(self.files.image, self.files.point)
+        for number in range(folders):
+            self.folder(number).mkdir()
+        kernel.flush(self.files.point)
+
+    def folder(self, number: int) -> Path:
+        """The folder for the log directory of this number, counted from 0."""
+        # Kafka takes no log directory that has a `lost+found`.
+        return self.files.point / f"log-directory-{number + 1}"
+
+    def flush(self) -> None:
+        """Write to the disk whatever is in memory only."""
+        kernel.flush(self.files.point)
+
+    def freeze(self) -> None:
+        """Let every write wait; nothing where a broken file system refuses writes already."""
+        self._note("freeze")
+        with self._freezing, suppress(kernel.BrokenFileSystem):
+            kernel.freeze(self.files.point)
+
+    def thaw(self) -> None:
+        """Let writes go on."""
+        if kernel.mounted(self.files.point):
+            kernel.thaw(self.files.point)
+
+    def is_frozen(self) -> bool:
+        """Whether writes wait: the kernel refuses to freeze what is frozen."""
+        with self._freezing, suppress(kernel.BrokenFileSystem):
+            if not kernel.freeze(self.files.point):
+                return True
+            kernel.thaw(self.files.point)
+        return False
+
+    def cut_power(self) -> None:
+        """What was not flushed is lost from now on; nobody can read or write until `power_back`."""
+        self._note("cut power")
+        self.thaw()
+        self._lengths = _lengths(self.files.point)
+        kernel.shut_down(self.files.point)
+
+    def power_back(self) -> None:
+        """Mount what was on the disk. The processes that used it must be gone."""
+        self._mount_again()
+        left = _lengths(self.files.point)
+        lost = {path: length - left.get(path, 0) for path, length in self._lengths.items()}
+        gone = [bytes_ for bytes_ in lost.values() if bytes_ > 0]
+        self._loss = {"lost_bytes": sum(gone), "shorter_files": len(gone), "kept_bytes": sum(left.values())}
+
+    @property
+    def loss(self) -> Mapping[str, int] | None:
+        """What the last loss of power took: `lost_bytes` of the segments, `shorter_files`, and `kept_bytes`.
+
+        None since the disk was whole again.
+        """
+        return self._loss
+
+    def fill(self) -> None:
+        """Take all free blocks; nothing where a broken file system refuses writes already."""
+        self._note("fill")
+        if self._refusal() is not None:
+            return
+        with (self.files.point / _FILLER).open("ab") as filler:
+            piece = _LARGEST_PIECE
+            while piece >= 1:
+                try:
+                    os.posix_fallocate(filler.fileno(), os.fstat(filler.fileno()).st_size, piece)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    piece //= 2
+
+    def is_filled(self) -> bool:
+        """Whether `fill` took its blocks, and has not given them back."""
+        return (self.files.point / _FILLER).exists()
+
+    def free_bytes(self) -> int:
+        """Bytes that can still be written."""
+        room = os.statvfs(self.files.point)
+        return room.f_bavail * room.f_frsize
+
+    def fail(self) -> None:
+        """Let the file system find an error of its disk: it refuses every write from then on."""
+        self._note("fail")
+        mount = kernel.mounted(self.files.point)
+        if mount is not None and not self.refuses_writes():
+            kernel.fail(mount.device)
+
+    def refuses_writes(self) -> bool:
+        """Whether a write is refused, since the file system is read-only."""
+        return self._refusal() == errno.EROFS
+
+    def make_whole(self) -> None:
+        """Undo whatever was done to it: thawed, writable and without the filler.
+
+        What a loss of power took is not brought back. Where the file system has to be mounted again, the broker must
+        not run.
+        """
+        self.thaw()
+        if self._refusal() in (errno.EROFS, errno.EIO):
+            self._mount_again()
+        (self.files.point / _FILLER).unlink(missing_ok=True)
+        self._loss = None
+
+    def _refusal(self) -> int | None:
+        """The error number with which a new file is refused; None where it is not."""
+        self.thaw()
+        probe = self.files.point / "probe"
+        try:
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            return error.errno
+        return None
+
+    def _mount_again(self) -> None:
+        self._note("mount again")
+        take_down(self.files)
+        self.files.point.mkdir(exist_ok=True)
+        kernel.mount(self.files.image, self.files.point)
+
+    def _note(self, step: str) -> None:
+        self._journal.note(step, broker=self.files.broker)
+
+
+def make_disks(
+    run_id: str, labels: Mapping[str, str], folder: Path, *, brokers: int, mib: int, log_directories: int
+) -> dict[int, Disk]:
+    """A disk of `mib` MiB for each broker of a run, by broker, in a new folder; `labels` say whose run it is."""
+    # As the kernel writes paths.
+    folder = folder.resolve()
+    files = [
+        DiskFiles(broker, folder / f"broker-{broker}.img", folder / f"broker-{broker}")
+        for broker in range(1, brokers + 1)
+    ]
+    journal = Journal(run_id)
+    journal.begin(labels, folder, tuple(files))
+    folder.mkdir(parents=True)
+    disks = {one.broker: Disk(one, mib << 20, journal) for one in files}
+    for disk in disks.values():
+        disk.make(log_directories)
+    return disks
+
+
+def _lengths(folder: Path) -> dict[Path, int]:
+    """The lengths of all segments below a folder; a file that goes meanwhile is passed over."""
+    found = {}
+    for path in folder.glob("*/*/*.log"):
+        try:
+            found[path] = path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return found

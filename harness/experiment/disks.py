@@ -1,0 +1,21 @@
+"""The disks that an experiment's faults need: brokers get some of their own only where a fault breaks them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafka_chaos.faults.disks import needs_disk
+from kafka_chaos.harness.cluster.layout import USUAL_DISK_MIB, ClusterLayout
+from kafka_chaos.harness.experiment.output import planned_bytes
+from kafka_chaos.harness.experiment.specs import Experiment
+
+_ROOM = 2
+"""How many times the planned load has room on each disk, for indexes and for the load's own topics on one broker."""
+
+
+def layout_of(experiment: Experiment) -> ClusterLayout:
+    """The cluster that an experiment needs, with disks where one of its faults breaks disks."""
+    layout = experiment.cluster.spec()
+    if not any(needs_disk(type(fault)) for phase in experiment.phases for fault in phase.faults()):
+        return layout
+    return replace(layout, disk_mib=max(USUAL_DISK_MIB, _ROOM * planned_bytes(experiment) >> 20))

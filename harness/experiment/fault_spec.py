@@ -1,0 +1,97 @@
+"""An entry of a schedule, and the faults that it stands for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+
+from kafka_chaos.faults.fault import Fault, build, defaults
+from kafka_chaos.faults.registry import fault_kinds
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.experiment.values import Seconds, Spec
+
+_SEVERAL = re.compile(r"brokers:(\d+(?:,\d+)+)")
+
+
+class FaultSpec(Spec):
+    """An entry of `schedule`: a fault kind, its target and times in seconds, and the keys that the kind takes.
+
+    `times`, `every` and `stagger` make several faults of one entry: see `one_by_one`.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    fault: str = Field(description="the fault kind; a kind may have more keys")
+    target: str = Field(description="what the fault hits, such as `leader(LANE)` or `broker:1`")
+    at: Seconds = Field(description="seconds after the load began")
+    duration: Seconds = Field(default=0.0, description="seconds until the fault is healed; 0 heals it at once")
+    times: int = Field(default=1, ge=1, le=1000, exclude=True, description="how often it comes, as in a crash loop")
+    every: Seconds = Field(
+        default=0.0,
+        exclude=True,
+        validate_default=True,
+        description="with `times`: seconds from one time to the next, more than `duration`",
+    )
+    stagger: Seconds = Field(
+        default=0.0,
+        exclude=True,
+        description="with a target such as `brokers:1,2,3`: seconds from one broker to the next, as in a rolling "
+        "restart; 0 hits all at the same moment",
+    )
+    _entry: int | None = PrivateAttr(default=None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_defaults(cls, value: Any) -> Any:
+        """The entry with the defaults of its kind's keys, for the experiment.yaml of a run."""
+        kind = fault_kinds().get(str(value.get("fault"))) if isinstance(value, dict) else None
+        return value if kind is None else {**defaults(kind), **value}
+
+    @field_validator("every")
+    @classmethod
+    def _outlasts(cls, every: float, info: ValidationInfo) -> float:
+        if info.data.get("times", 1) > 1 and every <= info.data.get("duration", 0.0):
+            raise ValueError(f"expected more than duration ({info.data.get('duration', 0.0):g} s)")
+        return every
+
+    @field_validator("stagger")
+    @classmethod
+    def _has_several(cls, stagger: float, info: ValidationInfo) -> float:
+        if stagger and not _SEVERAL.fullmatch(str(info.data.get("target")).strip()):
+            raise ValueError("expected 0, or a target of several brokers, such as brokers:1,2,3")
+        return stagger
+
+    def entry(self, index: int) -> int:
+        """The index of its entry in the file; `index` is its own among all faults."""
+        return index if self._entry is None else self._entry
+
+    def build(self) -> Fault:
+        """The fault; raises `TargetError`, or `ValueError` of the form `KEY: what was expected`."""
+        kinds = fault_kinds()
+        if self.fault not in kinds:
+            raise ValueError(f"fault: {self.fault!r} is not a fault kind: expected one of {', '.join(kinds)}")
+        target = Target.parse(self.target)
+        keys = self.__pydantic_extra__ or {}
+        return build(kinds[self.fault], target=target, at=self.at, duration=self.duration, keys=keys)
+
+
+def one_by_one(entries: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
+    """A schedule in which each entry is one fault: those with `times` come as often, those with `stagger` at one broker
+    after the other."""
+    return tuple(fault for index, entry in enumerate(entries) for fault in _faults(index, entry))
+
+
+def _faults(index: int, entry: FaultSpec) -> list[FaultSpec]:
+    several = _SEVERAL.fullmatch(entry.target.strip()) if entry.stagger else None
+    targets = [f"broker:{broker}" for broker in several[1].split(",")] if several else [entry.target]
+    plain = {"times": 1, "every": 0.0, "stagger": 0.0}
+    faults = []
+    for time in range(entry.times):
+        for place, target in enumerate(targets):
+            at = entry.at + time * entry.every + place * entry.stagger
+            fault = entry.model_copy(update={**plain, "target": target, "at": round(at, 3)})
+            fault._entry = index
+            faults.append(fault)
+    return faults

@@ -1,0 +1,148 @@
+"""Assesses what a lane's history can show about its transactions. Pure Python, no Spark.
+
+Guarantee: an anomaly of transactions is judged only where its evidence is there, and is otherwise named with the
+reason. No lane conforms with one that was not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.ledger import CommittedLedger, TransactionsLedger
+from kafka_chaos.contract.transactions import AnyAnomaly, TransactionAnomaly
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionFacts, TransactionFacts
+
+SLACK_NS = 30_000_000_000
+"""A broker looks for transactions past their time-out every 10 s; a new coordinator first loads its log."""
+BY_THE_LOG = (
+    TransactionAnomaly.TORN_TRANSACTION,
+    TransactionAnomaly.LOST_TRANSACTION,
+    TransactionAnomaly.HANGING_TRANSACTION,
+    TransactionAnomaly.DEPENDENCY_CYCLE,
+)
+"""These need the final log and the markers in it."""
+BY_READING = (TransactionAnomaly.ABORTED_READ, TransactionAnomaly.TORN_TRANSACTION)
+"""These need a read_committed consumer."""
+
+
+def hangs(run: RunDirectory, lane: Lane, facts: TransactionFacts, end: OpenEnd) -> bool:
+    """Whether the transaction at the end of a partition is open for longer than its time-out allows.
+
+    The time counts from when its producer last heard of it, and from when the last fault was healed.
+    """
+    assert lane.transactional is not None
+    allowed = SLACK_NS + lane.transactional.timeout_ms * 1_000_000
+    return facts.ends_ns - max(end.last_ns, healed_ns(run, lane)) > allowed
+
+
+def healed_ns(run: RunDirectory, lane: Lane) -> int:
+    """When the last of the lane's faults was healed; 0 without any."""
+    return max((fault.healed[-1] for fault in run.events.concerning(lane.lane) if fault.healed), default=0)
+
+
+def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
+    """The anomalies that are not searched for in a lane, and why."""
+    found, reasons = facts.transactions or TransactionFacts(), dict[AnyAnomaly, str]()
+    if lane.transactional is None:
+        return reasons
+    if not run.has_log:
+        reasons.update(dict.fromkeys(BY_THE_LOG, "there is no final log (log/)"))
+    elif found.markers is None:
+        reasons.update(dict.fromkeys(BY_THE_LOG, "replicas/ does not show the markers that end transactions"))
+    elif lane.cleanup_policy is not None:
+        reasons.update(dict.fromkeys(BY_THE_LOG, f"cleanup.policy={lane.cleanup_policy} removes records and markers"))
+    elif short := _without_markers(facts):
+        reasons.update(dict.fromkeys(BY_THE_LOG, short[0]))
+    if found.entangled:
+        reasons[TransactionAnomaly.DEPENDENCY_CYCLE] = (
+            f"among the first of {found.entangled:,} dependencies that may be part of a cycle, there is none"
+        )
+    if not found.transactions:
+        reasons.update(dict.fromkeys(TransactionAnomaly, "transactions/ holds no transaction of this lane"))
+    return reasons
+
+
+def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
+    """The anomalies whose absence in a lane proves nothing, and why."""
+    found, reasons = facts.transactions or TransactionFacts(), dict[AnyAnomaly, str]()
+    if lane.transactional is None:
+        return reasons
+    if found.transactions and not found.committed:
+        nothing = "no commit was acknowledged"
+        reasons[TransactionAnomaly.LOST_TRANSACTION] = reasons[TransactionAnomaly.ZOMBIE_COMMIT] = nothing
+    behind = _behind(facts, found)
+    if not found.read_to:
+        reasons.update(dict.fromkeys(BY_READING, "no read_committed consumer read anything"))
+    elif behind:
+        reasons.update(dict.fromkeys(BY_READING, behind[0]))
+    early = [end for end in found.open_ends if not hangs(run, lane, found, end)]
+    if early:
+        reasons[TransactionAnomaly.HANGING_TRANSACTION] = (
+            f"partition {early[0].partition} ends within an open transaction, at offset {early[0].offset}, and the "
+            "history ends before its time-out"
+        )
+    return reasons
+
+
+def _without_markers(facts: LaneFacts) -> list[str]:
+    """The partitions of which no replica holds everything up to the end of the log, so that markers may be missing."""
+    return [
+        f"no replica in replicas/ holds partition {number} whole, up to offset {partition.log_end}"
+        for number, partition in sorted((key, value) for key, value in facts.partitions.items() if key is not None)
+        if partition.log_end is not None
+        and not any(one.is_whole and one.last >= partition.log_end for one in facts.replicas.get(number, {}).values())
+    ]
+
+
+def _behind(facts: LaneFacts, found: TransactionFacts) -> list[str]:
+    """The partitions whose last committed record no read_committed consumer reached."""
+    sentences = []
+    for number, partition in sorted((key, value) for key, value in facts.partitions.items() if key is not None):
+        end, read = partition.committed_end, found.read_to.get(number)
+        if end is not None and (read is None or read < end):
+            sentences.append(f"no read_committed consumer reached offset {end} of partition {number}")
+    return sentences
+
+
+def doubts_of_transactions(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
+    """Why a transactional lane can't conform, whatever was found."""
+    if lane.transactional is None:
+        return []
+    found = facts.transactions or TransactionFacts()
+    sentences = []
+    if found.unnamed:
+        sentences.append(f"transactions/ lacks {found.unnamed} transactions that produced/ names")
+    if found.outside:
+        sentences.append(f"{found.outside} records of produced/ name no transaction")
+    if found.unknown_readers:
+        sentences.append(f"assignments/ lacks the consumers {', '.join(found.unknown_readers[:5])}")
+    return sentences
+
+
+def transactions_ledger(facts: LaneFacts) -> TransactionsLedger | None:
+    """The lane's transactions in verdict.json; None if it is not transactional."""
+    found = facts.transactions
+    if found is None:
+        return None
+    return TransactionsLedger(
+        rows=found.transactions,
+        committed=found.committed,
+        aborted=found.aborted,
+        in_doubt=found.in_doubt,
+        markers=found.markers,
+        partitions=tuple(_committed(number, facts.partitions, found) for number in _numbers(facts)),
+    )
+
+
+def _numbers(facts: LaneFacts) -> list[int]:
+    return sorted(number for number in facts.partitions if number is not None)
+
+
+def _committed(
+    number: int, partitions: Mapping[int | None, PartitionFacts], found: TransactionFacts
+) -> CommittedLedger:
+    open_at = next((end.offset for end in found.open_ends if end.partition == number), None)
+    end = partitions[number].committed_end
+    return CommittedLedger(partition=number, committed_end=end, read_to=found.read_to.get(number), open_at=open_at)

@@ -1,0 +1,260 @@
+"""Finds the anomalies of transactions in a run, and says what consumers of transactional lanes are to be given.
+
+Guarantee: the cases have the columns of CASES. Reads and committed records that agree, block by block, are never
+compared one by one; as with replicas, agreement is equality of counts and of sums of 64-bit hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
+
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.transactions import READ_COMMITTED
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.schemas import CASES, IDENTITY, POSITION
+from kafka_chaos.verification.tables.evidence import is_small
+from kafka_chaos.verification.tables.facts import LaneFacts
+from kafka_chaos.verification.tables.history import local_frame
+from kafka_chaos.verification.tables.scope import MOST_BROADCAST, keep
+from kafka_chaos.verification.transactions import anomalies, cycles
+from kafka_chaos.verification.transactions.evidence import hangs
+from kafka_chaos.verification.transactions.survey import Transactions
+from kafka_chaos.verification.transactions.tables import ABORTED, TRANSACTION
+
+MOST_ENTANGLED = 200_000
+"""Cycles are searched among up to this many dependencies of all lanes, the first ones of each."""
+BLOCK_BITS = 10
+"""A block is 1,024 neighbouring offsets of a partition."""
+_BLOCKS = ("lane", "consumer", "partition", "block")
+
+_RANGES = StructType(
+    [
+        StructField("lane", StringType()),
+        StructField("consumer", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("lowest", LongType()),
+        StructField("highest", LongType()),
+    ]
+)
+_READERS = StructType([StructField("lane", StringType()), StructField("consumer", StringType())])
+_REACHED = StructType(
+    [
+        StructField("lane", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("committed_reached", BooleanType()),
+        StructField("all_reached", BooleanType()),
+    ]
+)
+_OPEN = StructType(
+    [
+        StructField("lane", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("producer_id", IntegerType()),
+        StructField("seq", LongType()),
+        StructField("transaction", LongType()),
+    ]
+)
+_CYCLES = StructType(
+    [
+        StructField("lane", StringType()),
+        StructField("producer_id", IntegerType()),
+        StructField("transaction", LongType()),
+        StructField("size", LongType()),
+        StructField("producers", StringType()),
+    ]
+)
+
+
+def cases_of_transactions(
+    spark: SparkSession, run: RunDirectory, transactions: Transactions
+) -> tuple[DataFrame, Transactions]:
+    """CASES of all transactional lanes; the transactions, with the lanes whose cycles were not searched."""
+    tables, small = transactions.tables, is_small(run)
+    reads, parted = _suspicious(spark, run, transactions)
+    looped, transactions = _cycles(spark, transactions)
+    named = [
+        anomalies.torn_transaction(tables.outlines, parted),
+        anomalies.lost_transaction(tables.outlines),
+        anomalies.zombie_commit(tables.outlines),
+        anomalies.dependency_cycle(looped, tables.outlines),
+    ]
+    by_records = keep(reduce(DataFrame.union, named), small=small)
+    few = by_records.count() <= MOST_BROADCAST
+    placed = _at_acknowledgement(by_records, tables.members, few=few)
+    found = [placed, anomalies.hanging_transaction(_hanging(spark, run, transactions))]
+    if reads is not None:
+        found.append(anomalies.aborted_read(reads, tables.members, tables.stored, tables.outlines))
+    cases = reduce(DataFrame.unionByName, found).withColumn("units", F.lit(1).cast("bigint"))
+    return cases.select(*CASES.names), transactions
+
+
+def _at_acknowledgement(named: DataFrame, members: DataFrame, *, few: bool) -> DataFrame:
+    """The records that cases name, with the places at which they were acknowledged."""
+    cases, who = named.drop("partition", "offset"), named.select(*IDENTITY)
+    places = members.select(*IDENTITY, "partition", "offset")
+    return cases.join(
+        places.join(F.broadcast(who) if few else who, list(IDENTITY), "left_semi"), list(IDENTITY), "left"
+    )
+
+
+def _hanging(spark: SparkSession, run: RunDirectory, transactions: Transactions) -> DataFrame:
+    """Where the log ends within a transaction that is past its time-out."""
+    rows = [
+        (lane.lane, end.partition, end.offset, end.producer_id, end.seq, end.transaction)
+        for lane in run.lanes
+        if lane.lane in transactions.facts
+        for end in transactions.facts[lane.lane].open_ends
+        if hangs(run, lane, transactions.facts[lane.lane], end)
+    ]
+    return local_frame(spark, _OPEN, rows)
+
+
+def _cycles(spark: SparkSession, transactions: Transactions) -> tuple[DataFrame, Transactions]:
+    """The cycles. Of a lane with more dependencies than are searched, those found; if none is, the facts say so."""
+    tables = transactions.tables
+    if tables.stored is None:
+        return local_frame(spark, _CYCLES, []), transactions
+    edges = keep(cycles.candidates(anomalies.dependencies(tables.stored, tables.members), tables.outlines))
+    counts = {row.lane: row["count"] for row in edges.groupBy("lane").count().collect()}
+    most = MOST_ENTANGLED // max(1, len(counts))
+    some = edges if sum(counts.values()) <= MOST_ENTANGLED else _first(edges, most)
+    by_lane: dict[str, list[tuple[tuple[int, int], tuple[int, int]]]] = {}
+    for row in some.collect():
+        by_lane.setdefault(row.lane, []).append(((row[1], row[2]), (row[3], row[4])))
+    rows, facts = [], dict(transactions.facts)
+    for lane, pairs in sorted(by_lane.items()):
+        found = cycles.cycles(pairs)
+        if len(pairs) < counts[lane] and not found:
+            facts[lane] = replace(facts[lane], entangled=counts[lane])
+        rows += [_cycle(lane, cycle) for cycle in found]
+    return local_frame(spark, _CYCLES, rows), replace(transactions, facts=facts)
+
+
+def _first(edges: DataFrame, most: int) -> DataFrame:
+    """The first dependencies of each lane."""
+    numbered = edges.selectExpr("*", "row_number() OVER (PARTITION BY lane ORDER BY low) AS number")
+    return numbered.where(f"number <= {most}").drop("number")
+
+
+def _cycle(lane: str, cycle: list[tuple[int, int]]) -> tuple[object, ...]:
+    """A row of _CYCLES."""
+    producers = ", ".join(str(producer) for producer in sorted({one for one, _ in cycle})[:5])
+    return lane, *cycle[0], len(cycle), producers
+
+
+def _suspicious(
+    spark: SparkSession, run: RunDirectory, transactions: Transactions
+) -> tuple[DataFrame | None, DataFrame | None]:
+    """The reads of read_committed consumers that may be of aborted records, and the transactions given in part.
+
+    Without a final log, all their reads, and nothing is known of the others.
+    """
+    tables, committed = transactions.tables, transactions.committed
+    if committed is None:
+        return tables.reads, None
+    read = [one for one in transactions.ranges if one.isolation == READ_COMMITTED]
+    if not read:
+        return None, None
+    rows = [(one.lane, one.consumer, one.partition, one.lowest, one.highest) for one in read]
+    due = committed.join(F.broadcast(local_frame(spark, _RANGES, rows)), ["lane", "partition"])
+    due = due.where("offset BETWEEN lowest AND highest")
+    due = due.select("lane", "consumer", "partition", "offset", "producer_id", "seq")
+    reads = tables.reads
+    if not is_small(run):
+        differing = keep(_differing(reads, due))
+        # A transaction whose abort was acknowledged and that is committed all the same is no difference in the log.
+        reversed_ = tables.outlines.where(f"outcome = {ABORTED} AND committed > 0").select(*TRANSACTION)
+        records = tables.members.join(F.broadcast(reversed_), list(TRANSACTION), "left_semi").select(*IDENTITY)
+        of_these = reads.join(F.broadcast(records), list(IDENTITY), "left_semi")
+        reads = keep(_within(reads, differing).unionByName(of_these).distinct())
+        due_here, reads_here = _within(due, differing), _within(tables.reads, differing)
+    else:
+        due_here, reads_here = due, reads
+    place = ["lane", "consumer", "partition", "offset"]
+    missed = keep(due_here.join(reads_here.select(*place), place, "left_anti"))
+    if missed.isEmpty():
+        return reads, None
+    return reads, keep(anomalies.given_in_part(missed, due, tables.reads, tables.members))
+
+
+def _differing(reads: DataFrame, due: DataFrame) -> DataFrame:
+    """The blocks in which a consumer did not read just what is committed there."""
+    content = (F.expr("count(1) AS n"), F.expr("sum(xxhash64(offset, producer_id, seq)) AS content"))
+    side = {
+        name: rows.selectExpr("*", _block()).groupBy(*_BLOCKS).agg(*content).selectExpr(*_BLOCKS, "n", "content")
+        for name, rows in (("read", reads), ("due", due))
+    }
+    both = side["read"].selectExpr(*_BLOCKS, "n", "content", "1 AS side")
+    both = both.union(side["due"].selectExpr(*_BLOCKS, "n", "content", "2 AS side"))
+    sums = both.groupBy(*_BLOCKS).agg(
+        F.expr("count(1) AS sides"), F.expr("min(n) != max(n) OR min(content) != max(content) AS differs")
+    )
+    return sums.where("sides = 1 OR differs").select(*_BLOCKS)
+
+
+def _block() -> str:
+    return f"shiftright(offset, {BLOCK_BITS}) AS block"
+
+
+def _within(rows: DataFrame, blocks: DataFrame) -> DataFrame:
+    return rows.selectExpr("*", _block()).join(F.broadcast(blocks), list(_BLOCKS), "left_semi").drop("block")
+
+
+def unseen_in(
+    spark: SparkSession, transactions: Transactions, facts: Mapping[str, LaneFacts], unseen: DataFrame, seen: DataFrame
+) -> DataFrame:
+    """CASES of `unseen` in transactional lanes: those of records that a consumer was to be given.
+
+    A committed record, in a partition that some consumer read to its last committed record; any other one, if a
+    read_uncommitted consumer read the partition to its end. `seen`: OCCURRENCES.
+    """
+    ends = [
+        (lane, number, of.end_reached(final_log=True), of.uncommitted_end_reached)
+        for lane in transactions.lanes
+        for number, of in facts.get(lane, LaneFacts()).partitions.items()
+        if number is not None
+    ]
+    reached = local_frame(spark, _REACHED, ends)
+    places = seen.where("in_log").select(*IDENTITY, "partition", "offset")
+    places = places.join(unseen.select(*IDENTITY), list(IDENTITY), "left_semi")
+    if transactions.committed is None:
+        due = places.withColumn("is_committed", F.lit(False))
+    else:
+        committed = transactions.committed.select(*POSITION).distinct().withColumn("is_committed", F.lit(True))
+        due = places.join(committed, list(POSITION), "left")
+    due = due.join(F.broadcast(reached), ["lane", "partition"])
+    due = due.where("IF(coalesce(is_committed, false), committed_reached, all_reached)")
+    first = due.groupBy(*IDENTITY).agg(F.expr("min(struct(partition, offset)) AS at"))
+    return first.selectExpr(
+        "lane",
+        f"'{Anomaly.UNSEEN}' AS anomaly",
+        "at.partition AS partition",
+        "at.offset AS offset",
+        "producer_id",
+        "seq",
+        "cast(NULL AS string) AS cause",
+        "cast(1 AS bigint) AS units",
+    )
+
+
+def due_to(spark: SparkSession, transactions: Transactions, missed: DataFrame) -> DataFrame:
+    """Of the places that consumers stepped over (lane, consumer, POSITION, …), those that they were to be given.
+
+    In a transactional lane, a consumer that is not known to be read_uncommitted is to be given committed records only.
+    """
+    is_transactional = F.col("lane").isin(list(transactions.lanes))
+    of_transactions = missed.where(is_transactional)
+    readers = F.broadcast(local_frame(spark, _READERS, transactions.uncommitted_readers))
+    found = missed.where(~is_transactional).union(of_transactions.join(readers, ["lane", "consumer"], "left_semi"))
+    if transactions.committed is None:
+        return found
+    others = of_transactions.join(readers, ["lane", "consumer"], "left_anti")
+    places = transactions.committed.select(*POSITION).distinct()
+    return found.union(others.join(places, list(POSITION), "left_semi").select(*missed.columns))

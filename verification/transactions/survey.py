@@ -1,0 +1,223 @@
+"""Reads the transactions of a run: builds the tables of `tables.py`, counts what they show, and finds the cases.
+
+Guarantee: rows stay in Spark. The driver gets counts, and a row per consumer and partition. Stray values are refused,
+with the file that holds them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kafka_chaos.contract.transactions import READ_UNCOMMITTED
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.tables import evidence
+from kafka_chaos.verification.tables.evidence import Frames
+from kafka_chaos.verification.tables.facts import CommittedEnds, LaneFacts, OpenEnd, TransactionFacts
+from kafka_chaos.verification.tables.history import gathered
+from kafka_chaos.verification.tables.scope import keep
+from kafka_chaos.verification.transactions import anomalies, tables
+from kafka_chaos.verification.transactions.refusals import refuse_stray_values
+from kafka_chaos.verification.transactions.tables import ABORTED, BY_COMMIT, COMMITTED, Tables
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """What a consumer read of a partition: the lowest and the highest offset."""
+
+    lane: str
+    consumer: str
+    partition: int
+    lowest: int
+    highest: int
+    isolation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """The transactional lanes of a run: their tables, and what was counted in them.
+
+    `committed`: the rows of STORED that are committed; None without a final log or replicas.
+    """
+
+    tables: Tables
+    facts: Mapping[str, TransactionFacts]
+    ends: CommittedEnds
+    ranges: tuple[Ranges, ...] = ()
+    committed: DataFrame | None = None
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The transactional lanes."""
+        return self.ends.lanes
+
+    @property
+    def uncommitted_readers(self) -> list[tuple[str, str]]:
+        """The consumers that are to be given everything: lane and name."""
+        found = {(one.lane, one.consumer) for one in self.ranges if one.isolation == READ_UNCOMMITTED}
+        return sorted(found)
+
+
+def transactions_of(run: RunDirectory, frames: Frames) -> Transactions | None:
+    """The run's transactions; None if no lane is transactional. Raises `RunDirectoryError` for stray values."""
+    lanes = tuple(lane.lane for lane in run.lanes if lane.transactional is not None)
+    if not lanes or frames.transactions is None or frames.assignments is None:
+        return None
+    refuse_stray_values(run, frames)
+    small = evidence.is_small(run)
+    produced, consumed = (_of(lanes, table) for table in (frames.produced, frames.consumed))
+    ended = keep(tables.ended(_of(lanes, frames.transactions)), small=small)
+    isolation = tables.isolation(_of(lanes, frames.assignments))
+    members = tables.members(produced)
+    stored = None
+    if frames.log is not None and frames.replicas is not None:
+        fates = tables.stored(_of(lanes, frames.log), _of(lanes, frames.replicas), ended)
+        stored = keep(gathered(fates, small=small), small=small)
+    outlines = keep(gathered(tables.outlines(members, stored, ended), small=small), small=small)
+    reads = tables.committed_reads(consumed, isolation)
+    built = Tables(members, reads, ended, stored, outlines)
+    ranges = _ranges(consumed, isolation)
+    uncommitted = [one for one in ranges if one.isolation == READ_UNCOMMITTED]
+    return Transactions(
+        tables=built,
+        facts=_facts(lanes, frames, built, produced, ranges),
+        ends=CommittedEnds(lanes, _committed_ends(stored), _highest(uncommitted)),
+        ranges=ranges,
+        committed=None if stored is None else stored.where(f"fate = {BY_COMMIT}"),
+    )
+
+
+def with_transactions(facts: Mapping[str, LaneFacts], transactions: Transactions | None) -> dict[str, LaneFacts]:
+    """The facts of all lanes, with those of their transactions."""
+    if transactions is None:
+        return dict(facts)
+    lanes = {**dict.fromkeys(transactions.lanes, LaneFacts()), **facts}
+    return {lane: replace(of_lane, transactions=transactions.facts.get(lane)) for lane, of_lane in lanes.items()}
+
+
+def in_doubt_if_aborted(frames: Frames, transactions: Transactions | None) -> Frames:
+    """The tables, where PRODUCED has an `info` without an offset for each `fail` of an aborted transaction.
+
+    Whether such a record is in the log is nobody's promise: an abort drops what it finds unsent.
+    """
+    if transactions is None:
+        return frames
+    aborted = transactions.tables.ended.where(f"outcome = {ABORTED}").select(*tables.TRANSACTION)
+    failed = "outcome = 'fail' AND transaction IS NOT NULL"
+    doubtful = frames.produced.where(failed).join(
+        aborted.withColumn("aborted", F.lit(True)), list(tables.TRANSACTION), "left"
+    )
+    columns = frames.produced.columns
+    dropped = {
+        "outcome": "IF(coalesce(aborted, false), 'info', outcome) AS outcome",
+        "offset": "IF(coalesce(aborted, false), NULL, offset) AS offset",
+    }
+    changed = doubtful.selectExpr(*(dropped.get(column, column) for column in columns))
+    produced = frames.produced.where(f"NOT coalesce({failed}, false)").select(*columns).union(changed)
+    return replace(frames, produced=produced, ends=transactions.ends)
+
+
+def _of(lanes: tuple[str, ...], table: DataFrame) -> DataFrame:
+    return table.where(F.col("lane").isin(list(lanes)))
+
+
+def _ranges(consumed: DataFrame, isolation: DataFrame) -> tuple[Ranges, ...]:
+    """One row per consumer and partition."""
+    read = consumed.groupBy("lane", "consumer", "partition").agg(
+        F.min("offset").alias("lowest"), F.max("offset").alias("highest")
+    )
+    rows = read.join(F.broadcast(isolation), ["lane", "consumer"], "left").collect()
+    return tuple(Ranges(row.lane, row.consumer, row.partition, row.lowest, row.highest, row.isolation) for row in rows)
+
+
+def _highest(ranges: list[Ranges]) -> dict[Place, int]:
+    ends: dict[Place, int] = {}
+    for one in ranges:
+        place = (one.lane, one.partition)
+        ends[place] = max(one.highest, ends.get(place, one.highest))
+    return ends
+
+
+def _committed_ends(stored: DataFrame | None) -> dict[Place, int]:
+    if stored is None:
+        return {}
+    last = stored.where(f"fate = {BY_COMMIT}").groupBy("lane", "partition").agg(F.max("offset").alias("last"))
+    return {(row.lane, row.partition): row["last"] for row in last.collect()}
+
+
+def _facts(
+    lanes: tuple[str, ...], frames: Frames, built: Tables, produced: DataFrame, ranges: tuple[Ranges, ...]
+) -> dict[str, TransactionFacts]:
+    counts = _counts(lanes, frames, built, produced)
+    open_ends = _open_ends(built)
+    facts = {}
+    for lane in lanes:
+        found = counts.get(lane, Counter())
+        reads = [one for one in ranges if one.lane == lane]
+        committed = [one for one in reads if one.isolation not in (None, READ_UNCOMMITTED)]
+        facts[lane] = TransactionFacts(
+            **{name: found[name] for name in ("transactions", "committed", "aborted", "in_doubt", "assignments")},
+            unnamed=found["unnamed"],
+            outside=found["outside"],
+            markers=found["markers"] if found["kinds"] else None,
+            unknown_readers=tuple(sorted({one.consumer for one in reads if one.isolation is None})),
+            read_to={partition: end for (_, partition), end in _highest(committed).items()},
+            open_ends=tuple(sorted(open_ends.get(lane, ()), key=lambda end: end.partition)),
+            ends_ns=found["ends_ns"],
+        )
+    return facts
+
+
+def _counts(lanes: tuple[str, ...], frames: Frames, built: Tables, produced: DataFrame) -> dict[str, Counter[str]]:
+    """Everything that is counted by lane, in one job."""
+    assert frames.transactions is not None
+    assert frames.assignments is not None
+
+    def by_lane(table: DataFrame, **columns: str) -> DataFrame:
+        grouped = table.groupBy("lane").agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))
+        pairs = ", ".join(f"'{name}', cast({name} AS bigint)" for name in columns)
+        return grouped.selectExpr("lane", f"stack({len(columns)}, {pairs}) AS (name, number)")
+
+    parts = [
+        by_lane(
+            built.ended,
+            transactions="count(1)",
+            committed=f"count_if(outcome = {COMMITTED})",
+            aborted=f"count_if(outcome = {ABORTED})",
+            in_doubt=f"count_if(outcome NOT IN ({COMMITTED}, {ABORTED}))",
+        ),
+        by_lane(_of(lanes, frames.assignments), assignments="count(1)"),
+        by_lane(built.outlines, unnamed="count_if(begin_ns IS NULL)"),
+        by_lane(
+            produced,
+            outside="count_if(transaction IS NULL)",
+            ends_ns="max(greatest(invoke_ns, coalesce(complete_ns, 0)))",
+        ),
+        by_lane(_of(lanes, frames.consumed), ends_ns="max(poll_ns)"),
+        by_lane(_of(lanes, frames.transactions), ends_ns="max(greatest(begin_ns, coalesce(end_ns, 0)))"),
+    ]
+    if frames.replicas is not None:
+        kinds = {"kinds": "count(kind)", "markers": "count_if(kind IN ('commit', 'abort'))"}
+        parts.append(by_lane(_of(lanes, frames.replicas), **kinds))
+    counts: dict[str, Counter[str]] = {}
+    for row in reduce(DataFrame.union, parts).collect():
+        found = counts.setdefault(row.lane, Counter())
+        number = row.number or 0
+        found[row.name] = max(found[row.name], number) if row.name == "ends_ns" else found[row.name] + number
+    return counts
+
+
+def _open_ends(built: Tables) -> dict[str, list[OpenEnd]]:
+    found: dict[str, list[OpenEnd]] = {}
+    if built.stored is not None:
+        for row in anomalies.open_ends(built.stored, built.members, built.outlines).collect():
+            end = OpenEnd(row.partition, row.offset, row.producer_id, row.seq, row.transaction, row.last_ns)
+            found.setdefault(row.lane, []).append(end)
+    return found
