@@ -8,12 +8,13 @@ docs/anomalies.md, which the verification applies to real histories.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import combinations
 from typing import NamedTuple
 
 from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.transactions.coordinator import PREPARED
 from kafka_chaos.reference_model.transactions.environment import marker_of
-from kafka_chaos.reference_model.transactions.partitions import committed, last_stable_offset, takes_marker
+from kafka_chaos.reference_model.transactions.partitions import aborted, committed, last_stable_offset, takes_marker
 from kafka_chaos.reference_model.transactions.state import (
     ABORTED,
     ASKED,
@@ -60,9 +61,10 @@ def ending(state: State, setup: Setup) -> Ending | None:
 
 
 def aborted_read(end: Ending) -> bool:
-    """A read_committed consumer was given a record of a transaction that is aborted."""
-    aborted = end.with_outcome(ABORTED)
-    return any(number // end.size in aborted for number in bits(end.read))
+    """A read_committed consumer was given a record that is aborted in the log, or whose transaction is."""
+    transactions = end.with_outcome(ABORTED)
+    records = {number for log in end.logs for number in aborted(log)}
+    return any(number in records or number // end.size in transactions for number in bits(end.read))
 
 
 def torn_transaction(end: Ending) -> bool:
@@ -87,16 +89,15 @@ def hanging_transaction(end: Ending) -> bool:
 
 
 def dependency_cycle(end: Ending) -> bool:
-    """Each of two committed transactions has a record before one of the other, in whatever partitions (Adya's G0)."""
-    before = {
-        (first.number // end.size, second.number // end.size)
-        for log in end.logs
-        for at, first in enumerate(log)
-        for second in log[at + 1 :]
-        if first.kind == DATA == second.kind
-    }
-    done = [transaction for transaction in end.with_outcome(COMMITTED) if end.committed_of(transaction)]
-    return any({(one, other), (other, one)} <= before for one in done for other in done if one != other)
+    """Each of two transactions has a committed record before one of the other, in whatever partitions (Adya's G0)."""
+    done = [[number // end.size for number in _in_order(log)] for log in end.logs]
+    before = {pair for transactions in done for pair in combinations(transactions, 2)}
+    return any(one != other and (other, one) in before for one, other in before)
+
+
+def _in_order(log: Log) -> list[int]:
+    """The committed records of a log, by offset."""
+    return [entry.number for entry in log if entry.kind == DATA and entry.number in committed(log)]
 
 
 Check = Callable[[Ending], bool]

@@ -76,6 +76,13 @@ def committed(log: Log) -> tuple[int, ...]:
     return tuple(ended)
 
 
+@lru_cache(maxsize=1 << 16)
+def aborted(log: Log) -> tuple[int, ...]:
+    """The records that come before an abort marker which ends their transaction."""
+    flipped = {COMMIT: ABORT, ABORT: COMMIT, DATA: DATA}
+    return committed(tuple(entry._replace(kind=flipped[entry.kind]) for entry in log))
+
+
 def last_stable_offset(log: Log) -> int:
     """The offset of the first record of an open transaction, or the end of the log."""
     still_open = {number for id in {entry.id for entry in log} for number in contents(log, id).open}
@@ -89,15 +96,9 @@ def given(log: Log, reads_below_last_stable_offset: bool) -> int:
     if reads_below_last_stable_offset:
         below, known = last_stable_offset(log), set(committed(log))
     else:
-        below, known = len(log), {entry.number for entry in log if entry.kind == DATA} - set(_aborted(log))
+        below, known = len(log), {entry.number for entry in log if entry.kind == DATA} - set(aborted(log))
     mask = 0
     for entry in log[:below]:
         if entry.kind == DATA and entry.number in known:
             mask |= 1 << entry.number
     return mask
-
-
-def _aborted(log: Log) -> list[int]:
-    """The records that come before an abort marker which ends their transaction."""
-    flipped = {COMMIT: ABORT, ABORT: COMMIT, DATA: DATA}
-    return list(committed(tuple(entry._replace(kind=flipped[entry.kind]) for entry in log)))

@@ -1,0 +1,69 @@
+"""What each anomaly of transactions is, on endings written by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.contract.transactions import TransactionAnomaly as A
+from kafka_chaos.reference_model.transactions.anomalies import Ending, shown
+from kafka_chaos.reference_model.transactions.state import (
+    ABORT,
+    ABORTED,
+    ASKED,
+    COMMIT,
+    COMMITTED,
+    DATA,
+    OPEN,
+    Entry,
+    Log,
+)
+
+C, X = Entry(COMMIT, 0, 0, 0), Entry(ABORT, 0, 0, 0)
+OTHER = Entry(COMMIT, 1, 0, 0)
+
+
+def data(*numbers: int, id: int = 0) -> Log:
+    return tuple(Entry(DATA, id, 0, number) for number in numbers)
+
+
+def end(*logs: Log, outcomes: tuple[int, ...], read: int = 0, zombies: int = 0) -> Ending:
+    return Ending(logs, outcomes, read, zombies, size=2)
+
+
+@pytest.mark.parametrize(
+    ("ending", "anomalies"),
+    [
+        (end((*data(0), C), (*data(1), C), outcomes=(COMMITTED,), read=0b11), set()),
+        (end((*data(0), X), (*data(1), X), outcomes=(ABORTED,)), set()),
+        (end((*data(0), X), (*data(1), X), outcomes=(ABORTED,), read=0b01), {A.ABORTED_READ}),
+        (end((*data(0), X), (*data(1), X), outcomes=(ASKED,), read=0b10), {A.ABORTED_READ}),
+        (end((*data(0), X), (*data(1), C), outcomes=(ASKED,)), {A.TORN_TRANSACTION}),
+        (end((*data(0), X), (*data(1), C), outcomes=(OPEN,)), set()),
+        (end((), (*data(1), C), outcomes=(COMMITTED,)), {A.TORN_TRANSACTION}),
+        (end((), (), outcomes=(COMMITTED,)), {A.LOST_TRANSACTION}),
+        (end((*data(0, 1), X, C), outcomes=(COMMITTED,)), {A.LOST_TRANSACTION}),
+        (end((), (), outcomes=(ASKED,)), set()),
+        (end((*data(0, 1), C, *data(2)), outcomes=(COMMITTED, OPEN)), {A.HANGING_TRANSACTION}),
+        (end((*data(0, 1), C, *data(2, 3), C), outcomes=(COMMITTED, COMMITTED), zombies=0b01), {A.ZOMBIE_COMMIT}),
+        (end((*data(0, 1), C, *data(2, 3), X), outcomes=(COMMITTED, ABORTED), zombies=0b01), set()),
+        (
+            end((*data(0), *data(2, id=1), C, OTHER), (*data(3, id=1), *data(1), C, OTHER), outcomes=(COMMITTED,) * 2),
+            {A.DEPENDENCY_CYCLE},
+        ),
+        (end((*data(0), *data(2, id=1), *data(1), *data(3, id=1), C, OTHER), outcomes=(COMMITTED,) * 2), {
+            A.DEPENDENCY_CYCLE
+        }),
+        (end((*data(0), *data(2, id=1), C, OTHER), (*data(1), *data(3, id=1), C, OTHER), outcomes=(ASKED,) * 2), set()),
+        (
+            end((*data(0), *data(2, id=1), X, OTHER), (*data(3, id=1), *data(1), X, OTHER), outcomes=(OPEN, COMMITTED)),
+            set(),
+        ),
+    ],
+)  # fmt: skip
+def test_an_ending_shows_what_it_shows(ending: Ending, anomalies: set[A]) -> None:
+    assert shown(ending) == anomalies
+
+
+def test_only_what_is_wanted_is_looked_for() -> None:
+    assert shown(end((), (), outcomes=(COMMITTED,)), {A.TORN_TRANSACTION}) == frozenset()
+    assert shown(None) == frozenset()
