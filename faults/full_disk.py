@@ -11,11 +11,15 @@ from kafka_chaos.faults.disks import disk_of, start_whole, why_no_disks
 from kafka_chaos.faults.fault import DOWN, Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
 from kafka_chaos.faults.target import Target
 
+_FIRST_OF_SIGNALS = 128
+"""From here on, exit codes say which signal ended a process."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullDisk:
     """The disks of the brokers are filled to the last block. A broker whose write fails takes its log directory
-    offline, and ends if it has no other. Its proof: the file system has no free block left."""
+    offline, and ends if it has no other. Its proof: the file system has no free block left, or the broker has ended by
+    itself, which may free some."""
 
     target: Target
     at: float = 0.0
@@ -36,7 +40,7 @@ class FullDisk:
         at_once(nodes, lambda node: disk_of(node).fill())
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """No disk has a free block."""
+        """No disk has a free block, or has had one for its broker."""
         return all_took_effect({node.name: _full(node) for node in nodes})
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
@@ -56,4 +60,6 @@ def _full(node: NodeControl) -> Proof:
     evidence = {"free_bytes": free, "Running": state["Running"], "ExitCode": state.get("ExitCode")}
     if not disk.is_filled():
         return Proof(False, evidence, "its disk was not filled")
-    return Proof(free == 0, evidence, f"{free} bytes of its disk are free")
+    # A process that ends gives back what it had reserved for its files.
+    ended_by_itself = not state["Running"] and 0 < int(state["ExitCode"]) < _FIRST_OF_SIGNALS
+    return Proof(free == 0 or ended_by_itself, evidence, f"{free} bytes of its disk are free")

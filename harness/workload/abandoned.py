@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from contextlib import suppress
 
 from confluent_kafka import KafkaException, Producer
+
+# What a producer warns of that failed for good: nobody can do anything about it. For pytest, which has filters of its
+# own, the plugin has the same one.
+warnings.filterwarnings("ignore", message="Producer abort_transaction failed during close", category=RuntimeWarning)
 
 
 def abandon_client(client: Producer, *, open_transaction: bool) -> None:
@@ -18,6 +23,6 @@ def abandon_client(client: Producer, *, open_transaction: bool) -> None:
     if open_transaction:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
         return
-    # It warns if a producer that failed for good can't abort; where warnings are errors, it raises both.
+    # Where warnings are errors, it raises both.
     with suppress(KafkaException, RuntimeWarning, SystemError):
         client.close()

@@ -42,7 +42,7 @@ from kafka_chaos.reference_model.predict.effects import (
     observe,
     too_few_in_sync,
 )
-from kafka_chaos.reference_model.predict.idempotence import check_sequence, hear_refusal
+from kafka_chaos.reference_model.predict.idempotence import after_refusal, check_sequence
 from kafka_chaos.reference_model.predict.state import (
     DOWN,
     FOLLOWER,
@@ -151,7 +151,7 @@ def _deliver(
         return
     held = check_sequence(state, broker, sent) if lane.idempotence else None
     if isinstance(held, Refusal):
-        heard = hear_refusal(state, lane, sent, held, _rejected(record))
+        heard = with_record(after_refusal(state, sent, held), index, _rejected(record))
         yield Action("out_of_order_sequence", broker, index, held.value), heard if awaited else state
         return
     offset, log = (len(replica.log), (*replica.log, appended(sent, replica.leader_epoch)))

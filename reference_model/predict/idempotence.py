@@ -8,20 +8,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.predict.state import (
-    INFO,
     NOWHERE,
     OK,
     LaneState,
-    Record,
     producer_epoch_of,
     record_of,
-    with_record,
 )
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
-
-GIVEN_UP = Record(INFO, 0, NOWHERE)
 
 EARLIER = Batch(0, -1, NOWHERE)
 """Stands before all batches of a producer where brokers know that it begins with sequence number 0, be it that they
@@ -52,14 +46,6 @@ def after_refusal(state: LaneState, sent: int, refusal: Refusal) -> LaneState:
     if renews_epoch(refusal, follows_acknowledged=in_epoch and state.records[index - 1].status == OK):
         return renew_producer_epoch(state, index)
     return state
-
-
-def hear_refusal(state: LaneState, lane: Lane, sent: int, refusal: Refusal, rejected: Record) -> LaneState:
-    """The producer hears of a refusal: `rejected` is the record as it would send it again. Where it had to renew its
-    epoch for that, a transactional producer aborts instead, and sends nothing in doubt again (KIP-360)."""
-    after = after_refusal(state, sent, refusal)
-    aborts = lane.transactional is not None and after is not state
-    return with_record(state, record_of(sent), GIVEN_UP) if aborts else with_record(after, record_of(sent), rejected)
 
 
 def renew_producer_epoch(state: LaneState, first: int) -> LaneState:

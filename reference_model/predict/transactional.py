@@ -3,12 +3,13 @@
 Replication decides what a log may lose (`prediction.py`); what that costs transactions, and all that needs no loss, is
 for `transactions/` to search. All lanes speak protocol `v1`: their client is librdkafka.
 
-The other anomalies have the answers of the idempotent lane, but for these:
+The other anomalies have the answers of the idempotent lane, with these differences:
 
-- A record whose outcome is in doubt is never sent again in a new producer epoch: its transaction is aborted
-  (`idempotence.hear_refusal`). So the known defect librdkafka-4953 does not apply: after a time-out the client purges
-  what is queued and in flight, and asks the coordinator for its next epoch.
-- Markers occupy offsets, and the records of aborted transactions stay in the log (`IN_TRANSACTIONS`).
+- Markers occupy offsets, and the records of aborted transactions stay in the log.
+- A transactional producer never sends a record whose outcome is in doubt again in a new producer epoch: it aborts, and
+  the client purges what is queued and in flight before it asks the coordinator for its next epoch (KIP-360). So the
+  known defect librdkafka-4953 does not apply, and where the idempotent lane permits a duplicate, or a change of order,
+  because its producer renews its epoch, the answer permits more than a correct client shows.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ IN_TRANSACTIONS: Mapping[Anomaly, str] = {
     "stable offset; a read_uncommitted one sees all.",
     Anomaly.PHANTOM: "Markers are no records, and the records of aborted transactions were produced.",
 }
-"""What an axiom means in a lane with transactions."""
+"""What an answer means in a lane with transactions."""
+RENEWED = (
+    "A transactional producer aborts where this story has the producer renew its epoch: the answer is that of the "
+    "idempotent lane, and permits more than a correct client shows."
+)
 
 TRANSACTION_STATE_MIN_ISR = 1
 """`transaction.state.log.min.isr` of the project's clusters: the least that replication may keep."""
@@ -75,12 +80,16 @@ def transaction_state_of(lane: Lane) -> Lane:
 
 def with_notes(anomalies: Mapping[Anomaly, AnomalyPrediction]) -> dict[Anomaly, AnomalyPrediction]:
     """The answers to the other anomalies, with what transactions change about them."""
-    noted = {
-        anomaly: (*answer.why, IN_TRANSACTIONS[anomaly])
-        for anomaly, answer in anomalies.items()
-        if anomaly in IN_TRANSACTIONS
+    return {
+        anomaly: replace(answer, why=(*answer.why, *_notes(anomaly, answer))) for anomaly, answer in anomalies.items()
     }
-    return {anomaly: replace(answer, why=noted.get(anomaly, answer.why)) for anomaly, answer in anomalies.items()}
+
+
+def _notes(anomaly: Anomaly, answer: AnomalyPrediction) -> Story:
+    if anomaly in IN_TRANSACTIONS:
+        return (IN_TRANSACTIONS[anomaly],)
+    by_renewal = anomaly in (Anomaly.DUPLICATE, Anomaly.REORDERED) and answer.status is not Status.FORBIDDEN
+    return (RENEWED,) if by_renewal else ()
 
 
 def answers_to(question: Question, found: Findings, lane: Lane) -> dict[TransactionAnomaly, AnomalyPrediction]:

@@ -87,8 +87,8 @@ KAFKA_17754 = KnownDefect(
     component="transactions before KIP-890's second part",
     versions="clients before 4.0, and librdkafka up to 2.16 at least, whatever the brokers are; also reported as "
     "librdkafka #5423",
-    rule="a request of a transaction arrives before that transaction has ended for its producer, or never (what KIP-98 "
-    "assumes)",
+    rule="requests of a transaction arrive in the order they were sent in, and none once the producer has seen it end "
+    "(what KIP-98 assumes)",
     precondition="an EndTxn request is late (the coordinator is frozen, or the network holds it), the producer sends "
     "it again, and its next transaction is open when the late one arrives",
     effect="The late request ends the next transaction in the middle: commits what is to be aborted, aborts what is to "
@@ -101,8 +101,8 @@ KAFKA_14402 = KnownDefect(
     ticket="https://issues.apache.org/jira/browse/KAFKA-14402",
     component="broker",
     versions="0.11 to 3.5; since 3.6, leaders verify with the coordinator that a transaction is open",
-    rule="a request of a transaction arrives before that transaction has ended for its producer, or never (what KIP-98 "
-    "assumes)",
+    rule="requests of a transaction arrive in the order they were sent in, and none once the producer has seen it end "
+    "(what KIP-98 assumes)",
     precondition="a producer gives a record up and aborts, and the record arrives after the abort marker",
     effect="The record opens a transaction that the coordinator does not know, and that nobody ends.",
     concerns=before_verification,

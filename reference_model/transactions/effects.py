@@ -59,8 +59,16 @@ def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
         return state, answer.reply
     if request.kind is Kind.END and request.detail and _is_replaced(state, setup, request.producer):
         state = state._replace(zombies=state.zombies | 1 << request.transaction)
-    unmarked = answer.append.partitions if request.kind is Kind.END else 0
-    return with_status(state, setup, id, answer.append, unmarked), answer.reply
+    if request.kind is Kind.ADD_PARTITION:
+        return with_status(state, setup, id, answer.append, 0), answer.reply
+    in_order = without_late(state, request.transaction, setup.rules.late | {Kind.END})
+    return with_status(in_order, setup, id, answer.append, answer.append.partitions), answer.reply
+
+
+def without_late(state: State, transaction: int, late: frozenset[Kind]) -> State:
+    """The state in which of a transaction's late requests only those of some kinds may still arrive."""
+    kept = [request for request in state.late if request.transaction != transaction or request.kind in late]
+    return state._replace(late=tuple(kept))
 
 
 def _produce(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:

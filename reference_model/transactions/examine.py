@@ -39,6 +39,8 @@ Story = tuple[str, ...]
 Stories = Mapping[TransactionAnomaly, Story]
 
 CYCLE = frozenset({TransactionAnomaly.DEPENDENCY_CYCLE})
+TORN = frozenset({TransactionAnomaly.TORN_TRANSACTION})
+"""A transaction of one record can't be torn: nothing is to be searched for."""
 DEFECT_STATES = 200_000
 """A defect's search may end early: what it finds is reachable, and of the rest nothing is said."""
 
@@ -64,8 +66,8 @@ class Question:
 
     def setups(self) -> Iterator[tuple[Setup, Set[TransactionAnomaly]]]:
         """Each search, with what it may answer."""
-        others = frozenset(TransactionAnomaly) - CYCLE
-        first = frozenset(TransactionAnomaly) if not self.several_producers else others
+        others = frozenset(TransactionAnomaly) - CYCLE - (frozenset() if self.several_records else TORN)
+        first = others if self.several_producers else others | CYCLE
         yield self.setup, first
         if self.brokers_may_fail:
             yield replace(self.setup, delayed=0, failovers=1), first

@@ -24,6 +24,7 @@ from kafka_chaos.reference_model.transactions.effects import (
     abort_by_coordinator,
     acknowledged,
     arrive,
+    without_late,
 )
 from kafka_chaos.reference_model.transactions.rules import Kind
 from kafka_chaos.reference_model.transactions.state import (
@@ -174,8 +175,7 @@ def _ended(state: State, setup: Setup, request: Request) -> State:
     elif producer.knows != CERTAIN:
         phase = RENEWING
     after = with_producer(state, number, Producer(phase, epoch, NONE, 0, 0, CERTAIN, sent))
-    kept = [late for late in after.late if late.transaction != request.transaction or late.kind in rules.late]
-    return after._replace(late=tuple(kept))
+    return without_late(after, request.transaction, rules.late)
 
 
 def over(producer: Producer) -> Producer:

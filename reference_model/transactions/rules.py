@@ -6,9 +6,10 @@
 transactions | KIP-98, KIP-360, KIP-588 |
 | `v2` | Java clients since 4.0 with `transaction.version=2` | producer id and epoch, one per transaction | KIP-890 |
 
-KIP-98 assumes of `v1` that no request of a transaction arrives after the producer has seen that transaction end:
-`Rules.late` is what of it may arrive late all the same. The promise holds where the protocol defends itself, and the
-known defects are what an assumption costs that the network does not keep. In `v2` everything may be late.
+KIP-98 assumes of `v1` that requests of a transaction arrive in the order they were sent in: none but another EndTxn
+once the coordinator has taken its end, and none at all once the producer has seen it end. `Rules.late` is what may
+arrive all the same. The promise holds where the protocol defends itself, and the known defects are what an assumption
+costs that the network does not keep. In `v2` everything may be late.
 
 Since 3.6 a leader asks the coordinator whether a transaction is open before it takes the first record of one
 (`transaction.partition.verification.enable`, KIP-890, first part; KAFKA-14402), from every client.
@@ -24,6 +25,12 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from kafka_chaos.contract.metadata import Release, release
+from kafka_chaos.contract.transactions import TransactionAnomaly
+
+ABORTED_READ = TransactionAnomaly.ABORTED_READ
+TORN_TRANSACTION = TransactionAnomaly.TORN_TRANSACTION
+LOST_TRANSACTION = TransactionAnomaly.LOST_TRANSACTION
+HANGING_TRANSACTION = TransactionAnomaly.HANGING_TRANSACTION
 
 VERIFIED_SINCE: Release = (3, 6)
 """The release whose leaders verify that a transaction is open (KAFKA-14402)."""
@@ -39,7 +46,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A protocol's rules. `late`: the requests that may arrive after their transaction has ended for the producer."""
+    """A protocol's rules. `late`: the requests that may arrive after the end of their transaction."""
 
     name: str
     epoch_per_transaction: bool
@@ -65,16 +72,40 @@ def v1_in(version: str) -> Rules:
     return V1 if release(version) >= VERIFIED_SINCE else V1_UNVERIFIED
 
 
-BROKEN: Mapping[str, Rules] = {
-    "no fencing at the coordinator": replace(V1, fences_at_coordinator=False),
-    "no fencing at the leader": replace(V1_UNVERIFIED, fences_at_leader=False),
-    "no fencing of coordinators": replace(V1, fences_coordinators=False),
-    "markers are not written again": replace(V1, writes_markers_again=False),
-    "InitProducerId does not abort": replace(V1, aborts_on_init=False),
-    "a read ignores the last stable offset": replace(V1, reads_below_last_stable_offset=False),
-    "no abort by time-out": replace(V1, aborts_on_time_out=False),
-    "one epoch for all transactions": replace(V1, late=frozenset(Kind)),
-    "no verification": replace(V1, verifies=False),
-    "a leader takes open records for those of the transaction": replace(V2, compares_open_epochs=False),
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A protocol without one rule: the anomalies that it shows, with as many late requests and failovers."""
+
+    rules: Rules
+    shows: tuple[TransactionAnomaly, ...]
+    delayed: int = 0
+    failovers: int = 0
+
+
+BROKEN: Mapping[str, Broken] = {
+    "fencing of producers at the coordinator": Broken(
+        replace(V1, fences_at_coordinator=False), (TORN_TRANSACTION, ABORTED_READ)
+    ),
+    "fencing of producers at the leader": Broken(
+        replace(V1_UNVERIFIED, fences_at_leader=False), (HANGING_TRANSACTION,)
+    ),
+    "fencing of coordinators that were replaced": Broken(
+        replace(V1, fences_coordinators=False), (TORN_TRANSACTION, ABORTED_READ), failovers=1
+    ),
+    "markers that a new coordinator writes again": Broken(
+        replace(V1, writes_markers_again=False),
+        (HANGING_TRANSACTION, LOST_TRANSACTION, TORN_TRANSACTION),
+        failovers=1,
+    ),
+    "the abort by InitProducerId": Broken(replace(V1, aborts_on_init=False), (HANGING_TRANSACTION,)),
+    "the last stable offset": Broken(replace(V1, reads_below_last_stable_offset=False), (ABORTED_READ,)),
+    "the abort by time-out": Broken(replace(V1, aborts_on_time_out=False), (HANGING_TRANSACTION,)),
+    "an epoch for each transaction": Broken(
+        replace(V1, late=frozenset(Kind)), (TORN_TRANSACTION, ABORTED_READ), delayed=1
+    ),
+    "verification by the leader": Broken(replace(V1, verifies=False), (HANGING_TRANSACTION,), delayed=1),
+    "the epoch of open records (KAFKA-18575)": Broken(
+        replace(V2, compares_open_epochs=False), (TORN_TRANSACTION, LOST_TRANSACTION, ABORTED_READ)
+    ),
 }
-"""Protocols without one rule, by what they lack."""
+"""Protocols by what they lack."""

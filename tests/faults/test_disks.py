@@ -85,6 +85,18 @@ def test_a_disk_that_was_filled_and_has_room_again_is_no_proof(cluster: FakeClus
     assert fault.proof(cluster, nodes).reason == "broker-1: 8192 bytes of its disk are free"
 
 
+@pytest.mark.parametrize(("exit_code", "proves"), [(1, True), (137, False), (143, False)])
+def test_a_broker_that_ended_by_itself_on_a_filled_disk_proves_it(
+    exit_code: int, proves: bool, cluster: FakeCluster
+) -> None:
+    fault, broker = FullDisk(target=BROKER), cluster.brokers[1]
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes)
+    assert broker.disk is not None
+    broker.disk.free, broker.running, broker.exit_code = 4096, False, exit_code
+    assert fault.proof(cluster, nodes).took_effect is proves
+
+
 @pytest.mark.parametrize("kind", [FullDisk, ReadOnlyDisk])
 def test_a_broker_that_has_not_noticed_is_ended_once_and_no_healthy_one(
     kind: type[FullDisk | ReadOnlyDisk], cluster: FakeCluster

@@ -75,6 +75,9 @@ class FakeProducer:
     def __len__(self) -> int:
         return len(self.queue)
 
+    def init_transactions(self, timeout: float) -> None:
+        self._called(f"init {timeout:g}")
+
     def begin_transaction(self) -> None:
         self._called("begin")
 
@@ -273,6 +276,7 @@ def transactions_of(producing: Producing) -> list[tuple[Any, ...]]:
 def test_an_application_s_transactions_are_recorded(recorded: Path) -> None:
     producing = Producing(recorded, PAYING)
     client = producing.handle.producer({"transactional.id": "app"})
+    client.init_transactions(3)
     client.produce("orders-1", b"outside")
     for end in (client.commit_transaction, client.abort_transaction):
         client.begin_transaction()
@@ -290,9 +294,12 @@ def test_an_application_s_transactions_are_recorded(recorded: Path) -> None:
         (0, 2, "app", "committed", None),
     ]
     assert client._client.calls == [
-        *("begin", "send offsets", "commit 5", "begin", "send offsets", "abort 5", "begin", "commit -1"),
+        *("init 3", "begin", "send offsets", "commit 5", "begin", "send offsets", "abort 5", "begin", "commit -1"),
     ]
     assert client._client.closed
+    [table] = [pq.read_table(file) for file in (recorded / "transactions").glob("*.parquet")]
+    began = table["begin_ns"].to_pylist()
+    assert all(initialised < began[0] for initialised in table["initialised_ns"].to_pylist())
 
 
 def test_a_commit_that_an_application_asks_for_again_is_one_transaction(recorded: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 from kafka_chaos.reference_model import document, predict_cached
 from kafka_chaos.reference_model.explore.exploration import explore
 from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.transactions import document as transactions
+from kafka_chaos.reference_model.transactions.rules import V2
 
 WRITTEN = Path(__file__).parents[2] / "docs" / "model.md"
 
@@ -27,6 +29,21 @@ def test_a_section_is_up_to_date(section: object) -> None:
 @pytest.mark.parametrize("faults", [(), ("kill",)], ids=str)
 def test_a_table_of_predictions_is_up_to_date(faults: tuple[str, ...]) -> None:
     assert "\n".join(document.prediction_table(faults)) in written()
+
+
+def test_the_rules_of_transactions_are_up_to_date() -> None:
+    assert "\n".join(transactions.introduction()) in written()
+    assert "\n".join(transactions.broken()) in written()
+
+
+@pytest.mark.parametrize("name", ["requests are late", "brokers fail, and nothing acknowledged is lost"])
+def test_a_row_of_transactions_is_up_to_date(name: str) -> None:
+    assert transactions.row(V2, name, **transactions.SITUATIONS[name]) in written()
+
+
+@pytest.mark.slow
+def test_every_row_of_transactions_is_up_to_date() -> None:
+    assert "\n".join(transactions.section()) in written()
 
 
 def test_what_upgrades_change_is_up_to_date() -> None:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import Result
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.cli import predict_command
 from tests.commands import ended
 
@@ -44,6 +45,34 @@ def test_predict_answers_in_json() -> None:
         "complete": True, "brokers": 3, "records": 2, "attempts": [2, 1], "faults": ["kill"], "known_defects": [],
         "lockstep": None,
     }  # fmt: skip
+
+
+def test_transactions_are_predicted_when_asked_for() -> None:
+    result = run_predict("--transactional", "--transaction-size", "1", "--partitions", "1", "--json")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert answer["transactions"].keys() == {str(anomaly) for anomaly in TransactionAnomaly}
+    assert {entry["status"] for entry in answer["transactions"].values()} == {"forbidden"}
+    assert answer["scope"]["transactions"]["protocol"] == "v1"
+    text = run_predict("--transactional", "--transaction-size", "1", "--partitions", "1").stdout
+    assert "torn_transaction: forbidden" in text
+    assert "Known defect KAFKA-17754 (" in text
+    assert "transactions" not in json.loads(run_predict("--idempotence", "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--no-idempotence",), "'--no-idempotence': transactions need idempotence"),
+        (("--acks", "1"), "'--idempotence': true: expected acks=all with it"),
+        (("--transaction-size", "0"), "'--transaction-size': 0: expected a whole number"),
+        (("--producers", "0"), "'--producers': 0: expected a whole number"),
+    ],
+)
+def test_transactions_that_no_producer_could_have_are_refused(arguments: tuple[str, ...], message: str) -> None:
+    result = run_predict("--transactional", *arguments)
+    assert result.exit_code == 64
+    assert message in " ".join(result.stderr.split())
 
 
 def test_faults_repeat_or_stand_in_a_list() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,8 @@ class Disk:
         self._journal = journal
         self._loss: Mapping[str, int] | None = None
         self._lengths: Mapping[Path, int] = {}
+        self._freezing = threading.Lock()
+        """Held while `is_frozen` tries: a freeze that comes meanwhile would find the disk frozen, and not last."""
 
     def make(self, folders: int) -> None:
         """Make the file system and mount it, with empty folders for so many log directories."""
@@ -51,7 +54,7 @@ class Disk:
     def freeze(self) -> None:
         """Let every write wait; nothing where a broken file system refuses writes already."""
         self._note("freeze")
-        with suppress(kernel.BrokenFileSystem):
+        with self._freezing, suppress(kernel.BrokenFileSystem):
             kernel.freeze(self.files.point)
 
     def thaw(self) -> None:
@@ -61,16 +64,14 @@ class Disk:
 
     def is_frozen(self) -> bool:
         """Whether writes wait: the kernel refuses to freeze what is frozen."""
-        try:
+        with self._freezing, suppress(kernel.BrokenFileSystem):
             if not kernel.freeze(self.files.point):
                 return True
-        except kernel.BrokenFileSystem:
-            return False
-        kernel.thaw(self.files.point)
+            kernel.thaw(self.files.point)
         return False
 
     def cut_power(self) -> None:
-        """What was not flushed is lost from now on; nobody can read or write until power is `back`."""
+        """What was not flushed is lost from now on; nobody can read or write until `power_back`."""
         self._note("cut power")
         self.thaw()
         self._lengths = _lengths(self.files.point)

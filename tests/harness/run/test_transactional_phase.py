@@ -128,6 +128,7 @@ def check_history(tables: Tables, prefix: str) -> None:
     assert [row["outcome"] for row in fenced] == ["info", "info"]
     assert len(ids) >= 5
     for row in tables.transactions:
+        assert row["initialised_ns"] < row["begin_ns"]
         if row["outcome"] == "committed":
             of_it = records[row["producer_id"], row["transaction"]]
             assert {record["outcome"] for record in of_it} == {"ok"}

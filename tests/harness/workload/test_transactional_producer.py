@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from confluent_kafka import KafkaError
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload import recorded_producer
+from kafka_chaos.harness.workload.abandoned import abandon_client
 from kafka_chaos.harness.workload.history import HistoryWriter, Reservations, RowBuffer
 from kafka_chaos.harness.workload.load import producer_configs
 from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
@@ -279,6 +281,17 @@ def test_a_coordinator_that_never_answers_does_not_hold_the_load(bench: Bench, l
     _, rows = load(until=lambda: len(bench.log) > 3)
     assert rows == []
     assert time.monotonic() - start < 5
+
+
+def test_what_a_lost_client_warns_of_at_its_end_is_nobody_s_concern() -> None:
+    class Lost:
+        def close(self) -> None:
+            warnings.warn("Producer abort_transaction failed during close: fenced", RuntimeWarning, stacklevel=2)
+            raise SystemError
+
+    with warnings.catch_warnings(record=True) as seen:
+        abandon_client(Lost(), open_transaction=False)  # type: ignore[arg-type]
+    assert seen == []
 
 
 def test_restarts_are_even_and_in_turn() -> None:

@@ -1,0 +1,158 @@
+"""What `predict` answers for a lane whose producers use transactions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.contract.transactions import TransactionAnomaly as A
+from kafka_chaos.reference_model import Anomaly, AnomalyPrediction, Lane, LockstepStep, Prediction, Status, predict
+from kafka_chaos.reference_model.predict import transactional as module
+from kafka_chaos.reference_model.predict.cache import cache_key
+from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted
+from kafka_chaos.reference_model.predict.transactional import (
+    IN_TRANSACTIONS,
+    RENEWED,
+    VARIANTS,
+    transaction_state_of,
+    with_notes,
+)
+from kafka_chaos.reference_model.protocol.axioms import AXIOMS
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.search import Budget
+
+ONE = Lane(lane="one", idempotence=True, transactional=Transactional(size=1), replication_factor=2)
+"""The smallest of its kind: transactions of one record."""
+LOST = {A.ABORTED_READ, A.LOST_TRANSACTION, A.HANGING_TRANSACTION}
+
+
+def shown(prediction: Prediction) -> set[A]:
+    return {anomaly for anomaly, answer in prediction.transactions.items() if answer.status is not Status.FORBIDDEN}
+
+
+def test_every_anomaly_of_transactions_is_answered_and_explained() -> None:
+    prediction = predict(ONE)
+    assert prediction.transactions.keys() == set(A)
+    assert all(answer.why for answer in prediction.transactions.values())
+    assert shown(prediction) == set()
+    assert prediction.bounds["transactions"]["protocol"] == "v1"
+    assert Prediction.from_json(prediction.to_json()) == prediction
+
+
+def test_a_lane_without_transactions_is_asked_nothing_of_them() -> None:
+    assert predict(replace(ONE, transactional=None)).transactions == {}
+
+
+@pytest.mark.parametrize("fault", ["kill", "stop", "pause", "partition", "session-expiry"])
+def test_transactions_survive_whatever_loses_no_record(fault: str) -> None:
+    assert shown(predict(replace(ONE, faults=(fault,)))) == set()
+
+
+def test_an_unclean_election_costs_transactions_what_it_costs_records() -> None:
+    prediction = predict(replace(ONE, faults=("kill",), unclean_leader_election=True))
+    assert prediction.status(Anomaly.LOST_WRITE) is Status.PERMITTED
+    assert shown(prediction) == LOST
+    assert prediction.bounds["transactions"]["transaction_state_may_lose"] is False
+
+
+def test_a_power_loss_may_take_the_coordinators_memory_too() -> None:
+    prediction = predict(replace(ONE, faults=("power-loss",)))
+    assert shown(prediction) == LOST | {A.ZOMBIE_COMMIT}
+    assert prediction.bounds["transactions"]["transaction_state_may_lose"] is True
+
+
+def test_the_coordinators_log_is_elected_cleanly_whatever_the_topic_does() -> None:
+    state = transaction_state_of(replace(ONE, faults=("kill",), unclean_leader_election=True))
+    assert (state.unclean_leader_election, state.acks, state.faults) == (False, "all", ("kill",))
+
+
+def test_producers_beside_each_other_may_depend_on_each_other_in_a_cycle() -> None:
+    two = Transactional(size=1, producers=2)
+    assert shown(predict(replace(ONE, transactional=two))) == set()
+
+
+def test_the_late_end_is_a_known_defect_of_every_client_so_far() -> None:
+    two_records = replace(ONE, transactional=Transactional(size=2), partitions=2)
+    answers = predict(two_records).transactions
+    named = {anomaly: [trace.defect.id for trace in answer.known_defects] for anomaly, answer in answers.items()}
+    assert named == {a: ["KAFKA-17754"] if a in (A.ABORTED_READ, A.TORN_TRANSACTION) else [] for a in A}
+    assert all(answer.status is Status.FORBIDDEN for answer in answers.values())
+
+
+def test_before_3_6_a_late_record_is_a_known_defect_too() -> None:
+    old = predict(replace(ONE, kafka_version="3.5.2")).transactions[A.HANGING_TRANSACTION]
+    assert old.status is Status.FORBIDDEN
+    assert "KAFKA-14402" in [trace.defect.id for trace in old.known_defects]
+    assert not predict(replace(ONE, kafka_version="3.6.2")).transactions[A.HANGING_TRANSACTION].known_defects
+
+
+def test_the_defects_of_transactions_concern_lanes_with_transactions_alone() -> None:
+    for id in VARIANTS:
+        assert not KNOWN_DEFECTS[id].concerns(replace(ONE, transactional=None, kafka_version="3.5.2"))
+        assert KNOWN_DEFECTS[id].concerns(replace(ONE, kafka_version="3.5.2"))
+
+
+def test_the_clients_renewal_of_epochs_does_not_concern_transactions() -> None:
+    """A transactional producer aborts what is in doubt instead of sending it again in a new epoch."""
+    plain, with_them = predict(replace(ONE, transactional=None)), predict(ONE)
+    assert [trace.defect.id for trace in plain.anomalies[Anomaly.DUPLICATE].known_defects] == ["librdkafka-4953"]
+    assert with_them.anomalies[Anomaly.DUPLICATE].known_defects == ()
+    assert "librdkafka-4953" not in with_them.bounds["known_defects"]
+
+
+def test_a_duplicate_by_renewal_is_said_to_be_more_than_a_transactional_client_shows() -> None:
+    permitted = AnomalyPrediction(Status.PERMITTED, ("story",))
+    noted = with_notes({Anomaly.DUPLICATE: permitted, Anomaly.LOST_WRITE: permitted})
+    assert noted[Anomaly.DUPLICATE].why == ("story", RENEWED)
+    assert noted[Anomaly.LOST_WRITE].why == ("story",)
+
+
+def test_what_transactions_change_about_an_axiom_is_said() -> None:
+    assert IN_TRANSACTIONS.keys() <= AXIOMS.keys()
+    with_them, without = predict(ONE).anomalies, predict(replace(ONE, transactional=None)).anomalies
+    for anomaly in Anomaly:
+        expected = (*without[anomaly].why, IN_TRANSACTIONS[anomaly]) if anomaly in IN_TRANSACTIONS else None
+        assert expected is None or with_them[anomaly].why == expected
+
+
+def test_a_lock_step_phase_may_have_transactions() -> None:
+    steps = (LockstepStep.KILL_LEADER, LockstepStep.ELECT, LockstepStep.RESTART)
+    prediction = predict(ONE, lockstep=steps)
+    assert shown(prediction) == set()
+    assert prediction.bounds["transactions"]["coordinator_failovers"] == 1
+
+
+def test_a_search_that_is_not_exhausted_is_no_answer() -> None:
+    with pytest.raises(PredictionNotExhausted) as raised:
+        predict(replace(ONE, transactional=Transactional(size=2, producers=2)), budget=Budget(1_000))
+    answer = raised.value.found.to_json()
+    assert answer["transactions"].keys() == {str(anomaly) for anomaly in A}
+    assert {entry["status"] for entry in answer["transactions"].values()} == {"not exhausted"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(ONE, transactional=None),
+        replace(ONE, transactional=Transactional(size=2)),
+        replace(ONE, transactional=Transactional(size=1, producers=2)),
+        replace(ONE, partitions=2),
+        replace(ONE, kafka_version="3.5.2"),
+    ],
+)
+def test_what_matters_to_transactions_is_in_the_key(other: Lane) -> None:
+    assert cache_key(other, None) != cache_key(ONE, None)
+
+
+def test_what_does_not_matter_is_not_in_the_key() -> None:
+    more = replace(ONE, transactional=Transactional(size=20, abort=0.5, producers=7, timeout_ms=1), partitions=8)
+    other = replace(ONE, transactional=Transactional(size=2, producers=2), partitions=2)
+    assert cache_key(more, None) == cache_key(other, None)
+
+
+def test_statuses_come_from_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    careless = replace(module.v1_in("3.9.1"), aborts_on_time_out=False)
+    monkeypatch.setattr(module, "v1_in", lambda _: careless)
+    assert A.HANGING_TRANSACTION in shown(predict(ONE))

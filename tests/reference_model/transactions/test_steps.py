@@ -1,0 +1,191 @@
+"""Single steps: what producers, coordinator and leaders do in states that a test leads them into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from kafka_chaos.reference_model.transactions.effects import Action
+from kafka_chaos.reference_model.transactions.rules import V1, V1_UNVERIFIED, V2, Kind, Rules
+from kafka_chaos.reference_model.transactions.state import (
+    ABORT,
+    ABORTED,
+    ASKED,
+    COMMIT,
+    COMMITTED,
+    COMPLETE_COMMIT,
+    DATA,
+    EMPTY,
+    FAILED,
+    OVER,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    READY,
+    RENEWING,
+    Setup,
+    State,
+    initial_state,
+)
+from kafka_chaos.reference_model.transactions.steps import canonical, steps
+
+LOSING = Setup(V1, delayed=0, failovers=0, losses=1, data_may_lose=True, states_may_be_lost=True)
+
+
+def play(setup: Setup, *names: str, state: State | None = None) -> State:
+    """The state after actions, each written as its name and, after a colon, its detail; `0` without one."""
+    now = initial_state(setup) if state is None else state
+    for name in names:
+        now = next(after for action, after in steps(now, setup) if matches(action, name))
+    return now
+
+
+def matches(action: Action, wanted: str) -> bool:
+    name, _, detail = wanted.partition(":")
+    name, _, producer = name.partition("@")
+    return action.name == name and (not producer or action.producer == int(producer)) and detail in ("", action.detail)
+
+
+def possible(state: State, setup: Setup) -> Iterator[str]:
+    yield from (f"{action.name}:{action.detail}" for action, _ in steps(state, setup))
+
+
+V1_WRITES = ("add_partition:OK", "produce:OK", "add_partition:OK", "produce:OK")
+V2_WRITES = ("produce:OK", "produce:OK")
+ENDS = ("write_marker", "write_marker", "complete")
+
+
+@pytest.mark.parametrize(("rules", "writes", "epoch"), [(V1, V1_WRITES, 0), (V2, V2_WRITES, 1)], ids=["v1", "v2"])
+def test_a_transaction_is_committed(rules: Rules, writes: tuple[str, ...], epoch: int) -> None:
+    setup = Setup(rules)
+    asked = play(setup, "start", *writes, "commit:OK")
+    assert asked.outcomes == (COMMITTED,)
+    assert asked.coordinated[0].status == (PREPARE_COMMIT, epoch, 0b11)
+    assert asked.read == 0
+    done = play(setup, *ENDS, state=asked)
+    assert done.coordinated[0].status == (COMPLETE_COMMIT, epoch, 0)
+    assert [[entry.kind for entry in log] for log in done.logs] == [[DATA, COMMIT]] * 2
+    assert done.read == 0b11
+    assert (done.producers[0].phase, done.producers[0].epoch) == (READY, epoch)
+
+
+def test_a_commit_needs_every_record_acknowledged() -> None:
+    setup = Setup(V1)
+    assert "commit:OK" not in possible(play(setup, "start", *V1_WRITES[:2]), setup)
+    in_doubt = play(setup, "start", *V1_WRITES[:3], "produce:unanswered")
+    assert "commit:OK" not in possible(in_doubt, setup)
+    assert "commit:OK" in possible(play(setup, "produce:OK", state=in_doubt), setup)
+
+
+def test_a_record_sent_twice_is_written_once() -> None:
+    setup = Setup(V1)
+    state = play(setup, "start", "add_partition:OK", "produce:unanswered", "produce:OK")
+    assert len(state.logs[0]) == 1
+    assert state.producers[0].written == 1
+
+
+def test_a_record_behind_a_lost_one_is_refused() -> None:
+    one = replace(LOSING, partitions=1)
+    state = play(one, "start", "add_partition:OK", "produce:OK", "lose_ends")
+    state = play(one, "produce:OUT_OF_ORDER_SEQUENCE_NUMBER", state=state._replace(coordinated=state.coordinated))
+    assert state.producers[0].knows == FAILED
+    assert state.logs == ((),)
+    assert not [name for name in possible(state, one) if name.startswith(("produce", "commit"))]
+
+
+def test_after_a_failed_record_v1_aborts_and_renews_its_epoch() -> None:
+    setup = Setup(V1)
+    state = play(setup, "start", "add_partition:OK", "produce:late", "abort:OK")
+    assert state.outcomes == (ABORTED,)
+    assert state.producers[0].phase == RENEWING
+    assert state.coordinated[0].status == (PREPARE_ABORT, 0, 0b01)
+    state = play(setup, "write_marker", "complete", "renew_epoch", state=state)
+    assert (state.producers[0].phase, state.producers[0].epoch) == (READY, 1)
+    assert state.coordinated[0].status == (EMPTY, 1, 0)
+    assert "late_produce:PRODUCER_FENCED" in possible(state, setup)
+
+
+def test_a_new_incarnation_fences_the_old_one() -> None:
+    setup = Setup(V1)
+    state = play(setup, "start@0", *V1_WRITES, "abort_before_start@1")
+    assert state.outcomes == (ABORTED,)
+    state = play(setup, *ENDS, "start@1:2", "commit@0:PRODUCER_FENCED", state=state)
+    assert state.producers[0].phase == OVER
+    assert [entry.kind for log in state.logs for entry in log] == [DATA, ABORT] * 2
+    assert {entry.epoch for log in state.logs for entry in log if entry.kind == ABORT} == {1}
+
+
+def test_a_second_incarnation_starts_after_the_first() -> None:
+    setup = Setup(V1, failovers=0)
+    assert [action.producer for action, _ in steps(initial_state(setup), setup)] == [0]
+    beside = replace(setup, ids=(0, 1))
+    assert [action.producer for action, _ in steps(initial_state(beside), beside)] == [0, 1]
+
+
+def test_a_commit_in_doubt_stays_in_doubt_when_the_coordinator_aborts_something_else() -> None:
+    """A late AddPartitionsToTxn opens a transaction of no record, which is aborted by time-out: no harm is done."""
+    setup = Setup(V1)
+    state = play(setup, "start", "add_partition:OK", "produce:OK", "add_partition:late", "add_partition:OK")
+    state = play(setup, "produce:OK", "commit:unanswered", *ENDS, "late_add_partition:OK", "time_out", state=state)
+    assert state.outcomes == (ASKED,)
+    assert state.read == 0b11
+
+
+def test_a_late_end_is_forgotten_where_the_protocol_assumes_so() -> None:
+    late = ("start", "add_partition:OK", "abort:late")
+    assert play(Setup(V1), *late).late
+    assert not play(Setup(V1), *late, "abort:OK").late
+    kept = play(Setup(replace(V1, late=frozenset(Kind))), *late, "abort:OK")
+    assert [request.kind for request in kept.late] == [Kind.END]
+
+
+def test_a_record_overtaken_by_the_end_is_forgotten_where_the_protocol_assumes_so() -> None:
+    late = ("start", "add_partition:OK", "produce:late", "abort:unanswered")
+    assert play(Setup(V1), *late).late
+    assert not play(Setup(V1_UNVERIFIED), *late).late
+
+
+def test_v2_needs_no_such_assumption() -> None:
+    setup = Setup(V2)
+    state = play(setup, "start", "produce:OK", "abort:late", "abort:OK", "write_marker", "complete", "produce:OK")
+    assert "late_abort:PRODUCER_FENCED" in possible(state, setup)
+
+
+def test_a_new_coordinator_writes_every_marker_again_and_ignores_those_of_the_old_one() -> None:
+    setup = Setup(V1, delayed=0)
+    state = play(setup, "start", *V1_WRITES, "commit:OK", "write_marker", "fail_over")
+    assert state.coordinated[0].unmarked == 0b11
+    assert [marker.partition for marker in state.late_markers] == [1]
+    state = play(setup, "write_marker", "write_marker", "complete", state=state)
+    assert [entry.number for entry in state.logs[0] if entry.kind == COMMIT] == [0, 1]
+    assert not canonical(state, setup).late_markers
+
+
+def test_a_loss_takes_the_coordinator_back_to_an_earlier_entry() -> None:
+    state = play(LOSING, "start", *V1_WRITES, "commit:OK")
+    back = {after.coordinated[0].status.status for action, after in steps(state, LOSING) if action.name == "lose_ends"}
+    assert PREPARE_COMMIT in back
+    assert EMPTY in back
+    assert not [action for action, _ in steps(state._replace(losses=0), LOSING) if action.name == "lose_ends"]
+
+
+def test_nothing_is_lost_where_replication_loses_nothing() -> None:
+    setup = replace(LOSING, data_may_lose=False, states_may_be_lost=False)
+    state = play(setup, "start", *V1_WRITES, "commit:OK", *ENDS)
+    assert "lose_ends:" not in possible(state, setup)
+    data_only = replace(LOSING, states_may_be_lost=False)
+    state = play(data_only, "start", *V1_WRITES, "commit:OK", *ENDS)
+    lost = [after for action, after in steps(state, data_only) if action.name == "lose_ends"]
+    assert len(lost) == 3 * 3 - 1
+    assert {after.coordinated for after in lost} == {state.coordinated}
+
+
+def test_requests_that_would_be_refused_for_ever_are_not_told_apart() -> None:
+    setup = Setup(V1)
+    state = play(setup, "start", "add_partition:OK", "produce:late", "abort:OK", "write_marker", "complete")
+    assert canonical(state, setup).late == state.late
+    fenced = play(setup, "start@1", state=state)
+    fenced = play(setup, "add_partition@1:OK", "produce@1:OK", state=fenced)
+    assert fenced.late
+    assert not canonical(fenced, setup).late
