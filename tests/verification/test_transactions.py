@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -9,14 +10,16 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from planted_transactions import PLANTS
+from planted_transactions import PLANTS, clean, torn_transaction
 from random_transactions import random_transactions
 from run_dirs import read_cases, write_histories
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.transactions import TransactionAnomaly
-from kafka_chaos.verification import verify
+from kafka_chaos.verification import RunDirectoryError, verify, verify_frames
 from kafka_chaos.verification.oracle.anomalies import case_order, check
 from kafka_chaos.verification.oracle.rows import LaneHistory
 from kafka_chaos.verification.tables import evidence
@@ -85,3 +88,41 @@ def test_agreement_behind_the_prefilter(tmp_path: Path, spark: Any, monkeypatch:
     lanes = {f"lane-{i}": random_transactions(random, steps=200) for i in range(60)}
     found = assert_agreement(lanes, tmp_path / "run", spark, method=Method.RUNS)
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "message"),
+    [
+        ("transactions", {"outcome": "done"}, "outcome: 'done', expected one of committed, aborted, info"),
+        ("transactions", {"lane": "b"}, "lane: 'b' is not in lanes.json"),
+        ("assignments", {"isolation": "serializable"}, "isolation: 'serializable', expected one of read_committed"),
+        ("assignments", {"partition": 4}, "partition: lane 'a' has partitions 0 to 3, not 4"),
+        ("replicas", {"kind": "marker"}, "kind: 'marker', expected one of data, commit, abort"),
+        ("transactions", None, "transaction: lane 'a', producer_id 0, transaction 0 occurs twice"),
+    ],
+)
+def test_stray_values_are_refused(
+    tmp_path: Path, spark: Any, table: str, change: dict[str, Any] | None, message: str
+) -> None:
+    run_dir = write_histories(tmp_path / "run", {"a": clean()[0]})
+    file = run_dir / table / "part-00000.parquet"
+    rows = pq.read_table(file).to_pylist()
+    rows = [{**rows[0], **change}, *rows[1:]] if change else [rows[0], *rows]
+    pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(file)), file)
+    with pytest.raises(RunDirectoryError, match=message):
+        verify(run_dir, spark=spark)
+
+
+def test_tables_from_elsewhere_are_judged_alike(tmp_path: Path, spark: Any) -> None:
+    history, expected = torn_transaction()
+    run_dir = write_histories(tmp_path / "run", {"a": history})
+    names = ("produced", "consumed", "log", "replicas", "transactions", "assignments")
+    frames = {name: spark.read.parquet(str(run_dir / name)) for name in names}
+    lanes = json.loads((run_dir / "lanes.json").read_text())["lanes"]
+    verdict = verify_frames(**frames, lanes=lanes)
+    assert {str(anomaly): seen.count for anomaly, seen in verdict.lane("a").observed.items()} == {
+        case.anomaly: 1 for case in expected
+    }
+    without = {name: frame for name, frame in frames.items() if name != "assignments"}
+    with pytest.raises(RunDirectoryError, match="assignments: missing, expected rows of the transactional lane 'a'"):
+        verify_frames(**without, lanes=lanes)
