@@ -46,7 +46,11 @@ one_mode = pytest.mark.parametrize("cluster", ["zookeeper"], indirect=True)
 """For what has nothing to do with metadata."""
 
 
-@pytest.fixture(scope="module", params=LAYOUTS)
+@pytest.fixture(
+    scope="module",
+    # The other mode needs the image of another version, which the nightly job builds.
+    params=["zookeeper", pytest.param("kraft", marks=pytest.mark.slow)],
+)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Three brokers with disks, in each metadata mode; every test leaves them healed."""
     with Cluster(LAYOUTS[request.param], run_id=f"test-disks-{secrets.token_hex(4)}") as running:
@@ -215,6 +219,7 @@ def test_a_broker_ends_on_a_read_only_disk_and_comes_back(
 
 
 @one_mode
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [FullDisk, ReadOnlyDisk])
 def test_an_idle_broker_that_has_not_noticed_is_started_with_a_whole_disk(
     kind: type[FullDisk | ReadOnlyDisk], view: ClusterView, cluster: Cluster
@@ -225,6 +230,7 @@ def test_an_idle_broker_that_has_not_noticed_is_started_with_a_whole_disk(
 
 
 @one_mode
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Stop, Pause, PowerLoss])
 def test_what_ends_or_freezes_a_process_thaws_its_disk(
     kind: type[Stop | Pause | PowerLoss], topic: str, view: ClusterView, cluster: Cluster
@@ -241,6 +247,7 @@ def test_what_ends_or_freezes_a_process_thaws_its_disk(
 
 
 @one_mode
+@pytest.mark.slow
 def test_faults_of_disks_overlap_with_others_and_all_end(topic: str, view: ClusterView, cluster: Cluster) -> None:
     faults = [
         FreezeDisk(target=Target.parse("brokers:2,3"), at=0.0, duration=1.5),
