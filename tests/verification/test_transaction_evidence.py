@@ -119,7 +119,7 @@ def test_what_the_evidence_does_not_show_is_not_judged(case: dict[str, Any], unj
     ("facts", "reason"),
     [
         (replace(FACTS, unnamed=3), "transactions/ lacks 3 transactions that produced/ names"),
-        (replace(FACTS, outside=4), "4 records of produced/ name no transaction"),
+        (replace(FACTS, outside=4), "produced/ names no transaction of 4 acknowledged records"),
         (replace(FACTS, unknown_readers=("c7",)), "assignments/ lacks the consumers c7"),
     ],
 )

@@ -126,3 +126,18 @@ def test_tables_from_elsewhere_are_judged_alike(tmp_path: Path, spark: Any) -> N
     without = {name: frame for name, frame in frames.items() if name != "assignments"}
     with pytest.raises(RunDirectoryError, match="assignments: missing, expected rows of the transactional lane 'a'"):
         verify_frames(**without, lanes=lanes)
+
+
+def test_tables_that_lack_what_others_name_leave_the_lane_unknown(tmp_path: Path, spark: Any) -> None:
+    history = clean()[0]
+    history.transactions = [row for row in history.transactions if (row.producer_id, row.transaction) != (0, 2)]
+    history.assignments = [row for row in history.assignments if row.consumer != "everything"]
+    ok = next(index for index, row in enumerate(history.produced) if row.producer_id == 1)
+    history.produced[ok] = history.produced[ok]._replace(transaction=None)
+    lane = verify(write_histories(tmp_path / "run", {"a": history}), spark=spark).lane("a")
+    assert lane.verdict == Verdict.UNKNOWN
+    assert {*lane.reasons} >= {
+        "transactions/ lacks 1 transaction that produced/ names",
+        "produced/ names no transaction of 1 acknowledged record",
+        "assignments/ lacks the consumers everything",
+    }

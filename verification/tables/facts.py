@@ -79,7 +79,7 @@ class OpenEnd:
 class TransactionFacts:
     """The transactions of a lane. `committed`, `aborted`, `in_doubt`: by what their producers learned.
 
-    `unnamed`: transactions of produced/ that transactions/ lacks; `outside`: records of produced/ without a
+    `unnamed`: transactions of produced/ that transactions/ lacks; `outside`: acknowledged records without a
     transaction. `markers`: those in replicas/, None if it does not tell them from records. `unknown_readers`: consumers
     without an assignment. `read_to`: by partition the highest offset that a read_committed consumer read. `open_ends`:
     where the log ends within a transaction; `ends_ns`: the last moment of the history. `entangled`: dependencies that

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import CommittedLedger, TransactionsLedger
 from kafka_chaos.contract.transactions import AnyAnomaly, TransactionAnomaly
@@ -113,9 +114,9 @@ def doubts_of_transactions(run: RunDirectory, lane: Lane, facts: LaneFacts) -> l
     found = facts.transactions or TransactionFacts()
     sentences = []
     if found.unnamed:
-        sentences.append(f"transactions/ lacks {found.unnamed} transactions that produced/ names")
+        sentences.append(f"transactions/ lacks {counted(found.unnamed, 'transaction')} that produced/ names")
     if found.outside:
-        sentences.append(f"{found.outside} records of produced/ name no transaction")
+        sentences.append(f"produced/ names no transaction of {counted(found.outside, 'acknowledged record')}")
     if found.unknown_readers:
         sentences.append(f"assignments/ lacks the consumers {', '.join(found.unknown_readers[:5])}")
     return sentences

@@ -1,12 +1,14 @@
 """Errors for rows of transactions/, assignments/ and replicas/ that break the contract.
 
-Guarantee: each error is a `RunDirectoryError` that names the file and what was expected.
+Guarantee: each error is a `RunDirectoryError` that names the file and what was expected. The file is searched for only
+after an error was found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from functools import reduce
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.run_directory import RunDirectoryError
@@ -16,39 +18,54 @@ from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.refusals import place_of, refuse_partition, refuse_stray_lane
 
 _EXPECTED = {
-    ("transactions", "outcome"): TRANSACTION_OUTCOMES,
-    ("assignments", "isolation"): ISOLATION_LEVELS,
-    ("replicas", "kind"): RECORD_KINDS,
+    "transactions": ("outcome", TRANSACTION_OUTCOMES),
+    "assignments": ("isolation", ISOLATION_LEVELS),
+    "replicas": ("kind", RECORD_KINDS),
 }
 
 
 def refuse_stray_values(run: RunDirectory, frames: Frames) -> None:
     """Refuse unknown lanes, partitions, outcomes, isolation levels and kinds, and a transaction that is there twice."""
+    tables = frames.tables()
+    counts = [_counts(name, tables[name]) for name in _EXPECTED if name in tables]
     known = {lane.lane: lane.partitions for lane in run.lanes}
-    assert frames.transactions is not None
-    assert frames.assignments is not None
-    lanes = frames.transactions.select("lane").union(frames.assignments.select("lane")).distinct().collect()
-    if any(row.lane not in known for row in lanes):
-        refuse_stray_lane(run, frames, list(known))
-    for row in frames.assignments.groupBy("lane").agg(F.min("partition"), F.max("partition")).collect():
-        for partition in row[1:]:
-            if not 0 <= partition < known[row.lane]:
+    for row in reduce(DataFrame.union, counts).collect():
+        if row.lane not in known:
+            refuse_stray_lane(run, frames, list(known))
+        for partition in (row.lowest, row.highest):
+            if partition is not None and not 0 <= partition < known[row.lane]:
                 refuse_partition(run, frames, row.lane, partition)
-    for (table, column), expected in _EXPECTED.items():
-        _refuse_other_values(run, frames, table, column, expected)
-    same = ("lane", "producer_id", "transaction")
-    twice = frames.transactions.groupBy(*same).count().where("count > 1").limit(1).collect()
-    if twice:
-        row = twice[0]
-        problem = f"lane {row.lane!r}, producer_id {row.producer_id}, transaction {row.transaction} occurs twice"
-        raise RunDirectoryError(run.place("transactions"), problem, column="transaction")
+        if row.bad:
+            _refuse_value(run, row.name, tables[row.name])
+        if row.again:
+            _refuse_repeated(run, tables[row.name])
 
 
-def _refuse_other_values(run: RunDirectory, frames: Frames, table: str, column: str, expected: Collection[str]) -> None:
-    rows = frames.tables().get(table)
-    if rows is None:
-        return
+def _counts(name: str, table: DataFrame) -> DataFrame:
+    """By lane: the range of partitions, values that are not expected, and transactions that are there again."""
+    column, expected = _EXPECTED[name]
+    values = ", ".join(f"'{value}'" for value in expected)
+    has_partitions = "partition" in table.columns
+    columns = {
+        "name": f"'{name}'",
+        "lowest": "min(partition)" if has_partitions else "cast(NULL AS int)",
+        "highest": "max(partition)" if has_partitions else "cast(NULL AS int)",
+        "bad": f"count_if({column} NOT IN ({values}))",
+        "again": "count(1) - count(DISTINCT producer_id, transaction)" if name == "transactions" else "0L",
+    }
+    return table.groupBy("lane").agg(*(F.expr(f"{text} AS {column}") for column, text in columns.items()))
+
+
+def _refuse_value(run: RunDirectory, name: str, table: DataFrame) -> None:
+    column, expected = _EXPECTED[name]
     bad = ~F.col(column).isin(*expected)
-    for row in rows.where(bad).select(column).limit(1).collect():
-        problem = f"{row[0]!r}, expected one of {', '.join(expected)}"
-        raise RunDirectoryError(place_of(run, table, rows, bad), problem, column=column)
+    row = table.where(bad).select(column).limit(1).collect()[0]
+    problem = f"{row[0]!r}, expected one of {', '.join(expected)}"
+    raise RunDirectoryError(place_of(run, name, table, bad), problem, column=column)
+
+
+def _refuse_repeated(run: RunDirectory, table: DataFrame) -> None:
+    again = table.groupBy("lane", "producer_id", "transaction").count().where("count > 1")
+    row = again.limit(1).collect()[0]
+    problem = f"lane {row.lane!r}, producer_id {row.producer_id}, transaction {row.transaction} occurs twice"
+    raise RunDirectoryError(run.place("transactions"), problem, column="transaction")

@@ -197,7 +197,7 @@ def _counts(lanes: tuple[str, ...], frames: Frames, built: Tables, produced: Dat
         by_lane(built.outlines, unnamed="count_if(begin_ns IS NULL)"),
         by_lane(
             produced,
-            outside="count_if(transaction IS NULL)",
+            outside="count_if(transaction IS NULL AND outcome = 'ok')",
             ends_ns="max(greatest(invoke_ns, coalesce(complete_ns, 0)))",
         ),
         by_lane(_of(lanes, frames.consumed), ends_ns="max(poll_ns)"),
