@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +147,11 @@ def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
     unknown = [name for name in dict.fromkeys(ids) if name not in known]
     if unknown:
         are = "is not a scenario" if len(unknown) == 1 else "are not scenarios"
-        raise UsageFailure(f"{', '.join(map(repr, unknown))} {are}: expected one of {', '.join(known)}")
+        near = dict.fromkeys(one for name in unknown for one in get_close_matches(name, known, cutoff=0.75))
+        meant = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise UsageFailure(
+            f"{', '.join(map(repr, unknown))} {are}: expected one that `kafka-chaos scenario list` names{meant}"
+        )
     scenarios = all_scenarios()
     return [scenarios[name] for name in (known if everything else dict.fromkeys(ids))]
 

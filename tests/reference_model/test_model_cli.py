@@ -64,7 +64,7 @@ def test_transactions_are_predicted_when_asked_for() -> None:
     ("arguments", "message"),
     [
         (("--no-idempotence",), "'--no-idempotence': transactions need idempotence"),
-        (("--acks", "1"), "'--idempotence': true: expected acks=all with it"),
+        (("--acks", "1"), "'--acks': '1': expected all with transactions (KIP-98)"),
         (("--transaction-size", "0"), "'--transaction-size': 0: expected a whole number"),
         (("--producers", "0"), "'--producers': 0: expected a whole number"),
     ],

@@ -162,7 +162,7 @@ def test_an_environment_that_lacks_something_ends_all_with_3(run: Any, played: P
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["nix"], "'nix' is not a scenario: expected one of good, fine"),
+        (["god"], "'god' is not a scenario: expected one that `kafka-chaos scenario list` names; did you mean good?"),
         (["good", "nix", "good", "nada"], "'nix', 'nada' are not scenarios"),
         ([], "expected either ids of scenarios"),
         (["--all", "good"], "expected either ids of scenarios"),
