@@ -217,9 +217,10 @@ def test_attach_mode_verifies_topics_behind_it(secured: Cluster, tmp_path: Path)
     assert found_in(secrets_of(configs), files_below(tmp_path)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.spark
-@pytest.mark.parametrize("mode", [SASL_SSL, pytest.param(MTLS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", [SASL_SSL, MTLS])
 def test_a_run_of_its_own_conforms_and_shows_its_secrets_nowhere(mode: str, tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text(OWN.format(mode=mode))
     command = [sys.executable, "-m", "kafka_chaos.harness.cli.main", "run", "own.yaml", "--out", "runs"]
