@@ -213,6 +213,7 @@ lanes:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_run_that_goes_on_is_found_and_watched_to_its_end(tmp_path: Path) -> None:
     """Twice: the first watch is interrupted, the second ends with the run, having read everything."""
