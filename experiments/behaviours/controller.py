@@ -12,6 +12,7 @@ from kafka_chaos.experiments.behaviours.leader_and_isr import take_leader_and_is
 from kafka_chaos.harness.cluster.wire.requests import STALE_CONTROLLER_EPOCH
 from kafka_chaos.harness.scenario.availability import poll_leaders
 from kafka_chaos.harness.scenario.clusters import ClusterProfile
+from kafka_chaos.harness.scenario.lockstep import await_line
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
 from kafka_chaos.harness.scenario.stage import Stage
@@ -72,11 +73,7 @@ def election_on_failure(play: Play) -> None:
         )
         place = f"{stage.topic}-0"
         zookeeper = stage.lease.cluster.zookeepers[1]
-        session = wait_until(
-            lambda: next((li for li in zookeeper.log_since(killed).splitlines() if "Expiring session" in li), None),
-            "ZooKeeper to log the expired session",
-            timeout=10,
-        )
+        session = await_line(zookeeper, "Expiring session", since=killed)
         written = stage.lease.metadata.partition(stage.topic)
         named = f"topicName='{stage.topic}'"
         moments = [

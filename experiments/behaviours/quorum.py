@@ -6,12 +6,11 @@ import time
 
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.experiments.behaviours.controller import moment_of
-from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.scenario import in_model
 from kafka_chaos.harness.scenario.clusters import ClusterProfile
+from kafka_chaos.harness.scenario.lockstep import await_line
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS
 
@@ -36,10 +35,15 @@ def kraft_election(play: Play) -> None:
         (controller,) = stage.lease.cluster.controllers.values()
         moments = [
             ("broker 1 is killed", killed),
-            ("its session is over: it is fenced (controller)", _when(controller, killed, "Fencing broker 1 ")),
+            (
+                "its session is over: it is fenced (controller)",
+                moment_of(await_line(controller, "Fencing broker 1 ", since=killed)),
+            ),
             (
                 "the election is in the metadata log (controller)",
-                _when(controller, killed, f"partition change for {place} ", "leaderEpoch: 0 -> 1"),
+                moment_of(
+                    await_line(controller, f"partition change for {place} ", "leaderEpoch: 0 -> 1", since=killed)
+                ),
             ),
             ("broker 2 leads", moment_of(stage.await_line(2, f"Leader {place}", "starts at leader epoch 1"))),
             ("broker 3 follows", moment_of(stage.await_line(3, f"Follower {place}", "starts at leader epoch 1"))),
@@ -96,13 +100,3 @@ def kraft_zombie_leader(play: Play) -> None:
         kept = "m2" in stage.log(2)
         stage.expect("All logs are equal", seen=stage.logs(), expected=[stage.log(2)] * 3)
         stage.fact("m2", "sent to broker 2 in the end" if kept else "acknowledged by broker 1, and truncated there")
-
-
-def _when(node: Node, since: float, *texts: str) -> float:
-    """When the node first logged a line with these texts."""
-
-    def logged() -> str | None:
-        lines = node.log_since(since).splitlines()
-        return next((line for line in lines if all(text in line for text in texts)), None)
-
-    return moment_of(wait_until(logged, f"{node.name} to log {' … '.join(texts)}", timeout=15))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from kafka_chaos.faults.fault import Fault, build, defaults
 from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.faults.target import Target
+from kafka_chaos.faults.target import Target, TargetError
 from kafka_chaos.harness.experiment.values import Seconds, Spec
-
-_SEVERAL = re.compile(r"brokers:(\d+(?:,\d+)+)")
 
 
 class FaultSpec(Spec):
@@ -59,7 +56,7 @@ class FaultSpec(Spec):
     @field_validator("stagger")
     @classmethod
     def _has_several(cls, stagger: float, info: ValidationInfo) -> float:
-        if stagger and not _SEVERAL.fullmatch(str(info.data.get("target")).strip()):
+        if stagger and not _several(str(info.data.get("target"))):
             raise ValueError("expected 0, or a target of several brokers, such as brokers:1,2,3")
         return stagger
 
@@ -84,8 +81,8 @@ def one_by_one(entries: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
 
 
 def _faults(index: int, entry: FaultSpec) -> list[FaultSpec]:
-    several = _SEVERAL.fullmatch(entry.target.strip()) if entry.stagger else None
-    targets = [f"broker:{broker}" for broker in several[1].split(",")] if several else [entry.target]
+    several = _several(entry.target) if entry.stagger else ()
+    targets = [f"broker:{broker}" for broker in several] or [entry.target]
     plain = {"times": 1, "every": 0.0, "stagger": 0.0}
     faults = []
     for time in range(entry.times):
@@ -95,3 +92,11 @@ def _faults(index: int, entry: FaultSpec) -> list[FaultSpec]:
             fault._entry = index
             faults.append(fault)
     return faults
+
+
+def _several(target: str) -> tuple[int, ...]:
+    """The brokers of a target such as `brokers:1,2,3`; none of any other."""
+    try:
+        return Target.parse(target).several
+    except TargetError:
+        return ()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.metadata import METADATA_MODES
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS, check_version
 from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -27,16 +29,17 @@ class Turn:
         if text == TURN:
             return of_day(day)
         version, slash, mode = text.partition("/")
-        if not slash or mode not in ("zookeeper", "kraft"):
+        if not slash or mode not in METADATA_MODES:
             raise UsageFailure(f"--on {text}: expected VERSION/MODE, such as 4.2.0/kraft or 3.9.1/zookeeper, or {TURN}")
         check_version(version, mode)
         return cls(version, mode)
 
     def load(self, path: Path, seed: int) -> Experiment:
         """The experiment in a file, on this cluster unless the file has the key `cluster`."""
-        cluster = {"kafka_version": self.kafka_version, "metadata_mode": self.metadata_mode}
-        named = "cluster" in experiment_values(path)
-        return load_experiment(path, overrides={"seed": seed} if named else {"seed": seed, "cluster": cluster})
+        overrides: dict[str, Any] = {"seed": seed}
+        if "cluster" not in experiment_values(path):
+            overrides["cluster"] = {"kafka_version": self.kafka_version, "metadata_mode": self.metadata_mode}
+        return load_experiment(path, overrides=overrides)
 
     def __str__(self) -> str:
         return f"Kafka {self.kafka_version}, {self.metadata_mode}"

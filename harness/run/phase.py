@@ -137,7 +137,7 @@ class PhaseRun:
         self.gaps = {name: lane.producer.longest_gap_ns / 1e9 for name, lane in load.lanes.items()}
 
     def _await_transactions(self, lane: LaneSpec) -> None:
-        """Wait until every transaction of a lane has ended. One that hangs does not hold up the run: it is told."""
+        """Wait until every transaction of a lane has ended. One that hangs is reported, and the run goes on."""
         if lane.transactions is None:
             return
         self.events.emit(event_types.Step(text=f"waiting for the transactions of lane {lane.lane} to end"))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from kafka_chaos.contract.errors import KafkaChaosError
-from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER, elects_from_elr
+from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker_client import BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
@@ -76,7 +76,7 @@ class ClusterProfile:
     @property
     def elects_eligible(self) -> bool:
         """Whether the controller elects leaders from the eligible leader replicas, too (KIP-966)."""
-        return elects_from_elr(self.kafka_version, self.metadata_mode, self.elr)
+        return bool(self.spec.elects_from_elr)
 
     @property
     def lag_seconds(self) -> float:

@@ -143,14 +143,7 @@ class LockStep:
 
     def await_line(self, broker: int, *parts: str | re.Pattern[str], timeout: float = 30.0) -> str:
         """The first line of a broker's log since the act began that has all of `parts`; waits for it."""
-        wanted = [re.compile(re.escape(part)) if isinstance(part, str) else part for part in parts]
-
-        def find() -> str | None:
-            lines = self.node(broker).log_since(self.began).splitlines()
-            return next((line for line in lines if all(part.search(line) for part in wanted)), None)
-
-        words = " … ".join(part if isinstance(part, str) else part.pattern for part in parts)
-        return wait_until(find, f"{self.name(broker)} to log {words!r}", timeout=timeout, interval=0.2)
+        return await_line(self.node(broker), *parts, since=self.began, who=self.name(broker), timeout=timeout)
 
     # --- Expectations ----------------------------------------------------------------------------------------------
 
@@ -269,3 +262,15 @@ def take_together(sentence: str, act: Callable[[], object], parts: Sequence[tupl
 def _allowed(states: frozenset[ClusterState], most: int = 8) -> tuple[Observation, ...]:
     """A few of the states as observations, to be shown."""
     return tuple(observe_state(state) for state in sorted(states, key=repr)[:most])
+
+
+def await_line(node: Node, *parts: str | re.Pattern[str], since: float, who: str = "", timeout: float = 30.0) -> str:
+    """The first line that a node has logged since then with all of `parts`; waits for it. `who` names it in errors."""
+    wanted = [re.compile(re.escape(part)) if isinstance(part, str) else part for part in parts]
+
+    def find() -> str | None:
+        lines = node.log_since(since).splitlines()
+        return next((line for line in lines if all(part.search(line) for part in wanted)), None)
+
+    words = " … ".join(part if isinstance(part, str) else part.pattern for part in parts)
+    return wait_until(find, f"{who or node.name} to log {words!r}", timeout=timeout, interval=0.2)

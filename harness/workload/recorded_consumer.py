@@ -237,7 +237,7 @@ class ConsumerPerIsolation:
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait until both have read up to the end offsets, at most `timeout` seconds for both.
 
-        Neither delays the other; one that does not get there is told, as `RecordedConsumer.drain` says.
+        Neither delays the other; one that does not get there is reported, as `RecordedConsumer.drain` says.
         """
         deadline = time.monotonic() + timeout
         for consumer in (self._uncommitted, self._committed):

@@ -21,18 +21,9 @@ from kafka_chaos.verification.judging.account import unread
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts, ReplicaFacts
+from tests.verification.partitions import FULL
 
 LANE = Lane(lane="a")
-FULL = PartitionFacts(
-    produced=10,
-    acknowledged=10,
-    consumed=10,
-    stored=10,
-    first_acknowledged_ns=100,
-    acknowledged_end=9,
-    read_end=9,
-    log_end=9,
-)
 KILL = FaultRecord("kill-1", "kill", requested=[200], proven=[300], healed=[400])
 REPLICAS = {broker: ReplicaFacts(10, 0, 9) for broker in (1, 2, 3)}
 MARKS = dict.fromkeys(REPLICAS, 10)

@@ -25,20 +25,11 @@ from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from tests.commands import ended
+from tests.verification.partitions import FULL
 
 DEFECT = "librdkafka-4953"
 LANE = Lane(lane="a", idempotence=True)
 MET = {"a": frozenset((DEFECT,))}
-FULL = PartitionFacts(
-    produced=10,
-    acknowledged=10,
-    consumed=10,
-    stored=10,
-    first_acknowledged_ns=100,
-    acknowledged_end=9,
-    read_end=9,
-    log_end=9,
-)
 TWICE = Observation(3, causes={Cause.PRODUCER_EPOCH: 3})
 PREDICTION = LanePrediction(
     dict.fromkeys(Anomaly, Status.FORBIDDEN), "model", (), "digest", {Anomaly.DUPLICATE: (DEFECT,)}

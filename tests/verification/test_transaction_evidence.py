@@ -22,21 +22,11 @@ from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionFacts, ReplicaFacts, TransactionFacts
 from kafka_chaos.verification.transactions.cycles import cycles
 from kafka_chaos.verification.transactions.evidence import SLACK_NS
+from tests.verification.partitions import FULL
 
 LANE = Lane(lane="a", idempotence=True, transactional=Transactional(timeout_ms=1_000))
 SECOND = 1_000_000_000
-PARTITION = PartitionFacts(
-    produced=10,
-    acknowledged=10,
-    consumed=10,
-    stored=10,
-    first_acknowledged_ns=100,
-    acknowledged_end=9,
-    read_end=9,
-    log_end=9,
-    is_transactional=True,
-    committed_end=9,
-)
+PARTITION = replace(FULL, is_transactional=True, committed_end=9)
 FACTS = TransactionFacts(transactions=2, committed=2, assignments=2, markers=6, read_to={0: 9}, ends_ns=100 * SECOND)
 REPLICAS = {broker: ReplicaFacts(11, 0, 10) for broker in (1, 2, 3)}
 OPEN = OpenEnd(partition=0, offset=10, producer_id=0, seq=10, transaction=2, last_ns=90 * SECOND)
