@@ -41,6 +41,7 @@ class ClusterProfile:
     `fresh`: each act gets its own cluster.
     `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`). Otherwise
     that time is longer than any scenario.
+    `controllers`: of a cluster in KRaft mode; they are no brokers. `migration_controllers`: see `ClusterLayout`.
     `elr`: whether leaders are elected from the eligible leader replicas; None leaves it to the version.
     """
 
@@ -51,6 +52,8 @@ class ClusterProfile:
     disk_mib: int = 0
     metadata_mode: str = ZOOKEEPER
     kafka_version: str = KAFKA_VERSION
+    controllers: int = 1
+    migration_controllers: int = 0
     elr: bool | None = None
     protocol: str = "kip320"
     lag_is_short: bool = False
@@ -89,7 +92,8 @@ class ClusterProfile:
         return ClusterLayout(
             kafka_version=self.kafka_version,
             metadata_mode=self.metadata_mode,
-            controllers=1 if self.metadata_mode == KRAFT else 0,
+            controllers=self.controllers if self.metadata_mode == KRAFT else 0,
+            migration_controllers=self.migration_controllers,
             elr=self.elr,
             brokers=self.brokers,
             log_directories=self.log_directories,
