@@ -26,11 +26,13 @@ from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 from kafka_chaos.harness.run.collection import collect_logs, emit_broker_events, leader_ends
 from kafka_chaos.harness.run.fault_events import FaultEvents
+from kafka_chaos.harness.run.late_requests import late_ends
 from kafka_chaos.harness.run.lockstep_phase import REPLICA_LAG_TIME_MAX
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.workload.application import Application
 from kafka_chaos.harness.workload.history import RESERVATIONS
+from kafka_chaos.harness.workload.transactional_load import transactional_id_of
 
 DISKS_FOLDER = "disks"
 """Where the brokers' disks are during a run; gone when it has ended."""
@@ -154,6 +156,17 @@ class Stages:
             yield
         finally:
             cluster.links.trace_to(None)
+        for event in late_ends(self.run.directory.path, self.transactional_ids):
+            self.run.events.emit(event)
+
+    @property
+    def transactional_ids(self) -> dict[str, str]:
+        """Of the lanes' transactional producers, each with its lane."""
+        return {
+            transactional_id_of(lane.lane, number): lane.lane
+            for _, lane, _ in self.run.experiment.lanes()
+            for number in range(lane.transactions.producers if lane.transactions is not None else 0)
+        }
 
     def _announce(self, cluster: Cluster, *, seconds: float) -> None:
         file = str(cluster.client_config_file or "")
