@@ -18,7 +18,8 @@ MOST = 40
 AROUND = 12
 """Requests that a diagram of a fault shows at most."""
 
-_TOP, _LINE, _TIMES, _COLUMN, _MARGIN = 34, 26, 78, 250, 20
+_AHEAD = 5_000
+_TOP, _LINE, _TIMES, _COLUMN, _MARGIN = 34, 26, 78, 300, 20
 _STYLE = """
 .sequence { font: 12px system-ui, sans-serif; } .sequence text { fill: var(--ink, #1b1d21); }
 .sequence .life { stroke: var(--rule, #c9cbc6); stroke-dasharray: 3 3; }
@@ -94,10 +95,21 @@ def around_faults(requests: Sequence[Traced], most: int) -> list[tuple[str, list
             continue
         rules.add(hit.fault.rule)
         before = [one for one in requests[max(0, number - 500) : number] if _related(one, hit)][-2:]
-        later = [one for one in requests[number + 1 : number + 5_000] if _related(one, hit)]
+        later = [one for one in requests[number + 1 : number + _AHEAD] if _related(one, hit)]
         words = ", ".join(filter(None, (f"{hit.api} of {hit.sender} to {hit.node}", hit.about, hit.fault.described)))
-        found.append((words, [*before, hit, *later[: AROUND - 1 - len(before)]]))
+        found.append((words, [*before, hit, *_near(hit, later)]))
     return found
+
+
+def _near(hit: Traced, later: list[Traced]) -> list[Traced]:
+    """What followed, and what was going on when that which waited went on."""
+    until = hit.fault.until if hit.fault is not None else None
+    if until is None:
+        return later[:AROUND]
+    meanwhile = [one for one in later if one.asked < until]
+    since = [one for one in later if one.asked >= until]
+    few = AROUND // 3
+    return [*meanwhile[:few], *meanwhile[max(few, len(meanwhile) - few) :], *since[:few]]
 
 
 def _related(one: Traced, hit: Traced) -> bool:

@@ -34,7 +34,7 @@ def late_ends(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectP
             arrived = (line.get("fault") or {}).get("until_ns")
             if line.get("fault", {}).get("side") != "request" or arrived is None:
                 continue
-            again = [other for other in sent if line["ns"] < other["ns"] < arrived]
+            again = sorted((other for other in sent if line["ns"] < other["ns"] < arrived), key=_sent_ns)
             producer_id = _producer_of(run_directory, transactional_id, line["ns"]) if again else None
             if producer_id is None or (transactional_id, producer_id) in told:
                 continue
@@ -46,6 +46,10 @@ def late_ends(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectP
                 producer_id=producer_id,
                 evidence=_evidence(transactional_id, line, again[0], arrived),
             )
+
+
+def _sent_ns(line: Mapping[str, Any]) -> int:
+    return int(line["ns"])
 
 
 def _evidence(transactional_id: str, late: Mapping[str, Any], again: Mapping[str, Any], arrived: int) -> str:
