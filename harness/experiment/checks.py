@@ -109,6 +109,7 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         _check_kraft(cluster, place, fault)
         _check_control_port(cluster, place, fault)
         _check_disk(cluster, place, fault)
+        _check_power(cluster, place, fault, number)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
     if phase.lockstep is not None:
@@ -155,6 +156,14 @@ def _check_disk(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault
     if needs_disk(type(fault)) and fault.target.role in others:
         message = f"{fault.target.text}: only brokers have disks of their own, which {fault.kind} breaks"
         raise ExperimentError((*place, "target"), message)
+
+
+def _check_power(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: int) -> None:
+    """Refuse a loss of power that takes what earlier phases left unflushed: their lanes are judged at the run's end, by
+    the faults of their own phase."""
+    if phase and "power-loss" in fault.model_faults(cluster.brokers):
+        message = "takes records of the phases before, too, which expect no loss of power: put it into the first phase"
+        raise ExperimentError((*place, "fault"), f"{fault.kind} {message}")
 
 
 def _check_lockstep(
