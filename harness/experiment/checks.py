@@ -115,6 +115,7 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         _check_control_port(cluster, place, fault)
         _check_disk(cluster, place, fault)
         _check_links(cluster, place, fault, phase)
+        _check_power(cluster, place, fault, number)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
     if phase.lockstep is not None:
@@ -186,6 +187,14 @@ def _check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Faul
     if lane is not None and lane not in lanes:
         message = f"there is no lane {lane}; the lanes are {', '.join(sorted(lanes))}"
         raise ExperimentError((*place, "lane"), message)
+
+
+def _check_power(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: int) -> None:
+    """Refuse a loss of power that takes what earlier phases left unflushed: their lanes are judged at the run's end, by
+    the faults of their own phase."""
+    if phase and "power-loss" in fault.model_faults(cluster.brokers):
+        message = "takes records of the phases before, too, which expect no loss of power: put it into the first phase"
+        raise ExperimentError((*place, "fault"), f"{fault.kind} {message}")
 
 
 def _check_lockstep(
