@@ -85,12 +85,34 @@ def test_controllers_that_are_no_brokers_are_targets(text: str, expected: list[s
         ("zookeeper", 0, "a cluster in KRaft mode has no ZooKeeper"),
         ("zookeeper:1", 3, "a cluster in KRaft mode has no ZooKeeper"),
         ("controllers", 0, "no controllers that are no brokers"),
+        ("controllers:majority", 0, "no controllers that are no brokers"),
+        ("controllers:minority", 1, "one controller alone has no minority"),
         ("controller:4", 3, "the cluster's controllers are numbered 1 to 3"),
     ],
 )
 def test_what_a_cluster_in_kraft_mode_does_not_have_is_refused(text: str, controllers: int, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         Target.parse(text).check(brokers=3, zookeepers=0, controllers=controllers, lanes=[])
+
+
+@pytest.mark.parametrize(("text", "size"), [("controllers:minority", 1), ("controllers:majority", 2)])
+def test_a_part_of_the_controllers_is_drawn_from_them_by_the_seed(text: str, size: int) -> None:
+    nodes = {number: FakeNode(f"controller-{number}", 100 + number) for number in (1, 2, 3)}
+    cluster, target = FakeCluster(zookeepers={}, controllers=nodes), Target.parse(text)
+    target.check(brokers=3, zookeepers=0, controllers=3, lanes=[])
+    drawn = [tuple(node.name for node in target.resolve(cluster, seed)) for seed in range(30)]
+    assert drawn == [tuple(node.name for node in target.resolve(cluster, seed)) for seed in range(30)]
+    assert {len(set(names)) for names in drawn} == {size}
+    assert {name for names in drawn for name in names} == {"controller-1", "controller-2", "controller-3"}
+    assert (target.brokers_hit(3), target.controllers_hit(3)) == (0, size)
+
+
+@pytest.mark.parametrize(
+    ("text", "hit"), [("controller", 1), ("controller:2", 1), ("controllers", 3), ("broker:2", 0), ("majority", 0)]
+)
+def test_controllers_that_are_no_brokers_are_counted_apart(text: str, hit: int) -> None:
+    assert Target.parse(text).controllers_hit(3) == hit
+    assert Target.parse(text).controllers_hit(0) == 0
 
 
 def test_a_broker_is_named_once() -> None:
