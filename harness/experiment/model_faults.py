@@ -20,15 +20,34 @@ OF_CONTROLLERS = ("controller", "controllers")
 
 
 def all_model_faults(faults: Sequence[Fault], cluster: ClusterLayout) -> Iterator[tuple[str, ...]]:
-    """Fault by fault, the fault kinds of the model that it may amount to, one for each broker that it may hit."""
+    """Fault by fault, the fault kinds of the model that it may amount to, one for each broker that it may hit; then what
+    they may amount to together."""
     for fault in faults:
-        if cluster.controllers and fault.target.role in OF_CONTROLLERS:
-            silent = getattr(fault, "holds", None) in (DOWN, FROZEN)
-            yield () if silent else (SESSION_EXPIRY,) * cluster.brokers
-        else:
-            yield fault.model_faults(cluster.brokers)
-    if cluster.metadata_mode == KRAFT and _may_stop_the_quorum(faults, cluster):
-        yield (SESSION_EXPIRY,) * cluster.brokers
+        yield model_faults_of(fault, cluster)
+    yield together(faults, cluster)
+
+
+def model_faults_of(fault: Fault, cluster: ClusterLayout) -> tuple[str, ...]:
+    """The fault kinds of the model that one fault may amount to, one for each broker that it may hit."""
+    if not _hits_no_broker(fault, cluster):
+        return fault.model_faults(cluster.brokers)
+    silent = getattr(fault, "holds", None) in (DOWN, FROZEN)
+    return () if silent else (SESSION_EXPIRY,) * cluster.brokers
+
+
+def together(faults: Sequence[Fault], cluster: ClusterLayout) -> tuple[str, ...]:
+    """What the faults of a schedule may amount to besides: every session is over, if they may stop the quorum."""
+    stopped = cluster.metadata_mode == KRAFT and _may_stop_the_quorum(faults, cluster)
+    return (SESSION_EXPIRY,) * cluster.brokers if stopped else ()
+
+
+def brokers_hit(fault: Fault, cluster: ClusterLayout) -> int:
+    """How many of the cluster's brokers a fault hits at once."""
+    return 0 if _hits_no_broker(fault, cluster) else fault.target.brokers_hit(cluster.brokers)
+
+
+def _hits_no_broker(fault: Fault, cluster: ClusterLayout) -> bool:
+    return bool(cluster.controllers) and fault.target.role in OF_CONTROLLERS
 
 
 def _may_stop_the_quorum(faults: Sequence[Fault], cluster: ClusterLayout) -> bool:
