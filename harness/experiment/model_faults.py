@@ -20,8 +20,7 @@ OF_CONTROLLERS = ("controller", "controllers")
 
 
 def all_model_faults(faults: Sequence[Fault], cluster: ClusterLayout) -> Iterator[tuple[str, ...]]:
-    """Fault by fault, the fault kinds of the model that it may amount to, one for each broker that it may hit; then what
-    they may amount to together."""
+    """Of each fault, and then of all together: the fault kinds of the model, one for each broker that may be hit."""
     for fault in faults:
         yield model_faults_of(fault, cluster)
     yield together(faults, cluster)
