@@ -32,6 +32,7 @@ class ClusterLayout:
     starts all at once. With two `log_directories` a broker outlives the loss of one (`BROKER_DATA`,
     `SECOND_BROKER_DATA`). With `disk_mib`, each broker's log directories are on a disk of their own, of so many MiB:
     storage faults need it.
+    With `links`, every connection to a broker or controller passes a link (`harness/cluster/links/`).
     `security` is how clients connect: `plaintext`, `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client
     certificates).
     """
@@ -49,6 +50,7 @@ class ClusterLayout:
     configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
     log_directories: int = 1
     disk_mib: int = 0
+    links: bool = False
     security: str = PLAINTEXT
 
     def __post_init__(self) -> None:
@@ -68,6 +70,11 @@ class ClusterLayout:
             self._check_kraft()
         else:
             self._check_zookeeper()
+        if self.links and self.security != PLAINTEXT:
+            raise UsageFailure(
+                f"security: {self.security} is not valid where connections pass links, which can't read what is "
+                f"encrypted: expected {PLAINTEXT}"
+            )
         if self.elr and not self.oldest.elr:
             raise UsageFailure(f"elr: true is not valid: Kafka {self.oldest.number} has no eligible leader replicas")
         self._check_configs()
@@ -125,6 +132,8 @@ class ClusterLayout:
             raise UsageFailure(
                 f"security: {self.security} is not valid with migration_controllers: expected {PLAINTEXT}"
             )
+        if self.links:
+            raise UsageFailure("links: true is not valid with migration_controllers, which would have none")
 
     def _check_configs(self) -> None:
         mode = self.metadata_mode
@@ -189,8 +198,9 @@ class ClusterLayout:
 
     @property
     def described(self) -> str:
-        """The nodes, the metadata mode, the version and the disks, as a run says what it starts."""
-        return f"{self._nodes}, each broker with a disk of its own" if self.disk_mib else self._nodes
+        """The nodes, the metadata mode, the version, disks and links, as a run says what it starts."""
+        disks = ", each broker with a disk of its own" if self.disk_mib else ""
+        return f"{self._nodes}{disks}{', every connection through a link' if self.links else ''}"
 
     @property
     def _nodes(self) -> str:

@@ -149,6 +149,7 @@ def test_the_page_says_of_every_scenario_how_it_went_in_kraft_mode_or_why_it_can
         ({"migration_controllers": 3, "kafka_version": "2.8.2"}, "Kafka 2.8.2 has no KRaft mode here"),
         ({"migration_controllers": 3, "broker_versions": {1: "2.8.2"}}, "Kafka 2.8.2 has no KRaft mode here"),
         ({"migration_controllers": 3, "security": "mtls"}, "not valid with migration_controllers"),
+        ({"migration_controllers": 3, "links": True}, "links: true is not valid with migration_controllers"),
         ({"broker_versions": {2: "2.4.1"}, "security": "mtls"}, "Kafka 2.4.1 reads no certificates in PEM"),
         (
             {"broker_versions": {2: "2.4.1"}, "broker_configs": {"socket.connection.setup.timeout.ms": 1}},
