@@ -94,7 +94,7 @@ class ReplicaObserver:
     without_files: frozenset[int] = frozenset()
     reads: BrokerReads = field(default_factory=BrokerReads)
     sees_controller: bool = True
-    """Whether the controller and its epoch are observed. Of several in KRaft mode, the model has only one."""
+    """Whether the controller and its epoch are observed: not where it changes without a step of the model."""
 
     def __post_init__(self) -> None:
         self.reads.topics.add(self.topic)

@@ -112,8 +112,7 @@ class Play:
         self.notify("act", act)
         with Clients(lease.cluster.bootstrap_servers, made) as clients:
             place = (lease.cluster, lease.metadata, clients, made, everyone)
-            alone = profile.metadata_mode != KRAFT or profile.controllers == 1
-            observer = ReplicaObserver(*place, reads=reads or BrokerReads(), sees_controller=alone)
+            observer = ReplicaObserver(*place, reads=reads or BrokerReads())
             stage = Stage(lease, made, model, act, clients, observer, self.notify)
             stage.settle("The topic is created; all replicas are in sync.")
             yield stage
