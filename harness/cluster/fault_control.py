@@ -42,6 +42,10 @@ class ClusterView:
         state = self._admin.partitions(lane).get(partition)
         return state.replicas if state is not None else ()
 
+    def topic(self, lane: str) -> str:
+        """The lane's topic, as the admin client knows it."""
+        return self._admin.topic(lane)
+
     def controller(self) -> int | None:
         """The (active) controller: with ZooKeeper the one in the clients' metadata, in KRaft mode the quorum's leader.
 

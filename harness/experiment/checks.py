@@ -5,13 +5,18 @@ Every refusal is an `ExperimentError` with its place, before anything starts.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.faults.disks import needs_disk
 from kafka_chaos.faults.fault import Fault, parameters
+from kafka_chaos.faults.links import needs_links
 from kafka_chaos.faults.partition import Partition
+from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import Target, TargetError
 from kafka_chaos.harness.cluster.configs import check_keys
+from kafka_chaos.harness.cluster.links.frames import API_KEYS
 from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
 from kafka_chaos.harness.experiment.specs import (
@@ -113,6 +118,8 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         _check_cut(cluster, place, fault)
         _check_control_port(cluster, place, fault)
         _check_disk(cluster, place, fault)
+        _check_links(cluster, place, fault, phase)
+        _check_power(cluster, place, fault, number)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
     if phase.lockstep is not None:
@@ -176,6 +183,39 @@ def _check_disk(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault
     if needs_disk(type(fault)) and fault.target.role in others:
         message = f"{fault.target.text}: only brokers have disks of their own, which {fault.kind} breaks"
         raise ExperimentError((*place, "target"), message)
+
+
+def _check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
+    """Refuse what a link can't do, and what can't be done past one."""
+    keys = parameters(fault)
+    if not needs_links(type(fault)):
+        by_link = cluster.links or any(needs_links(fault_kinds()[entry.fault]) for entry in phase.schedule)
+        if by_link and fault.kind == "partition" and keys.get("port") and keys.get("direction") != "out":
+            message = f"{keys['port']}: connections to the target's listeners pass its link: expected direction out"
+            raise ExperimentError((*place, "port"), message)
+        return
+    if fault.target.role == "zookeeper":
+        message = f"{fault.target.text}: ZooKeeper does not speak Kafka's protocol, which {fault.kind} acts on"
+        raise ExperimentError((*place, "target"), message)
+    if cluster.security != "plaintext":
+        message = f"{fault.kind} reads requests, and {cluster.security} encrypts them: expected plaintext"
+        raise ExperimentError((*place, "fault"), message)
+    api, lane = keys.get("api"), keys.get("lane")
+    if api is not None and api not in API_KEYS:
+        near = ", ".join(get_close_matches(api, API_KEYS)) or "Kafka's names, such as Produce"
+        raise ExperimentError((*place, "api"), f"{api!r} is no request of Kafka: expected {near}")
+    lanes = [one.lane for one in phase.lanes]
+    if lane is not None and lane not in lanes:
+        message = f"there is no lane {lane}; the lanes are {', '.join(sorted(lanes))}"
+        raise ExperimentError((*place, "lane"), message)
+
+
+def _check_power(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: int) -> None:
+    """Refuse a loss of power that takes what earlier phases left unflushed: their lanes are judged at the run's end, by
+    the faults of their own phase."""
+    if phase and "power-loss" in fault.model_faults(cluster.brokers):
+        message = "takes records of the phases before, too, which expect no loss of power: put it into the first phase"
+        raise ExperimentError((*place, "fault"), f"{fault.kind} {message}")
 
 
 def _check_lockstep(

@@ -92,8 +92,8 @@ class ClusterSpec(Spec):
     kafka_version: KafkaVersion = Field(default=KAFKA_VERSION, description="version of Kafka that the cluster runs")
     broker_versions: dict[int, KafkaVersion] = Field(
         default_factory=dict,
-        description="versions of single brokers, by number, in a mixed cluster (ZooKeeper); all speak the oldest one's "
-        "protocol",
+        description="versions of single brokers, by number, in a mixed cluster; all speak the oldest one's protocol, "
+        "and in KRaft mode have its feature levels",
     )
     elr: bool | None = Field(
         default=None,
@@ -106,6 +106,11 @@ class ClusterSpec(Spec):
     broker_configs: dict[str, Any] = Field(default_factory=dict, description="Kafka's broker configs, for all brokers")
     configs_of: dict[int, dict[str, Any]] = Field(
         default_factory=dict, description="Kafka's broker configs for single brokers, by number"
+    )
+    links: bool = Field(
+        default=False,
+        description="every connection to a broker or controller passes a link, which records it in `trace/`; faults "
+        "that act on single requests see to it themselves",
     )
     security: Literal["plaintext", "sasl_ssl", "mtls"] = Field(
         default="plaintext", description="what clients need to connect: nothing, a password, or a certificate"

@@ -42,8 +42,9 @@ class ClusterProfile:
     `fresh`: each act gets its own cluster.
     `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`). Otherwise
     that time is longer than any scenario.
+    `controllers`: of a cluster in KRaft mode; they are no brokers, and one alone never fails. `migration_controllers`:
+    see `ClusterLayout`.
     `elr`: whether leaders are elected from the eligible leader replicas; None leaves it to the version.
-    `controllers`: how many of KRaft's controllers there are, none of them a broker. One alone never fails.
     """
 
     name: str
@@ -53,8 +54,9 @@ class ClusterProfile:
     disk_mib: int = 0
     metadata_mode: str = ZOOKEEPER
     kafka_version: str = KAFKA_VERSION
-    elr: bool | None = None
     controllers: int = 1
+    migration_controllers: int = 0
+    elr: bool | None = None
     protocol: str = "kip320"
     lag_is_short: bool = False
     configs: Mapping[str, object] = field(default_factory=dict)
@@ -109,6 +111,7 @@ class ClusterProfile:
             kafka_version=self.kafka_version,
             metadata_mode=self.metadata_mode,
             controllers=self.controllers if self.metadata_mode == KRAFT else 0,
+            migration_controllers=self.migration_controllers,
             elr=self.elr,
             brokers=self.brokers,
             log_directories=self.log_directories,

@@ -62,13 +62,13 @@ class Stage(LockStep):
         """SIGTERM: a controlled shutdown."""
         self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, *in_model.stop(broker))
 
-    def start(self, broker: int) -> None:
-        """Restart a broker."""
+    def start(self, broker: int, *, how: str = "") -> None:
+        """Restart a broker; `how`: what the story says of it."""
         lifted = in_model.lifted(self._cuts, broker)
         for cut in lifted:
             del self._cuts[cut]
         self._do(
-            f"{self.name(broker)} is restarted.",
+            f"{self.name(broker)} is restarted{how and ' '}{how}.",
             lambda: self.lease.cluster.start_again([self.node(broker)]),
             *in_model.start(broker, lifted),
         )

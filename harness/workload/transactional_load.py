@@ -100,7 +100,7 @@ class TransactionalProducing:
 
         self._producers = [
             _Incarnations(
-                f"{lane.lane}-{number}",
+                transactional_id_of(lane.lane, number),
                 settings,
                 connect=connect,
                 rows=rows,
@@ -147,6 +147,11 @@ class TransactionalProducing:
 
     def _give_up(self) -> bool:
         return self._cancelled.is_set() or time.monotonic() > self._deadline
+
+
+def transactional_id_of(lane: str, number: int) -> str:
+    """The transactional id of a lane's producer, counted from 0."""
+    return f"{lane}-{number}"
 
 
 def restart_times(settings: Transactional, number: int, duration: float) -> list[float]:
