@@ -105,13 +105,15 @@ class ReplicaObserver:
             seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
         partition = self.metadata.partition(self.topic)
         epoch, brokers = self.metadata.controller_epoch() if self.sees_controller else 0, self.metadata.brokers()
+        several = self.sees_controller and self.cluster.spec.voters > 1
         return Observation(
             replicas=seen,
             leader=None if partition is None else max(partition.leader, NOBODY),
             leader_epoch=None if partition is None else partition.leader_epoch,
             isr=None if partition is None else partition.isr,
-            controller_epoch=epoch or None,
-            controller=(self.metadata.controller() or NOBODY) if epoch else None,
+            # Of a quorum, the epoch counts attempts to be elected, too, and brokers that answer know of no leader.
+            controller_epoch=None if several else epoch or None,
+            controller=(self.metadata.controller() or NOBODY) if epoch or (several and brokers is not None) else None,
             registered=None if brokers is None else tuple(sorted(brokers & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),
         )
