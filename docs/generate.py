@@ -166,7 +166,8 @@ def run_directory() -> str:
         "## lanes.json",
         "",
         '`{"format_version": 1, "lanes": [lane, …]}`, where a lane has these keys. `format_version` is 2 as soon as',
-        "one lane is transactional. Then `transactions/` and `assignments/` are required, too, and `replicas/` shows",
+        "one lane is transactional, or has a group or a loop. Then `assignments/` is required, too, with transactions",
+        "`transactions/`, with groups `commits/`. With transactions, `replicas/` shows",
         "the markers that end transactions. `log/` has the records of aborted transactions like all others.",
         "",
     ]

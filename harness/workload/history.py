@@ -25,7 +25,7 @@ from kafka_chaos.contract.columns import CONSUMED, PRODUCED, TABLES, arrow_schem
 from kafka_chaos.contract.files import UNFINISHED, appearing_whole
 from kafka_chaos.harness.workload.transaction_recovery import missing_assignments, missing_transactions
 
-PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key",))
+PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key", "source_producer_id", "source_seq"))
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
 
 RESERVATIONS = "reservations.jsonl"
