@@ -60,7 +60,7 @@ def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set
             message = f"Kafka {oldest.number} has no idempotent producers: they came with 0.11"
             raise ExperimentError((*place, "idempotence"), message)
         try:
-            lane.as_lane(())
+            lane.as_lane((), cluster.spec())
         except LaneError as error:
             raise ExperimentError(
                 (*place, *error.key.split(".")), f"{error.shown}: expected {error.expected}"
@@ -77,6 +77,16 @@ def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set
         except UsageFailure as failure:
             raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
         _check_client_keys((*place, "producer_configs"), lane)
+        _check_source(place, lane, phase)
+
+
+def _check_source(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec) -> None:
+    if lane.loop is None:
+        return
+    sources = [other.lane for other in phase.lanes if other.loop is None]
+    if lane.loop.source not in sources:
+        expected = f"expected a lane of this phase without a loop ({', '.join(sources) or 'there is none'})"
+        raise ExperimentError((*place, "loop", "source"), f"{lane.loop.source!r}: {expected}")
 
 
 def _check_client_keys(place: tuple[str | int, ...], lane: LaneSpec) -> None:
