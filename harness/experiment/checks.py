@@ -9,7 +9,7 @@ from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.faults.disks import needs_disk
 from kafka_chaos.faults.fault import Fault, parameters
-from kafka_chaos.faults.target import Target, TargetError
+from kafka_chaos.faults.target import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Target, TargetError
 from kafka_chaos.harness.cluster.configs import check_keys
 from kafka_chaos.harness.experiment.specs import (
     OWNED_CLIENT_KEYS,
@@ -195,3 +195,8 @@ def _check_target(cluster: ClusterSpec, place: tuple[str | int, ...], target: Ta
         )
     except TargetError as error:
         raise ExperimentError(place, str(error)) from error
+    lane = next((lane for lane in phase.lanes if lane.lane == target.lane), None)
+    if target.role == GROUP_COORDINATOR and lane is not None and lane.group is None and lane.loop is None:
+        raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no group and no loop")
+    if target.role == TRANSACTION_COORDINATOR and lane is not None and lane.transactional is None:
+        raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no transactions")

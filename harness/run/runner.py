@@ -177,7 +177,8 @@ class Stages:
         for lane in phase.lanes:
             create_topic(admin, lane, brokers=self.run.experiment.cluster.brokers)
         admin.await_full_isr(running.lanes)
-        view = ClusterView(cluster, admin)
+        loops = [lane.lane for lane in phase.lanes if lane.loop is not None and lane.group is None]
+        view = ClusterView(cluster, admin, loops=loops)
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=running.lanes)
         with running.loaded() as load:
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:

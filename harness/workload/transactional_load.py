@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.contract.transactions import Transactional, transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
@@ -86,7 +86,7 @@ class TransactionalProducing:
 
         self._producers = [
             _Incarnations(
-                f"{lane.lane}-{number}",
+                transactional_id(lane.lane, number),
                 settings,
                 connect=connect,
                 rows=rows,

@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kafka_chaos.contract.groups import CLASSIC, Group
+from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.groups.member_process import MemberProcess
@@ -246,7 +247,7 @@ class GroupLoad:
         if output is not None:
             configs = dict(output.configs)
             if "transactional.id" in configs:
-                configs["transactional.id"] = f"{configs['transactional.id']}-{place}"
+                configs["transactional.id"] = transactional_id(output.lane, place)
             output = replace(output, configs=configs, producer_id=number, seed=f"{output.seed}/{number}")
         settings = MemberSettings(
             group=work.group_id,
