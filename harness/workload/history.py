@@ -26,6 +26,7 @@ from kafka_chaos.harness.workload.reservations import RESERVATIONS, reservations
 from kafka_chaos.harness.workload.transaction_recovery import missing_assignments, missing_transactions
 
 PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key", "source_producer_id", "source_seq"))
+OUTPUTS_SCHEMA = arrow_schema(PRODUCED, without=("key",))
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
 TRANSACTIONS_SCHEMA = arrow_schema(TRANSACTIONS)
 ASSIGNMENTS_SCHEMA = arrow_schema(ASSIGNMENTS)

@@ -156,11 +156,12 @@ class PhaseLoad:
         document = json.loads(self._groups_file.read_text()) if self._groups_file.exists() else {"groups": {}}
         for members in groups:
             try:
-                offsets = members.committed()
+                committed = members.committed()
             except ClusterFailure as failure:
                 self._on_notice(str(failure))
             else:
-                named = {f"{members.lane}/{partition}": offset for partition, offset in sorted(offsets.items())}
-                document["groups"][members.group_id] = named
+                for group, offsets in committed.items():
+                    named = {f"{members.lane}/{partition}": offset for partition, offset in sorted(offsets.items())}
+                    document["groups"][group] = named
         if groups:
             write_whole(self._groups_file, json.dumps(document, indent=1) + "\n")

@@ -30,8 +30,8 @@ class LoadTables:
         self.commits = writer("commits", has_groups)
 
     def of_groups(self) -> GroupTables | None:
-        """The buffers of rows that groups share; None without groups."""
-        if self.assignments is None or self.commits is None:
+        """The buffers of rows that groups share; None where no lane has transactions or a group."""
+        if self.assignments is None:
             return None
         return GroupTables(
             produced=self.produced,

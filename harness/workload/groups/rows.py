@@ -13,22 +13,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_chaos.contract.columns import PRODUCED, arrow_schema
 from kafka_chaos.contract.transactions import ABORTED, IN_DOUBT
 from kafka_chaos.harness.workload.history import (
     ASSIGNMENTS_SCHEMA,
     COMMITS_SCHEMA,
     CONSUMED_SCHEMA,
+    OUTPUTS_SCHEMA,
     TRANSACTIONS_SCHEMA,
     HistoryWriter,
     RowBuffer,
 )
 
-OUTPUTS_SCHEMA = arrow_schema(PRODUCED, without=("key",))
-
 
 class GroupTables:
-    """The tables that lanes with groups share, each as a buffer of rows. `transactions` is only for loops with them."""
+    """The tables that lanes with groups share, each as a buffer of rows.
+
+    `transactions` is only for loops with them; without `commits`, commits are not recorded.
+    """
 
     def __init__(
         self,
@@ -36,13 +37,13 @@ class GroupTables:
         produced: HistoryWriter,
         consumed: HistoryWriter,
         assignments: HistoryWriter,
-        commits: HistoryWriter,
+        commits: HistoryWriter | None,
         transactions: HistoryWriter | None,
     ) -> None:
         self.consumed = consumed
         self.outputs = RowBuffer(OUTPUTS_SCHEMA, produced)
         self.assignments = RowBuffer(ASSIGNMENTS_SCHEMA, assignments)
-        self.commits = RowBuffer(COMMITS_SCHEMA, commits)
+        self.commits = None if commits is None else RowBuffer(COMMITS_SCHEMA, commits)
         self.transactions = None if transactions is None else RowBuffer(TRANSACTIONS_SCHEMA, transactions)
 
 
@@ -198,6 +199,8 @@ class MemberRows:
     def _add_commit(
         self, rows: list[dict[str, Any]], failed: Mapping[int, tuple[str, str]], ns: int | None, otherwise: str
     ) -> None:
+        if self._tables.commits is None:
+            return
         for row in rows:
             outcome, error = failed.get(row["partition"], (otherwise, None))
             self._tables.commits.add({**row, "complete_ns": ns, "outcome": outcome, "error": error})
