@@ -43,6 +43,7 @@ class ConsumerRecorder:
         """`groups`: the tables of assignments and commits, if the lane has them."""
         self.groups = groups
         self.clients: list[RecordingConsumer] = []
+        self.group_ids: set[str] = set()
         self.lane = lane
         self.topic = topic
         self.consumed = 0
@@ -59,6 +60,7 @@ class ConsumerRecorder:
         """Add a client."""
         client = RecordingConsumer(self, configs)
         self.clients.append(client)
+        self.group_ids.add(str(configs["group.id"]))
         return client
 
     def finish(self) -> None:
@@ -111,7 +113,10 @@ class ConsumerRecorder:
     def identity(self, message: Any) -> tuple[int, int]:
         """The identity of a record that a client received."""
         own = [value for key, value in message.headers() or () if key == IDENTITY_HEADER]
-        carrier = own[-1] if own else message.value()
+        return self.decode(own[-1] if own else message.value())
+
+    def decode(self, carrier: object) -> tuple[int, int]:
+        """The identity in a value or in a header."""
         return self._codec.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
 
     def _take(self) -> pa.Table | None:
