@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.groups import CONSUMER
 from kafka_chaos.faults.disks import needs_disk
 from kafka_chaos.faults.fault import Fault, parameters
 from kafka_chaos.faults.target import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Target, TargetError
 from kafka_chaos.harness.cluster.configs import check_keys
+from kafka_chaos.harness.cluster.server_properties import GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS
 from kafka_chaos.harness.experiment.specs import (
     OWNED_CLIENT_KEYS,
     OWNED_TOPIC_KEYS,
@@ -78,6 +80,17 @@ def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set
             raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
         _check_client_keys((*place, "producer_configs"), lane)
         _check_source(place, lane, phase)
+        _check_session(cluster, place, lane)
+
+
+def _check_session(cluster: ClusterSpec, place: tuple[str | int, ...], lane: LaneSpec) -> None:
+    """Refuse a session time-out that brokers would not have where they decide it (KIP-848)."""
+    session = int(cluster.broker_configs.get(GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS[GROUP_SESSION_TIMEOUT]))
+    loop = None if lane.loop is None else lane.loop.group
+    for key, group in (("group",), lane.group), (("loop", "group"), loop):
+        if group is not None and group.protocol == CONSUMER and group.session_timeout_ms != session:
+            message = f"with the protocol consumer brokers decide: expected {session}, or set {GROUP_SESSION_TIMEOUT}"
+            raise ExperimentError((*place, *key, "session_timeout_ms"), f"{message} in cluster.broker_configs")
 
 
 def _check_source(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec) -> None:
