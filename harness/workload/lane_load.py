@@ -200,6 +200,7 @@ class LaneLoad:
                 on_notice=on_notice,
             )
         self.unsettled = 0
+        self._on_notice = on_notice
         self._rate = workload.rate
         self._settle_timeout = workload.settle_timeout
         self._sending = threading.Event()
@@ -271,8 +272,10 @@ class LaneLoad:
     def _send_paced(self) -> None:
         start = time.monotonic()
         due_before = self._paced.sent
-        while self._sending.is_set():
+        while self._sending.is_set() and not self._paced.failed_for_good:
             due = due_before + int((time.monotonic() - start) * self._rate) - self._paced.sent
             if due > 0:
                 self._paced.send(due)
             self._paced.poll(_TICK)
+        if why := self._paced.failed_for_good:
+            self._on_notice(f"{self.lane.lane}: its producer has failed for good and sends no more: {why}")
