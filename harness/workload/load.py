@@ -49,7 +49,7 @@ class PhaseLoad:
         self._tables = LoadTables(run_directory, lanes)
         self._groups_file = run_directory / GROUPS_FILE
         self._reservations = Reservations(run_directory)
-        groups = self._tables.of_groups()
+        groups = self._tables.of_groups(self._reservations)
         self._on_notice = on_notice
         self.lanes: dict[str, LaneLoad] = {}
         by_name = {lane.lane: lane for lane in lanes}

@@ -23,12 +23,14 @@ from kafka_chaos.harness.workload.history import (
     HistoryWriter,
     RowBuffer,
 )
+from kafka_chaos.harness.workload.reservations import Reservations
 
 
 class GroupTables:
     """The tables that lanes with groups share, each as a buffer of rows.
 
-    `transactions` is only for loops with them; without `commits`, commits are not recorded.
+    `transactions` is only for loops with them; without `commits`, commits are not recorded. `reservations`: where
+    assignments are noted at once, in case the harness dies.
     """
 
     def __init__(
@@ -39,7 +41,9 @@ class GroupTables:
         assignments: HistoryWriter,
         commits: HistoryWriter | None,
         transactions: HistoryWriter | None,
+        reservations: Reservations | None = None,
     ) -> None:
+        self.reservations = reservations
         self.consumed = consumed
         self.outputs = RowBuffer(OUTPUTS_SCHEMA, produced)
         self.assignments = RowBuffer(ASSIGNMENTS_SCHEMA, assignments)
@@ -144,6 +148,8 @@ class MemberRows:
         for partition in partitions:
             row = {**named, "partition": partition, "isolation": self._isolation, "start_ns": ns}
             self._holds[consumer, partition] = row
+        if self._tables.reservations is not None:
+            self._tables.reservations.assigned([self._holds[consumer, partition] for partition in partitions])
 
     def _taken(self, consumer: str, partitions: list[int], ns: int) -> None:
         self._progress.loses(self, partitions)
