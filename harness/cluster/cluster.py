@@ -183,7 +183,7 @@ class Cluster:
         return self.mode
 
     def _start(self) -> None:
-        check_memory(self.spec.brokers + self.spec.controllers)
+        check_memory(self.spec.brokers + self.spec.controllers + self.spec.migration_controllers)
         client = docker_client()
         heal_abandoned_disks(client)
         for version in (self.spec.version, *self.spec.versions):
