@@ -74,7 +74,7 @@ def draw(requests: Sequence[Traced], title: str) -> Markup:
 def standing_alone(picture: Markup) -> str:
     """The diagram as a file of its own, with its style."""
     head, _, rest = str(picture).partition(">")
-    return f"{head}><style>{_STYLE}</style>{rest}\n"
+    return f"{head}><style>.sequence {{ background: #fcfcfa; }}{_STYLE}</style>{rest}\n"
 
 
 def style_sheet() -> Markup:
