@@ -264,6 +264,9 @@ class _Work:
                 anomalies[anomaly] = AnomalyPrediction(status, self.stories[anomaly])
             else:
                 axiom = AXIOMS.get(anomaly)
+                if axiom and (exception := axiom.exception(self.lane.faults)):
+                    anomalies[anomaly] = AnomalyPrediction(Status.PERMITTED, exception)
+                    continue
                 why = axiom.sentences() if axiom else (f"scope exhausted: none of {states} states shows it",)
                 anomalies[anomaly] = AnomalyPrediction(Status.FORBIDDEN, why, defects.get(anomaly, ()))
         return Prediction(anomalies, states, True, self.bounds())
