@@ -232,9 +232,23 @@ def _probe(image: str) -> Iterator[Check]:
             return int(result.exit_code), bytes(result.output).decode(errors="replace").strip()
 
         yield from probe_packets(execute)
+        yield _probe_links(container)
         yield _probe_freezer(container)
     finally:
         remove_run(client, run_id)
+
+
+def _probe_links(container: Container) -> Check:
+    """A link in the container's network namespace, which faults of single requests need."""
+    from kafka_chaos.faults.links import why_no_links
+    from kafka_chaos.harness.cluster.links.links import try_link
+
+    container.reload()
+    reason = why_no_links() or try_link(int(container.attrs["State"]["Pid"]))
+    if reason is None:
+        return Check("Links", "ok", "connections to a container were redirected to a link")
+    found, _, remedy = reason.partition(": ")
+    return Check("Links", "note", found, f"{remedy}; only faults of single requests need it")
 
 
 def _probe_freezer(container: Container) -> Check:

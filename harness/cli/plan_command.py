@@ -10,7 +10,7 @@ import click
 
 from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.contract.lanes import clients_described
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,17 +64,18 @@ def planned(experiment: Experiment) -> dict[str, Any]:
 
 def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     from kafka_chaos.faults.fault import parameters
+    from kafka_chaos.harness.experiment.model_faults import brokers_hit, model_faults_of, together
     from kafka_chaos.harness.run.run import predicted
 
-    brokers = experiment.cluster.brokers
+    cluster = experiment.cluster.spec()
     schedule = [
         {
             "at": fault.at,
             "until": fault.at + fault.duration,
             "fault": fault.kind,
             "target": fault.target.text,
-            "brokers": fault.target.brokers_hit(brokers),
-            "model_faults": list(fault.model_faults(brokers)),
+            "brokers": brokers_hit(fault, cluster),
+            "model_faults": list(model_faults_of(fault, cluster)),
             "parameters": parameters(fault),
         }
         for fault in phase.faults()
@@ -86,12 +87,14 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         answers = {**answer["anomalies"], **answer.get("transactions", {})}
         statuses = {str(name): entry["status"] for name, entry in answers.items()}
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses}
-        lanes.append(entry if lane.transactional is None else {**entry, "transactional": lane.transactional.to_json()})
+        clients = {key: value for key, value in lane.to_json().items() if key in ("transactional", "group", "loop")}
+        lanes.append({**entry, **clients})
     return {
         "phase": phase.phase,
         "workload": phase.workload.model_dump(mode="json"),
         "lockstep": phase.lockstep.model_dump(mode="json") if phase.lockstep else None,
         "schedule": schedule,
+        "model_faults_together": list(together(phase.faults(), cluster)),
         "lanes": lanes,
     }
 
@@ -103,8 +106,7 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     words = f"{load['rate']:g} records/s of {load['record_size']} bytes for {load['duration']:g} s"
     terminal.print(f"\n{phase['phase']}: {counted(len(phase['lanes']), 'lane')}, each {words}", highlight=False)
     for lane in phase["lanes"]:
-        if "transactional" in lane:
-            words = Transactional.from_json(lane["transactional"]).described
+        for words in clients_described(lane):
             terminal.print(f"  {lane['lane']}: {words}", highlight=False)
     if phase["lockstep"]:
         steps = ", ".join(phase["lockstep"]["steps"])
@@ -118,6 +120,9 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
             expected = ", ".join(one["model_faults"]) or "nothing"
             table.add_row(f"{one['at']:g} s", f"{one['until']:g} s", one["fault"], one["target"], hits, expected)
         terminal.print(table)
+    if phase["model_faults_together"]:
+        expected = ", ".join(phase["model_faults_together"])
+        terminal.print(f"no majority of controllers may be left: the model also expects {expected}", highlight=False)
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("lane", "permitted", "required"):
         table.add_column(heading)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from kafka_chaos.harness.cluster.broker_login import BrokerUnreachable, log_in, over_tls
@@ -19,6 +20,7 @@ from kafka_chaos.harness.cluster.kafka_python import (
     DescribeQuorumRequest,
     ElectLeadersRequest,
     FetchRequest,
+    FindCoordinatorRequest,
     InvalidReceiveError,
     KafkaProtocol,
     ListOffsetsRequest,
@@ -32,6 +34,8 @@ __all__ = [
     "FETCH_FROM_LEADER",
     "BrokerClient",
     "BrokerUnreachable",
+    "FeaturesAnswer",
+    "CoordinatorKind",
     "FetchAnswer",
     "MetadataAnswer",
     "QuorumAnswer",
@@ -43,6 +47,8 @@ FETCH_FROM_ANY = 12
 """A version of Fetch that a follower answers too, and that names topics, not their ids."""
 _LIST_OFFSETS = 6
 _METADATA = 8
+_FIND_COORDINATOR = 3
+"""The last version that asks for one key."""
 _PRODUCE = 8
 _REASSIGN = 0
 _ELECT_LEADERS = 1
@@ -50,6 +56,7 @@ _DESCRIBE_QUORUM = 1
 _PREFERRED = 0
 _ADMIN_TIMEOUT_MS = 10_000
 _LATEST = -1
+_WITH_FEATURES = 3
 _FIRST_WITH_BATCHES = 3
 """The first version of Produce that takes message format v2."""
 _FIRST_WITH_EPOCHS = 9
@@ -58,6 +65,13 @@ _CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
 """A replica id whose fetches a follower answers too, before KIP-392."""
 _ENOUGH = 1 << 20
+
+
+class CoordinatorKind(IntEnum):
+    """What a coordinator's key names: a consumer group, or a transactional id."""
+
+    GROUP = 0
+    TRANSACTION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +100,14 @@ class QuorumAnswer:
 
     leader: int
     leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesAnswer:
+    """The features (KIP-584) that a broker supports, as (lowest, highest) level, and the levels that are in force."""
+
+    supported: Mapping[str, tuple[int, int]]
+    in_force: Mapping[str, int]
 
 
 class BrokerClient:
@@ -265,6 +287,12 @@ class BrokerClient:
                 return MetadataAnswer(found.error_code, leader, found.leader_epoch, tuple(sorted(found.isr_nodes)))
         return MetadataAnswer(answer.error_code, None, -1, ())
 
+    def coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
+        """The coordinator of this group or transactional id as this broker knows it; None where it knows none."""
+        version = self._version(FindCoordinatorRequest, _FIND_COORDINATOR)
+        answer = self.request(FindCoordinatorRequest(key=key, key_type=int(kind), version=version))
+        return int(answer.node_id) if answer.error_code == NONE else None
+
     def controller(self) -> int | None:
         """The controller in this broker's metadata."""
         controller = int(self._metadata([]).controller_id)
@@ -289,6 +317,14 @@ class BrokerClient:
         if found is None or found.error_code != NONE:
             return None
         return QuorumAnswer(int(found.leader_id), int(found.leader_epoch))
+
+    def features(self) -> FeaturesAnswer:
+        """The features that this broker supports, and their levels as it knows them."""
+        answer = self.request(ApiVersionsRequest("kafka-chaos", "0", version=_WITH_FEATURES))
+        return FeaturesAnswer(
+            {one.name: (one.min_version, one.max_version) for one in answer.supported_features or ()},
+            {one.name: one.max_version_level for one in answer.finalized_features or ()},
+        )
 
     def leader_epoch(self, topic: str, partition: int = 0, *, guess: int = 0) -> int | None:
         """The leader epoch that this broker's replica is in, exactly; None where it has no replica, or fences nobody.

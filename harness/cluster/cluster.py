@@ -25,7 +25,9 @@ from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.containers.network import create_network, node_addresses
 from kafka_chaos.harness.cluster.containers.ports import free_ports
 from kafka_chaos.harness.cluster.containers.reaper import choose_reaper
+from kafka_chaos.harness.cluster.containers.versions import check_version
 from kafka_chaos.harness.cluster.layout import ClusterLayout
+from kafka_chaos.harness.cluster.metadata.migration import Migration
 from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, MetadataMode
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode, zookeeper_addresses
 from kafka_chaos.harness.cluster.node import Node
@@ -35,6 +37,7 @@ from kafka_chaos.harness.waiting import wait_until
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.broker_client import BrokerClient
     from kafka_chaos.harness.cluster.disks.disk import Disk
+    from kafka_chaos.harness.cluster.links.links import Links
 
 __all__ = ["Cluster", "ClusterLayout"]
 
@@ -56,6 +59,7 @@ class Cluster:
         self._mode: MetadataMode | None = None
         self._metadata: Metadata | None = None
         self._listener = SecuredListener()
+        self.links: Links | None = None
 
     def __enter__(self) -> Cluster:
         try:
@@ -68,6 +72,9 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self.links is not None:
+            # A cluster that is kept serves on, without them.
+            self.links.close()
         if self.keep and isinstance(error, Exception):
             self.kept = True
             return
@@ -86,12 +93,12 @@ class Cluster:
     @property
     def zookeepers(self) -> dict[int, Node]:
         """ZooKeeper servers by number; empty in KRaft mode."""
-        return {} if self.spec.metadata_mode == KRAFT else self.members.servers
+        return self.members.zookeepers
 
     @property
     def controllers(self) -> dict[int, Node]:
         """Controllers that are no brokers, by number; empty where brokers are controllers."""
-        return self.members.servers if self.spec.metadata_mode == KRAFT else {}
+        return self.members.controllers
 
     @property
     def bootstrap_servers(self) -> str:
@@ -159,11 +166,28 @@ class Cluster:
         """Start what is down, none of them in the way of its own former session, and wait until all serve."""
         self.mode.start_again(self.members, nodes, timeout=timeout)
 
+    def change_version(self, node: Node, kafka_version: str) -> None:
+        """Let a node that is down start with another version of Kafka next, on its data, address and port.
+
+        What the nodes agree on stays as it is: in KRaft mode the feature levels, with ZooKeeper the brokers' protocol.
+        Raises `UsageFailure` for a version that can't be run in the cluster's metadata mode.
+        """
+        check_version(kafka_version, self.spec.metadata_mode)
+        folders = () if node.disk is not None else properties.LOG_DIRECTORIES[: self.spec.log_directories]
+        node.exchange(self.mode.container(node, kafka_version), folders)
+
+    @property
+    def migration(self) -> Migration:
+        """The way to KRaft of a cluster with `migration_controllers`."""
+        assert isinstance(self.mode, Migration), "the cluster has no controllers to migrate to"
+        return self.mode
+
     def _start(self) -> None:
         check_memory(self.spec.brokers + self.spec.controllers)
         client = docker_client()
         heal_abandoned_disks(client)
-        images = {version.number: ensure_image(version.number) for version in (self.spec.version, *self.spec.versions)}
+        for version in (self.spec.version, *self.spec.versions):
+            ensure_image(version.number)
         choose_reaper(client, keep=self.keep)
         logging.getLogger("testcontainers").setLevel(logging.WARNING)
         labels = run_labels(self.run_id, keep=self.keep)
@@ -172,13 +196,24 @@ class Cluster:
         addresses = dict(zip(names, node_addresses(network, len(names)), strict=True))
         ports = iter(free_ports(len(names)))
         disks = self._make_disks(labels)
-        build = NodeBuilder(self.spec, self.run_id, images, str(network.name), labels, addresses, ports, disks)
+        build = NodeBuilder(self.spec, self.run_id, str(network.name), labels, addresses, ports, disks)
         self._mode = _mode(build)
         self.members = self._mode.make()
+        self._make_links()
         self._start_nodes()
         for disk in disks.values():
             # A loss of power is to take records, not the set-up.
             disk.flush()
+
+    def _make_links(self) -> None:
+        if not self.spec.links:
+            return
+        from kafka_chaos.harness.cluster.links.links import Links
+
+        ports = (properties.CONTROL_PORT, properties.REPLICATION_PORT, properties.CLIENT_PORT)
+        self.links = Links({node.address: node.name for node in self.nodes}, ports)
+        for node in (*self.brokers.values(), *self.controllers.values()):
+            node.link = self.links.of(node.name)
 
     def _make_disks(self, labels: Mapping[str, str]) -> Mapping[int, Disk]:
         if not self.spec.disk_mib:
@@ -259,10 +294,13 @@ def _mode(build: NodeBuilder) -> MetadataMode:
     # Imports kafka-python, which an experiment's check has no need of.
     from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
 
+    if build.spec.migration_controllers:
+        return Migration(build)
     return KRaftMode(build) if build.spec.metadata_mode == KRAFT else ZooKeeperMode(build)
 
 
 def _node_names(spec: ClusterLayout) -> list[str]:
     server_name = properties.controller_name if spec.metadata_mode == KRAFT else properties.zookeeper_name
     names = [server_name(number) for number in range(1, spec.servers + 1)]
+    names += [properties.controller_name(number) for number in range(1, spec.migration_controllers + 1)]
     return [*names, *(properties.broker_name(number) for number in range(1, spec.brokers + 1))]

@@ -1,0 +1,71 @@
+"""Tells from a run's trace when the precondition of a known defect has occurred.
+
+KAFKA-17754: an EndTxn request arrived after its producer had sent it again. Only a link sees both times: when a request
+was sent, and when it went on to the broker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from kafka_chaos.contract.events import DefectPrecondition
+from kafka_chaos.contract.run_directory import TRACE_FILE
+from kafka_chaos.reference_model.protocol.known_defects import KAFKA_17754
+
+_NS = 1e9
+
+
+def late_ends(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectPrecondition]:
+    """One event per producer whose EndTxn came late; `lanes` are by transactional id. The tables must be written."""
+    beginnings = _beginnings(run_directory)
+    told = set()
+    for transactional_id, sent in sorted(_ends(run_directory).items()):
+        for late, again, arrived in _late(sent) if transactional_id in lanes else ():
+            began = [beginning for beginning in beginnings.get(transactional_id, ()) if beginning[0] <= late["ns"]]
+            if not began or max(began) in told:
+                continue
+            told.add(max(began))
+            yield DefectPrecondition(
+                defect=KAFKA_17754.id,
+                lane=lanes[transactional_id],
+                producer_id=max(began)[1],
+                evidence=f"an EndTxn request of {transactional_id} (correlation id {late['correlation_id']}) arrived "
+                f"{(arrived - late['ns']) / _NS:.1f} s late, {(arrived - again['ns']) / _NS:.1f} s after it had been "
+                "sent again",
+            )
+
+
+def _ends(run_directory: Path) -> Mapping[str, list[dict[str, Any]]]:
+    """The EndTxn requests of each transactional id, in the order in which they were sent."""
+    ends = defaultdict(list)
+    with (run_directory / TRACE_FILE).open(encoding="utf-8") as trace:
+        for line in map(json.loads, trace):
+            for transactional_id in line.get("transactional_ids", ()) if line["api"] == "EndTxn" else ():
+                ends[transactional_id].append(line)
+    return {name: sorted(lines, key=lambda line: int(line["ns"])) for name, lines in ends.items()}
+
+
+def _late(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
+    """Each request that arrived after the next one was sent: it, that one, and when it arrived."""
+    for late, again in pairwise(sent):
+        fault = late.get("fault") or {}
+        arrived = fault.get("until_ns") if fault.get("side") == "request" else None
+        if arrived is not None and again["ns"] < arrived:
+            yield late, again, arrived
+
+
+def _beginnings(run_directory: Path) -> Mapping[str, set[tuple[int, int]]]:
+    """By transactional id: when each incarnation began, and its producer_id."""
+    found: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
+    for path in (run_directory / "transactions").glob("*.parquet"):
+        for row in pq.read_table(path, columns=["transactional_id", "producer_id", "initialised_ns"]).to_pylist():
+            if row["initialised_ns"] is not None:
+                found[row["transactional_id"]].add((int(row["initialised_ns"]), int(row["producer_id"])))
+    return found
