@@ -27,7 +27,6 @@ TOPICS = {
     for name, replicas in (("two", 2), ("three", 3))
     for minimum in range(2, replicas + 1)
 }
-RULES = {rules_in(*cluster.split("/"), None) for cluster in benchmark.CLUSTERS}
 FAULTS = {"below-minimum": "kill", "last-member": "power-loss"}
 
 
@@ -36,8 +35,8 @@ def test_the_page_shows_the_results(name: str) -> None:
     assert benchmark.table(ROWS, name) in benchmark.PAGE.read_text()
     shown = {row["cluster"] for row in ROWS if row["experiment"] == name}
     assert set(benchmark.CLUSTERS) >= shown
-    # Each set of rules.
-    assert {rules_in(*cluster.split("/"), None) for cluster in shown} == RULES
+    # A difference takes two.
+    assert len({rules_in(*cluster.split("/"), None) for cluster in shown}) > 1
     assert {row["verdict"] for row in ROWS} == {"conforms"}
 
 

@@ -120,8 +120,8 @@ class _Work:
         scope: Scope,
         lanes: Sequence[Lane] = (),
     ) -> None:
-        self.lane = lane
-        self.lanes = lanes or [lane]
+        self.lane = as_obeyed(lane)
+        self.lanes = [as_obeyed(one) for one in lanes] or [self.lane]
         self.scope = scope
         self.lockstep = lockstep
         self.budget = budget

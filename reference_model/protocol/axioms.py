@@ -52,8 +52,10 @@ AXIOMS: Mapping[Anomaly, Axiom] = {
     Anomaly.UNSEEN: Axiom(
         "a consumer that reads to the end passes every offset below the high watermark",
         "retention deletes records before they are read, or a consumer starts behind the first record or is reset "
-        "to the latest offset (`auto.offset.reset`)",
+        "to the latest offset (`auto.offset.reset`), or a leader that has lost its log's end without leaving the ISR "
+        "(power loss) appends up to the consumer's position again",
         "Kafka, consumer position",
+        broken_by=frozenset({"power-loss"}),
     ),
     Anomaly.NONMONOTONIC_POLL: Axiom(
         "a consumer's position only grows within one assignment",
