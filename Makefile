@@ -100,10 +100,12 @@ bench-verify-sizes: setup
 	$(BIN)/python benchmarks/verify_sizes.py --into runs/verify-sizes.json --plot runs/verify-sizes.svg
 	$(BIN)/python benchmarks/verify_sizes.py --dirty --sizes 10000000 --contenders spark --into runs/verify-sizes-dirty.json
 
-# Every supported version of Kafka in each of its modes: builds the images, then half a minute each; for docs/versions.md.
+# Every supported version of Kafka in each of its modes, and what differs between them: builds the images, then a minute
+# for each run; for docs/versions.md. Needs root, for losses of power.
 bench-versions: setup
 	$(BIN)/python benchmarks/versions.py
 	$(BIN)/python benchmarks/acks_matrix.py
+	$(BIN)/python benchmarks/version_differences.py
 
 # What CI checks; the hooks in .pre-commit-config.yaml are the same four.
 lint: lint-style lint-format lint-types lint-imports

@@ -71,11 +71,15 @@ def table(rows: list[dict[str, Any]], name: str) -> str:
         for anomaly in Anomaly:
             cells = [found[cluster][lane.lane][anomaly] for cluster in clusters]
             if len({status for status, _ in cells}) > 1:
-                texts = [f"{status}: {'not judged' if count is None else f'{count:,}'}" for status, count in cells]
-                lines.append(f"| {lane.lane} | `{anomaly}` | {' | '.join(texts)} |")
+                lines.append(f"| {lane.lane} | `{anomaly}` | {' | '.join(_cell(*cell) for cell in cells)} |")
     verdicts = {row["cluster"]: row["verdict"] for row in rows if row["experiment"] == name}
-    lines.append(f"| all lanes | verdict | {' | '.join(verdicts[cluster] for cluster in clusters)} |")
+    lines.append(f"| all | verdict | {' | '.join(verdicts[cluster] for cluster in clusters)} |")
     return "\n".join(lines) + "\n"
+
+
+def _cell(status: str, count: int | None) -> str:
+    seen = "not judged" if count is None else f"{count:,}"
+    return f"**{status}: {seen}**" if count else f"{status}: {seen}"
 
 
 def write(rows: list[dict[str, Any]]) -> None:

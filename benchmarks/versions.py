@@ -114,7 +114,7 @@ def try_version(version: KafkaVersion, mode: str, root: Path) -> dict[str, Any]:
         return row | {"verdict": str(Verdict.UNKNOWN), "reason": str(error).partition("\n")[0]}
     lanes = result.verdict.lanes
     row["verdict"] = str(result.verdict.verdict)
-    row["lanes"] = {str(verdict): [lane.verdict for lane in lanes].count(verdict) for verdict in Verdict}
+    row["lanes"] = len(lanes)
     row["acknowledged"] = sum(lane.acknowledged for lane in lanes)
     row["lost"] = sum(lane.observed[Anomaly.LOST_WRITE].count for lane in lanes if Anomaly.LOST_WRITE in lane.observed)
     row["not_judged"] = sorted({str(anomaly) for lane in lanes for anomaly in lane.not_judged})
@@ -124,12 +124,13 @@ def try_version(version: KafkaVersion, mode: str, root: Path) -> dict[str, Any]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows as a table in Markdown, the newest version first."""
-    lines = ["| Kafka | mode | image | ready | verdict | not judged |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = ["| Kafka | mode | image | ready | lanes | acknowledged | verdict | not judged |", "| --- " * 8 + "|"]
     for row in sorted(rows, key=lambda row: (list(VERSIONS).index(row["version"]), row["mode"])):
         ready = f"{row['ready_seconds']:.1f} s" if "ready_seconds" in row else "never"
         not_judged = ", ".join(f"`{name}`" for name in row.get("not_judged", ())) or "–"
         where = f"{row['version']} | {MODES[row['mode']]} | {row['image_mb']} MB"
-        lines.append(f"| {where} | {ready} | {row['verdict']} | {not_judged} |")
+        lanes, acknowledged = row.get("lanes", 0), row.get("acknowledged", 0)
+        lines.append(f"| {where} | {ready} | {lanes} | {acknowledged:,} | {row['verdict']} | {not_judged} |")
     return "\n".join(lines) + "\n"
 
 

@@ -21,6 +21,8 @@ Release = tuple[int, int]
 KRAFT_SINCE: Release = (2, 8)
 """Early access; for production since 3.3 (KIP-833)."""
 NO_ZOOKEEPER_SINCE: Release = (4, 0)
+UNCLEAN_IN_KRAFT_SINCE: Release = (3, 9)
+"""Before, controllers in KRaft mode take no notice of `unclean.leader.election.enable` (KAFKA-12670)."""
 ELR_SINCE: Release = (4, 0)
 """Eligible leader replicas (KIP-966): the feature `eligible.leader.replicas.version`, in KRaft mode."""
 ELR_BY_DEFAULT_SINCE: Release = (4, 1)
@@ -45,6 +47,11 @@ def usual_mode(version: str) -> str:
 def has_mode(version: str, mode: str) -> bool:
     """Whether a cluster of this version can run in this mode."""
     return release(version) < NO_ZOOKEEPER_SINCE if mode == ZOOKEEPER else release(version) >= KRAFT_SINCE
+
+
+def may_elect_uncleanly(version: str, mode: str) -> bool:
+    """Whether a cluster elects a replica outside of the ISR where the topic allows it."""
+    return mode == ZOOKEEPER or release(version) >= UNCLEAN_IN_KRAFT_SINCE
 
 
 def may_elect_from_elr(version: str, mode: str) -> bool:

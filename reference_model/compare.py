@@ -13,7 +13,7 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.errors import LaneError, UsageFailure, quoted
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.metadata import METADATA_MODES, elects_from_elr
+from kafka_chaos.contract.metadata import METADATA_MODES, ZOOKEEPER, elects_from_elr, may_elect_uncleanly
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict.prediction import Prediction
 from kafka_chaos.reference_model.protocol.rules import Rules, rules_in
@@ -60,6 +60,11 @@ class Cluster:
         """Whether its leaders are elected from the eligible leader replicas."""
         return elects_from_elr(self.version, self.mode, self.elr)
 
+    @property
+    def elects_uncleanly(self) -> bool:
+        """Whether its controllers take notice of `unclean.leader.election.enable`."""
+        return may_elect_uncleanly(self.version, self.mode)
+
     def __str__(self) -> str:
         return f"{self.version}/{self.mode}" + ("" if self.elr is None else f"/elr={str(self.elr).lower()}")
 
@@ -73,6 +78,9 @@ RULES: tuple[tuple[str, Cluster], ...] = (
     ("KIP-966: eligible leader replicas (since 4.0, KRaft)", Cluster("4.1.0", "kraft", True)),
 )
 """The rules in the order in which Kafka got them, each with a cluster that has it and those before it."""
+
+UNCLEAN = "KAFKA-12670: unclean.leader.election.enable has an effect in KRaft mode (since 3.9)"
+"""A rule of KRaft mode alone: with ZooKeeper, every version has it."""
 
 NEW_CLUSTERS_ONLY = (
     "A cluster that was created before 4.1 gets eligible leader replicas when they are switched on:\n"
@@ -176,8 +184,11 @@ def compare(before: Cluster, after: Cluster, answer: Answer) -> Comparison:
 
 
 def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, answer: Answer) -> Iterator[Change]:
+    if not (before.elects_uncleanly or after.elects_uncleanly):
+        lane = replace(lane, unclean_leader_election=False)
+    same = before.rules == after.rules and before.elects_uncleanly == after.elects_uncleanly
     old = answer(before.with_lane(lane))
-    new = old if before.rules == after.rules else answer(after.with_lane(lane))
+    new = old if same else answer(after.with_lane(lane))
     together: dict[tuple[Status, Status, tuple[str, ...]], dict[Anomaly, tuple[str, ...]]] = {}
     differing = [anomaly for anomaly in Anomaly if old.status(anomaly) is not new.status(anomaly)]
     path = list(_path(before, after)) if differing else []
@@ -194,6 +205,15 @@ def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, answer: Ans
 
 def _path(before: Cluster, after: Cluster) -> Iterator[tuple[str, Cluster]]:
     """The rules that are won or lost on the way from one cluster to the other, each with the cluster beyond it."""
+    if before.elects_uncleanly != after.elects_uncleanly:
+        # With ZooKeeper, a cluster of this version has the same rules but this one.
+        if after.elects_uncleanly:
+            yield UNCLEAN, replace(before, mode=ZOOKEEPER)
+            yield from _path(replace(before, mode=ZOOKEEPER), after)
+        else:
+            yield from _path(before, replace(after, mode=ZOOKEEPER))
+            yield UNCLEAN, after
+        return
     places = [rule.rules for _, rule in RULES]
     first, last = places.index(before.rules), places.index(after.rules)
     if first <= last:

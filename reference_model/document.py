@@ -13,7 +13,7 @@ from types import ModuleType
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.compare import RULES, Answer, Change, Cluster, compare
+from kafka_chaos.reference_model.compare import RULES, UNCLEAN, Answer, Change, Cluster, compare
 from kafka_chaos.reference_model.explore import core
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
@@ -218,8 +218,8 @@ def axioms() -> Iterator[str]:
     """The anomalies that no search decides."""
     yield "## What the model assumes"
     yield ""
-    yield "These anomalies are forbidden in every lane. No search shows it: each rests on an axiom, and the axiom does"
-    yield "not hold everywhere."
+    yield "These anomalies are forbidden in every lane, `unseen` and the last one but for a loss of power. No search"
+    yield "shows it: each rests on an axiom, and the axiom does not hold everywhere."
     yield ""
     yield "| anomaly | axiom | source | does not hold where |"
     yield "| --- | --- | --- | --- |"
@@ -302,6 +302,7 @@ def upgrades(answer: Answer) -> Iterator[str]:
     yield "and `--elr`; the tables above are those of 3.9.1, in either mode."
     yield ""
     yield from (f"- {name}" for name, _ in RULES[1:])
+    yield f"- {UNCLEAN}"
     for before, after in UPGRADES:
         found = compare(Cluster.parse(before), Cluster.parse(after), answer)
         yield ""

@@ -26,7 +26,7 @@ from kafka_chaos.reference_model.predict.answers import shipped
 from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.prediction import Prediction, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
-from kafka_chaos.reference_model.protocol.rules import rules_of
+from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
 from kafka_chaos.reference_model.search import Budget
 
 FORMAT_VERSION = 2
@@ -73,6 +73,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
 
     Of the cluster only its rules are, so that versions and modes with the same rules share an answer.
     """
+    lane = as_obeyed(lane)
     question = {
         "rules": asdict(rules_of(lane)),
         "replication_factor": lane.replication_factor,

@@ -43,7 +43,7 @@ from kafka_chaos.reference_model.predict.transactional import (
 )
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
-from kafka_chaos.reference_model.protocol.rules import rules_of
+from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
 from kafka_chaos.reference_model.search import (
     Budget,
     ScopeNotExhausted,
@@ -85,6 +85,7 @@ def predict(
     if lockstep is not None and lane.faults:
         raise LaneError("faults", list(lane.faults), "no free faults beside a lock-step phase")
     in_order = None if lockstep is None else tuple(lockstep)
+    lane = as_obeyed(lane)
     work = _Work(lane, in_order, budget or Budget(MAX_STATES), scope or usual_scope(lane, in_order))
     with work.to_its_end():
         plain = work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
@@ -119,8 +120,8 @@ class _Work:
         scope: Scope,
         lanes: Sequence[Lane] = (),
     ) -> None:
-        self.lane = lane
-        self.lanes = lanes or [lane]
+        self.lane = as_obeyed(lane)
+        self.lanes = [as_obeyed(one) for one in lanes] or [self.lane]
         self.scope = scope
         self.lockstep = lockstep
         self.budget = budget
@@ -272,6 +273,9 @@ class _Work:
                 anomalies[anomaly] = AnomalyPrediction(status, self.stories[anomaly])
             else:
                 axiom = AXIOMS.get(anomaly)
+                if axiom and (exception := axiom.exception(self.lane.faults)):
+                    anomalies[anomaly] = AnomalyPrediction(Status.PERMITTED, exception)
+                    continue
                 why = axiom.sentences() if axiom else (f"scope exhausted: none of {states} states shows it",)
                 anomalies[anomaly] = AnomalyPrediction(Status.FORBIDDEN, why, defects.get(anomaly, ()))
         return Prediction(anomalies, states, True, self.bounds())

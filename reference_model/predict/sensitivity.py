@@ -21,6 +21,7 @@ from kafka_chaos.reference_model.predict.prediction import (
     shown_besides,
 )
 from kafka_chaos.reference_model.predict.state import Scope
+from kafka_chaos.reference_model.protocol.rules import as_obeyed
 from kafka_chaos.reference_model.search import Budget
 
 
@@ -53,6 +54,7 @@ def sensitivity(
     timeout: float | None = None,
 ) -> Iterator[Enlarged]:
     """What changes in a lane's prediction with each bound enlarged; each search may take so many states and seconds."""
+    lane = as_obeyed(lane)
     usual = usual_scope(lane, lockstep)
     for bound, scope in larger_scopes(lane, usual):
         budget = Budget(max_states, timeout)

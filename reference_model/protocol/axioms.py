@@ -1,13 +1,13 @@
 """What the model assumes of brokers and clients without deriving it: each assumption excludes one anomaly.
 
 The lane's states have no consumer positions, no holes in logs and no high watermark over time. So the search can't
-decide these anomalies. They are forbidden in every lane, and `predict` answers with the axiom and with the conditions
-under which it does not hold.
+decide these anomalies. They are forbidden in every lane but those whose faults break the axiom, and `predict` answers
+with the axiom and with the conditions under which it does not hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kafka_chaos.contract.anomalies import Anomaly
@@ -15,11 +15,15 @@ from kafka_chaos.contract.anomalies import Anomaly
 
 @dataclass(frozen=True, slots=True)
 class Axiom:
-    """An assumption: the `reason` for it, the condition under which it `fails`, and where Kafka `documents` it."""
+    """An assumption: the `reason` for it, the condition under which it `fails`, and where Kafka `documents` it.
+
+    `broken_by`: the fault kinds that bring this condition about.
+    """
 
     reason: str
     fails: str
     documents: str
+    broken_by: frozenset[str] = frozenset()
 
     def sentences(self) -> tuple[str, ...]:
         """The axiom as an answer to why an anomaly is forbidden."""
@@ -27,6 +31,11 @@ class Axiom:
             f"An axiom of the model, not a result of the search: {self.reason} ({self.documents}).",
             f"It does not hold where {self.fails}.",
         )
+
+    def exception(self, faults: Iterable[str]) -> tuple[str, ...]:
+        """Why the anomaly is permitted to a lane with these faults; empty where the axiom holds."""
+        breaking = sorted(self.broken_by.intersection(faults))
+        return (f"With {', '.join(breaking)}, an axiom of the model fails: {self.fails}.",) if breaking else ()
 
 
 AXIOMS: Mapping[Anomaly, Axiom] = {
@@ -43,8 +52,10 @@ AXIOMS: Mapping[Anomaly, Axiom] = {
     Anomaly.UNSEEN: Axiom(
         "a consumer that reads to the end passes every offset below the high watermark",
         "retention deletes records before they are read, or a consumer starts behind the first record or is reset "
-        "to the latest offset (`auto.offset.reset`)",
+        "to the latest offset (`auto.offset.reset`), or a leader that has lost its log's end without leaving the ISR "
+        "(power loss) appends up to the consumer's position again",
         "Kafka, consumer position",
+        broken_by=frozenset({"power-loss"}),
     ),
     Anomaly.NONMONOTONIC_POLL: Axiom(
         "a consumer's position only grows within one assignment",
@@ -67,7 +78,9 @@ AXIOMS: Mapping[Anomaly, Axiom] = {
         "within a leader epoch the ISR admits only replicas that hold all below the high watermark, and none of its "
         "members' logs gets shorter",
         "a member of the ISR loses its log's end without leaving the ISR (power loss and a restart within the "
-        "session time-out), or reports of two leader epochs are compared",
+        "session time-out, or while no controller is there to end its leader epoch), or reports of two leader epochs "
+        "are compared",
         "KIP-101, KIP-320",
+        broken_by=frozenset({"power-loss"}),
     ),
 }

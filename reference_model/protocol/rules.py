@@ -6,6 +6,7 @@
 | it truncates to the last common epoch | 2.0 | KIP-279 |
 | followers are fenced by leader epoch | 2.1 | KIP-320 |
 | the high watermark waits while the ISR is below min.insync.replicas, in both modes | 3.7 | KAFKA-15583 |
+| in KRaft mode, `unclean.leader.election.enable` has an effect | 3.9 | KAFKA-12670 |
 | leaders are elected from the eligible leader replicas, in KRaft mode, where they are on | 4.0, on in new clusters \
 since 4.1 | KIP-966 |
 
@@ -27,11 +28,18 @@ Versions and modes with the same rules have the same answers. These differ betwe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.metadata import USUAL_VERSION, Release, elects_from_elr, release, usual_mode
+from kafka_chaos.contract.metadata import (
+    USUAL_VERSION,
+    Release,
+    elects_from_elr,
+    may_elect_uncleanly,
+    release,
+    usual_mode,
+)
 from kafka_chaos.reference_model.protocol import PROTOCOLS, Protocol
 
 TRUNCATION_SINCE: Mapping[Release, str] = {
@@ -86,6 +94,13 @@ def rules_in(version: str | None, mode: str | None, elr: bool | None) -> Rules:
         watermark_waits=release(version) >= WATERMARK_WAITS_SINCE,
         elects_eligible=elects_from_elr(version, mode or usual_mode(version), elr),
     )
+
+
+def as_obeyed(lane: Lane) -> Lane:
+    """The lane as its cluster takes it: without unclean election where controllers take no notice of that config."""
+    version = lane.kafka_version or USUAL_VERSION
+    obeyed = not lane.unclean_leader_election or may_elect_uncleanly(version, lane.metadata_mode or usual_mode(version))
+    return lane if obeyed else replace(lane, unclean_leader_election=False)
 
 
 def rules_of(lane: Lane) -> Rules:

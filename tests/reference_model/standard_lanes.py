@@ -33,8 +33,11 @@ RELEASES = (None, "3.6.2", "4.3.1")
 
 
 def phases() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """(name, phase, cluster) for every phase of every experiment, whether or not its file names phases."""
-    for path in sorted(EXPERIMENTS.rglob("*.yaml")):
+    """(name, phase, cluster) for every phase of every experiment, whether or not its file names phases.
+
+    But for those that a benchmark runs on clusters of its own choice.
+    """
+    for path in sorted(set(EXPERIMENTS.rglob("*.yaml")) - set((EXPERIMENTS / "versions").glob("*.yaml"))):
         experiment = YAML(typ="safe").load(path)
         cluster = {key: value for key, value in experiment.get("cluster", {}).items() if key in OF_THE_CLUSTER}
         for number, phase in enumerate(experiment.get("phases", [experiment])):

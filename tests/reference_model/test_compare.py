@@ -12,7 +12,7 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model import compare as compare_module
 from kafka_chaos.reference_model.cli import predict_command
-from kafka_chaos.reference_model.compare import RULES, Cluster, compare
+from kafka_chaos.reference_model.compare import RULES, UNCLEAN, Cluster, compare
 from kafka_chaos.reference_model.predict.prediction import Prediction, predict
 from tests.commands import ended
 
@@ -53,6 +53,23 @@ def test_each_change_goes_by_the_rule_that_makes_it() -> None:
     assert [change.rules for change in reads if Anomaly.TRUNCATED_READ in change.why] == [(WAITS,)]
     safe = [change for change in found.changes if (change.lane, change.faults) == ("safe", ("power-loss",))]
     assert [change.rules for change in safe if Anomaly.LOST_WRITE in change.why] == [(ELR,)]
+
+
+def test_controllers_in_kraft_mode_elect_uncleanly_since_3_9(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = Lane(lane="unclean", replication_factor=2, unclean_leader_election=True)
+    monkeypatch.setattr(compare_module, "LANES", {"unclean": lane})
+    monkeypatch.setattr(compare_module, "FAULT_SETS", (("kill",),))
+    for other in ("3.6.2/zookeeper", "3.9.1/kraft"):
+        changes = compare(Cluster.parse("3.6.2/kraft"), Cluster.parse(other), predict).changes
+        back = compare(Cluster.parse(other), Cluster.parse("3.6.2/kraft"), predict).changes
+        assert {(change.before, change.after, change.rules) for change in changes} == {
+            ("forbidden", "permitted", (UNCLEAN,))
+        }
+        assert Anomaly.LOST_WRITE in changes[0].why
+        assert {(change.before, change.after, change.rules) for change in back} == {
+            ("permitted", "forbidden", (UNCLEAN,))
+        }
+    assert compare(Cluster.parse("3.6.2/kraft"), Cluster.parse("3.8.1/kraft"), predict).changes == ()
 
 
 def test_the_way_back_gives_the_same_the_other_way_round() -> None:

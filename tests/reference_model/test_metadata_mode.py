@@ -133,6 +133,14 @@ def test_an_eligible_replica_leads_once_the_isr_is_empty() -> None:
     assert set(ELECTIONS.values()) <= set(SENTENCES)
 
 
+@pytest.mark.parametrize(("version", "status"), [("3.6.2", Status.FORBIDDEN), ("3.9.1", Status.PERMITTED)])
+def test_controllers_in_kraft_mode_take_no_notice_of_unclean_election_before_3_9(version: str, status: Status) -> None:
+    lane = Lane(lane="unclean", replication_factor=2, unclean_leader_election=True, faults=("kill",))
+    assert predict(replace(lane, kafka_version=version, metadata_mode="kraft")).status(Anomaly.LOST_WRITE) is status
+    with_zookeeper = replace(lane, kafka_version=version, metadata_mode="zookeeper")
+    assert predict(with_zookeeper).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+
+
 def test_before_3_7_consumers_read_below_the_minimum() -> None:
     """KAFKA-15583: with every replica in the minimum, a record that is read was on all of them."""
     lane = replace(UNCLEAN, acks="1", replication_factor=2, faults=("kill",))

@@ -56,6 +56,14 @@ def test_acks_all_with_clean_elections_loses_nothing(fault: str, minimum: int, i
     assert not shown(prediction) & {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH}
 
 
+@pytest.mark.parametrize(("fault", "status"), [("kill", Status.FORBIDDEN), ("power-loss", Status.PERMITTED)])
+def test_only_a_loss_of_power_shortens_a_log_within_a_leader_epoch(fault: str, status: Status) -> None:
+    anomalies = predict(lane("all", fault, replication_factor=2)).anomalies
+    for anomaly in (Anomaly.HIGH_WATERMARK_REGRESSION, Anomaly.UNSEEN):
+        assert anomalies[anomaly].status is status
+        assert "without leaving the ISR" in anomalies[anomaly].why[-1]
+
+
 @pytest.mark.parametrize("minimum", [1, 2, 3])
 def test_one_power_loss_of_the_last_replica_standing_loses_at_any_minimum(minimum: int) -> None:
     """The weakness that KIP-966 names: the ISR may shrink below the minimum after the acknowledgement."""

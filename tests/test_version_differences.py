@@ -1,0 +1,82 @@
+"""Lanes whose promise depends on the version, in docs/versions.md: as brokers showed them and as the model has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+import version_differences as benchmark
+
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model import predict_cached
+from kafka_chaos.reference_model.compare import Cluster
+from kafka_chaos.reference_model.protocol.rules import rules_in
+
+ROWS = json.loads(benchmark.RESULTS.read_text())
+PRODUCERS = {
+    "acks0": {"acks": "0"},
+    "acks1": {"acks": "1"},
+    "all": {},
+    "all-idempotent": {"idempotence": True},
+}
+TOPICS = {
+    f"{name}-min{minimum}": {"replication_factor": replicas, "min_insync_replicas": minimum}
+    for name, replicas in (("two", 2), ("three", 3))
+    for minimum in range(2, replicas + 1)
+}
+FAULTS = {"below-minimum": "kill", "last-member": "power-loss"}
+
+
+@pytest.mark.parametrize("name", benchmark.EXPERIMENTS)
+def test_the_page_shows_the_results(name: str) -> None:
+    assert benchmark.table(ROWS, name) in benchmark.PAGE.read_text()
+    shown = {row["cluster"] for row in ROWS if row["experiment"] == name}
+    assert set(benchmark.CLUSTERS) >= shown
+    # A difference takes two.
+    assert len({rules_in(*cluster.split("/"), None) for cluster in shown}) > 1
+    assert {row["verdict"] for row in ROWS} == {"conforms"}
+
+
+def lanes(name: str) -> Iterator[tuple[str, Lane]]:
+    """Each cluster with each lane of an experiment."""
+    for cluster in benchmark.CLUSTERS:
+        for _, _, lane in benchmark.experiment(name, cluster).lanes():
+            yield cluster, lane
+
+
+@pytest.mark.parametrize("name", benchmark.EXPERIMENTS)
+@pytest.mark.parametrize("replicas", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_the_statuses_are_those_of_the_model(name: str, replicas: int) -> None:
+    recorded = {row["cluster"]: row["lanes"] for row in ROWS if row["experiment"] == name}
+    for cluster, lane in lanes(name):
+        if cluster in recorded and lane.replication_factor == replicas and lane.transactional is None:
+            found = {Anomaly(anomaly): Status(status) for anomaly, (status, _) in recorded[cluster][lane.lane].items()}
+            assert {anomaly: predict_cached(lane).status(anomaly) for anomaly in Anomaly} == found, (cluster, lane)
+
+
+@pytest.mark.parametrize("name", benchmark.EXPERIMENTS)
+@pytest.mark.parametrize("replicas", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_every_lane_whose_promise_differs_is_run(name: str, replicas: int) -> None:
+    unclean = name == "below-minimum"
+    differing = set()
+    for (producer, settings), (topic, configs) in product(PRODUCERS.items(), TOPICS.items()):
+        lane = Lane(lane="asked", **settings, **configs, unclean_leader_election=unclean, faults=(FAULTS[name],))
+        if lane.replication_factor == replicas:
+            clusters = (Cluster.parse(cluster) for cluster in benchmark.CLUSTERS)
+            answers = [predict_cached(cluster.with_lane(lane)) for cluster in clusters]
+            if any(len({answer.status(anomaly) for answer in answers}) > 1 for anomaly in Anomaly):
+                differing.add(f"{producer}-{topic}")
+    run = {lane.lane for _, lane in lanes(name) if lane.replication_factor == replicas and lane.transactional is None}
+    assert run == differing
+
+
+@pytest.mark.parametrize("fault", ["kill", "stop", "partition"])
+def test_without_unclean_election_only_a_loss_of_power_makes_a_difference(fault: str) -> None:
+    for settings, minimum in product(PRODUCERS.values(), (1, 2)):
+        lane = Lane(lane="asked", replication_factor=2, min_insync_replicas=minimum, faults=(fault,), **settings)
+        clusters = (Cluster.parse(cluster) for cluster in benchmark.CLUSTERS)
+        answers = [predict_cached(cluster.with_lane(lane)) for cluster in clusters]
+        assert all(len({answer.status(anomaly) for answer in answers}) == 1 for anomaly in Anomaly)
