@@ -10,7 +10,7 @@ import click
 
 from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.contract.transactions import PREDICTED_IN, Transactional
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,7 +83,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     for spec in phase.lanes:
         lane = experiment.as_lane(phase, spec)
         answer = predicted(phase, lane)
-        answers = {**answer["anomalies"], **answer.get("transactions", {})}
+        answers = {name: one for part in PREDICTED_IN for name, one in answer.get(part, {}).items()}
         statuses = {str(name): entry["status"] for name, entry in answers.items()}
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses}
         lanes.append(entry if lane.transactional is None else {**entry, "transactional": lane.transactional.to_json()})
