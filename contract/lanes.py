@@ -134,6 +134,14 @@ _LEFT_OUT = ("kafka_version", "metadata_mode", "elr", "transactional", "group", 
 """Keys that are left out where they have no value."""
 
 
+def clients_described(entry: Mapping[str, Any]) -> list[str]:
+    """What is special about the clients of an entry of lanes.json, in words: transactions, its group, its loop."""
+    kinds: Mapping[str, type[Transactional] | type[Group] | type[Loop]]
+    kinds = {"transactional": Transactional, "group": Group, "loop": Loop}
+    found = [(key, kind.from_json(entry[key]).described) for key, kind in kinds.items() if entry.get(key)]
+    return [f"group of {words}" if key == "group" else words for key, words in found]
+
+
 def _check_cluster(lane: Lane) -> None:
     version: object = lane.kafka_version
     _require(version is None or _is_version(version), "kafka_version", version, "a version such as 4.3.1")

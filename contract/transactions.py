@@ -57,6 +57,11 @@ def anomaly_named(name: str) -> AnyAnomaly:
     return Anomaly(name) if found is None else found
 
 
+def transactional_id(lane: str, number: int) -> str:
+    """The `transactional.id` of the lane's producer of this number, counted from 0."""
+    return f"{lane}-{number}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transactional:
     """How a lane's producers use transactions.

@@ -64,6 +64,7 @@ def command_line() -> str:
 def experiment_files() -> str:
     """The keys of an experiment."""
     from kafka_chaos.harness.experiment import specs
+    from kafka_chaos.harness.experiment.group_specs import GroupSpec, LoopSpec
     from kafka_chaos.harness.experiment.schedule import GenerateSpec
     from kafka_chaos.reference_model import LockstepStep
 
@@ -82,6 +83,8 @@ def experiment_files() -> str:
         ("phases[…]", specs.PhaseSpec),
         ("lanes[…]", specs.LaneSpec),
         ("lanes[…].transactional", specs.TransactionalSpec),
+        ("lanes[…].group", GroupSpec),
+        ("lanes[…].loop", LoopSpec),
         ("workload", specs.WorkloadSpec),
         ("schedule[…]", specs.FaultSpec),
         ("schedule.generate", GenerateSpec),

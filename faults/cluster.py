@@ -140,6 +140,14 @@ class ClusterControl(Protocol):
         """The brokers that hold replicas of a lane's partition, preferred leader first."""
         ...
 
+    def group_coordinator(self, lane: str) -> int | None:
+        """The broker that coordinates the lane's consumer group now, as brokers tell clients."""
+        ...
+
+    def transaction_coordinator(self, lane: str) -> int | None:
+        """The broker that coordinates the transactions of the lane's first transactional id now, likewise."""
+        ...
+
     def controller(self) -> int | None:
         """The number of the node that is the (active) controller now."""
         ...

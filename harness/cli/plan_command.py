@@ -10,7 +10,8 @@ import click
 
 from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.transactions import PREDICTED_IN, Transactional
+from kafka_chaos.contract.lanes import clients_described
+from kafka_chaos.contract.transactions import PREDICTED_IN
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,7 +87,8 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         answers = {name: one for part in PREDICTED_IN for name, one in answer.get(part, {}).items()}
         statuses = {str(name): entry["status"] for name, entry in answers.items()}
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses}
-        lanes.append(entry if lane.transactional is None else {**entry, "transactional": lane.transactional.to_json()})
+        clients = {key: value for key, value in lane.to_json().items() if key in ("transactional", "group", "loop")}
+        lanes.append({**entry, **clients})
     return {
         "phase": phase.phase,
         "workload": phase.workload.model_dump(mode="json"),
@@ -103,8 +105,7 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     words = f"{load['rate']:g} records/s of {load['record_size']} bytes for {load['duration']:g} s"
     terminal.print(f"\n{phase['phase']}: {counted(len(phase['lanes']), 'lane')}, each {words}", highlight=False)
     for lane in phase["lanes"]:
-        if "transactional" in lane:
-            words = Transactional.from_json(lane["transactional"]).described
+        for words in clients_described(lane):
             terminal.print(f"  {lane['lane']}: {words}", highlight=False)
     if phase["lockstep"]:
         steps = ", ".join(phase["lockstep"]["steps"])

@@ -30,7 +30,7 @@ from kafka_chaos.harness.run.lockstep_phase import REPLICA_LAG_TIME_MAX
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.workload.application import Application
-from kafka_chaos.harness.workload.history import RESERVATIONS
+from kafka_chaos.harness.workload.reservations import RESERVATIONS
 
 DISKS_FOLDER = "disks"
 """Where the brokers' disks are during a run; gone when it has ended."""
@@ -177,7 +177,8 @@ class Stages:
         for lane in phase.lanes:
             create_topic(admin, lane, brokers=self.run.experiment.cluster.brokers)
         admin.await_full_isr(running.lanes)
-        view = ClusterView(cluster, admin)
+        loops = [lane.lane for lane in phase.lanes if lane.loop is not None and lane.group is None]
+        view = ClusterView(cluster, admin, loops=loops)
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=running.lanes)
         with running.loaded() as load:
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:

@@ -11,9 +11,9 @@ from kafka_chaos.harness.workload.application import ApplicationThread, Consumer
 from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application_producer import ProducerRecorder
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.history import HistoryWriter, Reservations, RowBuffer
+from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.recorded_consumer import not_at_the_end
-from kafka_chaos.harness.workload.transaction_rows import TRANSACTIONS_SCHEMA
+from kafka_chaos.harness.workload.reservations import Reservations
 from kafka_chaos.harness.workload.transactional_load import transactional_configs
 
 _INTERVAL = 0.05

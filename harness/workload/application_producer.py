@@ -21,8 +21,9 @@ from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.abandoned import abandon_client
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
-from kafka_chaos.harness.workload.history import PRODUCED_SCHEMA, RESERVED, HistoryWriter, Reservations, RowBuffer
+from kafka_chaos.harness.workload.history import PRODUCED_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.reservations import RESERVED, Reservations
 from kafka_chaos.harness.workload.transaction_rows import TransactionRows
 
 _MOST_ROWS = 16_384
