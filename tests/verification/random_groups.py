@@ -25,6 +25,13 @@ def random_groups(random: Random, *, steps: int) -> Histories:
             run.lanes[lane].assignments[-1] = row._replace(generation=None)
         first = random.randrange(RECORDS // PARTITIONS)
         process(run, lane, consumer, partition, range(first, first + random.randrange(1, 4)), output)
+        if random.random() < 0.3:
+            twin = f"{consumer}-twin"
+            assign(run, lane, group, twin, partition, generation or 3, f"{group}-m{random.randrange(3)}")
+            process(run, lane, twin, partition, [first])
+            process(run, lane, random.choice([consumer, twin]), partition, [first + 1])
+        if random.random() < 0.3:
+            _forget(random, run, lane, group)
         if random.random() < 0.7:
             commit(
                 run, lane, group, consumer, partition, random.randrange(8), random.choice(["ok", "ok", "fail", "info"])
@@ -38,6 +45,16 @@ def random_groups(random: Random, *, steps: int) -> Histories:
     for _ in range(random.choice([0, 2, 5, 10])):
         _damage(random, run)
     return run
+
+
+def _forget(random: Random, run: Histories, lane: str, group: str) -> None:
+    """No member of the group was given what is at some offset."""
+    history = run.lanes[lane]
+    members = {row.consumer for row in history.assignments if row.group == group}
+    place = (random.randrange(PARTITIONS), random.randrange(RECORDS // PARTITIONS))
+    history.consumed = [
+        row for row in history.consumed if row.consumer not in members or (row.partition, row.offset) != place
+    ]
 
 
 def _damage(random: Random, run: Histories) -> None:
