@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from tables import MODES, read_rows, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.errors import KafkaChaosError
@@ -72,16 +73,14 @@ def table(rows: list[dict[str, Any]]) -> str:
         counts = " | ".join(f"{count:,}" for count in row.get("lost", {}).values()) or "– | – | – | –"
         acknowledged = f"{row['acknowledged']:,}" if "acknowledged" in row else "–"
         version, mode = row["cluster"].split("/")
-        named = {"zookeeper": "ZooKeeper", "kraft": "KRaft"}[mode]
-        lines.append(f"| {version}, {named} | {row['fault']} | {row['verdict']} | {acknowledged} | {counts} |")
+        lines.append(f"| {version}, {MODES[mode]} | {row['fault']} | {row['verdict']} | {acknowledged} | {counts} |")
     return "\n".join(lines) + "\n"
 
 
 def write(rows: list[dict[str, Any]]) -> None:
     """Write the results, and replace the table of docs/versions.md."""
-    RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(rows)}\n{END}{rest.partition(END)[2]}")
+    write_rows(rows, RESULTS)
+    write_table(PAGE, BEGIN, table(rows), END)
 
 
 def main() -> None:
@@ -96,8 +95,8 @@ def main() -> None:
                 row = run_cell(cluster, fault, Path(scratch))
                 print(json.dumps(row), flush=True)
                 good &= row["verdict"] == Verdict.CONFORMS
-                rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-                write([one for one in rows if (one["cluster"], one["fault"]) != (cluster, fault)] + [row])
+                others = [one for one in read_rows(RESULTS) if (one["cluster"], one["fault"]) != (cluster, fault)]
+                write([*others, row])
     if not good:
         raise SystemExit(1)
 

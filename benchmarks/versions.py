@@ -3,9 +3,9 @@
     .venv/bin/python benchmarks/versions.py [--only VERSION ...]
     .venv/bin/python benchmarks/versions.py --keys
 
-Starts three brokers of each version in each mode, and runs one experiment on them: acks=0, 1 and all, idempotent where
-the version can be, while the leader is killed and comes back. Writes the results to docs/versions.json and the table of
-docs/versions.md; with --only, what is there of other versions stays. Exits with 1 if a run does not conform.
+Starts three brokers of each version in each mode, and runs one experiment on them: 24 lanes, while their leader is
+killed and comes back. Writes the results to docs/versions.json and the table of docs/versions.md; with --only,
+what is there of other versions stays. Exits with 1 if a run does not conform.
 
 --keys writes harness/cluster/config_keys.json anew, from what each version's own classes list.
 """
@@ -18,9 +18,11 @@ import re
 import tempfile
 import time
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
+
+from tables import MODES, read_rows, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.errors import KafkaChaosError
@@ -45,21 +47,54 @@ CONFIG_CLASSES = {
 LISTED_KEY = re.compile(r'(?:<h4><a id="|<li><b>|<tr>\s*<td>)([a-z][\w.]*)')
 
 
-def experiment(version: KafkaVersion, mode: str) -> dict[str, Any]:
-    """The experiment as its file would have it."""
-    lanes: list[dict[str, Any]] = [
-        {"lane": "acks0", "acks": "0", "leader": 1},
-        {"lane": "acks1", "acks": "1", "leader": 1},
-        {"lane": "all-min2", "acks": "all", "min_insync_replicas": 2, "leader": 1},
+FEW_REQUESTS = {"producer_configs": {"linger.ms": 50}}
+"""24 producers of a request every 5 ms would keep two cores from everything else, heartbeats included."""
+TRANSACTIONS = {"size": 10, "abort": 0.1, "timeout_ms": 10_000}
+
+
+def lanes_of(version: KafkaVersion) -> list[dict[str, Any]]:
+    """The 24 lanes as an experiment file has them: four producers on each of six topics.
+
+    Where a version has no idempotence, there is a producer with one request in flight instead, and there are topics
+    without replicas instead of transactions.
+    """
+    producers: dict[str, dict[str, Any]] = {
+        "acks0": {"acks": "0"},
+        "acks1": {"acks": "1"},
+        "all": {"acks": "all"},
+        "all-idempotent": {"acks": "all", "idempotence": True},
+    }
+    topics = {
+        f"min{minimum}{'-unclean' * unclean}": {"min_insync_replicas": minimum, "unclean_leader_election": unclean}
+        for minimum, unclean in product((1, 2), (False, True))
+    }
+    topics["two-replicas"] = {"replication_factor": 2, "min_insync_replicas": 2}
+    if not version.has_idempotence:
+        producers["all-one-in-flight"] = {**producers.pop("all-idempotent"), "idempotence": False, "max_in_flight": 1}
+        topics["alone"] = {"replication_factor": 1}
+    lanes = [
+        {"lane": f"{producer}-{topic}", "leader": 1, **FEW_REQUESTS, **settings, **configs}
+        for (producer, settings), (topic, configs) in product(producers.items(), topics.items())
     ]
     if version.has_idempotence:
-        lanes.append({**lanes[-1], "lane": "all-min2-idempotent", "idempotence": True})
+        several = {"partitions": 3, "leader": 1, "transactional": TRANSACTIONS, **FEW_REQUESTS}
+        lanes += [
+            {"lane": "transactions-min1", **several},
+            {"lane": "transactions-min2", "min_insync_replicas": 2, **several},
+            {"lane": "transactions-two-replicas", **topics["two-replicas"], **several},
+            {"lane": "transactions-one-partition", "min_insync_replicas": 2, **several, "partitions": 1},
+        ]
+    return lanes
+
+
+def experiment(version: KafkaVersion, mode: str) -> dict[str, Any]:
+    """The experiment as its file would have it."""
     return {
         "name": f"kafka-{version.number}-{mode}",
         "cluster": {"kafka_version": version.number, "metadata_mode": mode},
-        "workload": {"rate": 300, "duration": 9},
-        "lanes": lanes,
-        "schedule": [{"fault": "kill", "target": "leader(acks1)", "at": 2, "duration": 4}],
+        "workload": {"rate": 200, "duration": 9},
+        "lanes": lanes_of(version),
+        "schedule": [{"fault": "kill", "target": "leader(acks1-min1)", "at": 2, "duration": 4}],
     }
 
 
@@ -79,6 +114,7 @@ def try_version(version: KafkaVersion, mode: str, root: Path) -> dict[str, Any]:
         return row | {"verdict": str(Verdict.UNKNOWN), "reason": str(error).partition("\n")[0]}
     lanes = result.verdict.lanes
     row["verdict"] = str(result.verdict.verdict)
+    row["lanes"] = {str(verdict): [lane.verdict for lane in lanes].count(verdict) for verdict in Verdict}
     row["acknowledged"] = sum(lane.acknowledged for lane in lanes)
     row["lost"] = sum(lane.observed[Anomaly.LOST_WRITE].count for lane in lanes if Anomaly.LOST_WRITE in lane.observed)
     row["not_judged"] = sorted({str(anomaly) for lane in lanes for anomaly in lane.not_judged})
@@ -92,22 +128,14 @@ def table(rows: list[dict[str, Any]]) -> str:
     for row in sorted(rows, key=lambda row: (list(VERSIONS).index(row["version"]), row["mode"])):
         ready = f"{row['ready_seconds']:.1f} s" if "ready_seconds" in row else "never"
         not_judged = ", ".join(f"`{name}`" for name in row.get("not_judged", ())) or "–"
-        mode = {"zookeeper": "ZooKeeper", "kraft": "KRaft"}[row["mode"]]
-        lines.append(
-            f"| {row['version']} | {mode} | {row['image_mb']} MB | {ready} | {row['verdict']} | {not_judged} |"
-        )
+        where = f"{row['version']} | {MODES[row['mode']]} | {row['image_mb']} MB"
+        lines.append(f"| {where} | {ready} | {row['verdict']} | {not_judged} |")
     return "\n".join(lines) + "\n"
-
-
-def write_page(rows: list[dict[str, Any]]) -> None:
-    """Replace the table of docs/versions.md."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{table(rows)}\n{END}{rest.partition(END)[2]}")
 
 
 def try_all(wanted: list[str]) -> bool:
     """Run all, and write down each as soon as it is done: whether all conform."""
-    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    rows = read_rows(RESULTS)
     good = True
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-versions-") as scratch:
         for version in (VERSIONS[number] for number in wanted):
@@ -116,8 +144,8 @@ def try_all(wanted: list[str]) -> bool:
                 print(json.dumps(row), flush=True)
                 good &= row["verdict"] == Verdict.CONFORMS
                 rows = [one for one in rows if (one["version"], one["mode"]) != (version.number, mode)] + [row]
-                RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
-                write_page(rows)
+                write_rows(rows, RESULTS)
+                write_table(PAGE, BEGIN, table(rows), END)
     return good
 
 

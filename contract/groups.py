@@ -70,12 +70,13 @@ def loop_group_of(lane: str) -> str:
 class Group:
     """A consumer group, and what its members do beside the faults.
 
-    `members` read with this `assignor` (None with the protocol `consumer`, whose brokers assign). `static` ones have a
-    `group.instance.id` each. `commits` is one of `COMMITS`. `session_timeout_ms` and `max_poll_interval_ms` are Kafka's
-    time-outs of a member that is not heard from, and of one that does not poll. Evenly over the load: `crashes` end a
-    member without its leaving, and a new one takes its place; `freezes` keep one from polling longer than
-    `max_poll_interval_ms`, then it processes what it had and tries to commit; `joins` add a member, `leaves` end one in
-    order. Raises `LaneError` for any other value.
+    `members` read with this `assignor` (None with the protocol `consumer`, whose brokers assign). `static` ones have
+    a `group.instance.id` each: one that comes back within its session takes over what it had, in the same generation.
+    `commits` is one of `COMMITS`. `session_timeout_ms` and `max_poll_interval_ms` are Kafka's time-outs of a member
+    that is not heard from, and of one that does not poll. Evenly over the load: `crashes` end a member without its
+    leaving, and a new one takes its place; `freezes` keep one from polling longer than `max_poll_interval_ms`, then
+    it processes what it had and tries to commit; `joins` add a member, `leaves` end one in order. Raises `LaneError`
+    for any other value.
     """
 
     members: int = 3

@@ -58,6 +58,23 @@ class DiskControl(Protocol):
         ...
 
 
+class LinkControl(Protocol):
+    """What every connection to a node passes. Rules are known by their ids; all actions are idempotent."""
+
+    def apply(self, rule_id: str, **frames: Any) -> None:
+        """Let a rule begin: `action`, and which `frames` (see `harness/cluster/links/rules.py`)."""
+        ...
+
+    def lift(self, rule_id: str, *, release: bool) -> None:
+        """Let a rule end. What it holds goes on, or (without `release`) is lost with its connection."""
+        ...
+
+    def tally(self, rule_id: str) -> Mapping[str, Any] | None:
+        """How many frames the rule `named` and has `taken` so far, and the first of these, `told`; None where it does
+        not apply."""
+        ...
+
+
 class NodeControl(Protocol):
     """A container that a fault acts on. All actions are idempotent."""
 
@@ -79,6 +96,11 @@ class NodeControl(Protocol):
     @property
     def disk(self) -> DiskControl | None:
         """Its disk, if it has one of its own. Starting the container makes it whole first."""
+        ...
+
+    @property
+    def link(self) -> LinkControl | None:
+        """What every connection to it passes, if there is one."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -146,6 +168,10 @@ class ClusterControl(Protocol):
 
     def transaction_coordinator(self, lane: str) -> int | None:
         """The broker that coordinates the transactions of the lane's first transactional id now, likewise."""
+        ...
+
+    def topic(self, lane: str) -> str:
+        """The name of a lane's topic."""
         ...
 
     def controller(self) -> int | None:

@@ -76,7 +76,8 @@ class Fault(Protocol):
     the fault keeps its containers so. `ends_with_process` is true if a restart of the container ends the fault: then it
     is injected again, which must change nothing where it is still in place. A static method
     `unavailable() -> str | None` returns why this machine can't do the fault, and what would be needed. With
-    `needs_disk`, brokers get disks of their own where a schedule has such a fault (`NodeControl.disk`).
+    `needs_disk`, brokers get disks of their own where a schedule has such a fault (`NodeControl.disk`); with
+    `needs_links`, every connection to a broker or controller passes a link (`NodeControl.link`).
     """
 
     kind: ClassVar[str]

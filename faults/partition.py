@@ -1,4 +1,4 @@
-"""`partition`: brokers that can't reach each other.
+"""`partition`: nodes that can't reach each other: brokers, or in KRaft mode controllers and brokers.
 
 `DROP` blackholes packets: the peer waits for its time-outs. `REJECT` answers with a TCP reset: the peer fails fast.
 These are different faults.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
@@ -26,11 +26,12 @@ _HOOKS = {"in": "INPUT", "out": "OUTPUT"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Cut the target off from the other brokers.
+    """Cut the target off from the other brokers, or a controller that is no broker from the other controllers.
 
-    `direction` is relative to the target: `in` cuts what the peers send to it, `out` what it sends to them. With a
-    `port`, `in` cuts connections to the target's own listener, and `out` its connections to the peers' listeners.
-    Without a port, all traffic between them is cut. `peers` None means all brokers that are not targets. Its proof:
+    `peers` names others: `brokers`, `controllers` (KRaft's dedicated ones), or nodes by id; targets are never their own
+    peers. Without it, they are of the targets' own kind. `direction` is relative to the target: `in` cuts what the
+    peers send to it, `out` what it sends to them. With a `port`, `in` cuts connections to the target's own listener,
+    and `out` its connections to the peers' listeners. Without a port, all traffic between them is cut. Its proof:
     packets that matched the rules, counted by the kernel.
     """
 
@@ -40,7 +41,7 @@ class Partition:
     direction: str = "both"
     port: str | None = None
     action: str = "drop"
-    peers: tuple[int, ...] | None = None
+    peers: tuple[int, ...] | Literal["brokers", "controllers"] | None = None
     kind: ClassVar[str] = "partition"
     ends_with_process: ClassVar[bool] = True
     appearance: ClassVar[Appearance] = Appearance("#0b7285", "#57c3d6", Pattern.DOTS)
@@ -56,12 +57,12 @@ class Partition:
                 raise ValueError(f"{name}: {value!r} is not valid: expected {expected}")
 
     def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `partition` for each broker hit."""
+        """One `partition` for each broker hit; one `session-expiry` for each broker where controllers alone are cut."""
         return one_per_broker(self.kind, self.target, brokers)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Install the rules on the targets that run and lack them."""
-        peers = [node for number, node in cluster.brokers.items() if self._is_peer(number, nodes)]
+        peers = self._peers(cluster, nodes)
         at_once(nodes, self._rules(peers).install)
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
@@ -81,10 +82,15 @@ class Partition:
         fate = {"drop": "dropped", "reject": "rejected"}.get(evidence.get("action", ""), "stopped")
         return f"{counted_packets(evidence)} {fate}"
 
-    def _is_peer(self, broker: int, nodes: Nodes) -> bool:
-        if self.peers is not None:
-            return broker in self.peers
-        return broker not in {node.number for node in nodes}
+    def _peers(self, cluster: ClusterControl, nodes: Nodes) -> Sequence[NodeControl]:
+        kinds = {"brokers": list(cluster.brokers.values()), "controllers": list(cluster.controllers.values())}
+        targets = {node.name for node in nodes}
+        if isinstance(self.peers, tuple):
+            named = [node for kind in kinds.values() for node in kind if node.number in self.peers]
+        else:
+            controllers = self.peers is None and any(node.name in targets for node in kinds["controllers"])
+            named = kinds[self.peers or ("controllers" if controllers else "brokers")]
+        return [node for node in named if node.name not in targets]
 
     def _rules(self, peers: Sequence[NodeControl] = ()) -> Rules:
         hooks = [hook for direction, hook in _HOOKS.items() if self.direction in ("both", direction)]

@@ -1,10 +1,11 @@
 """A target is a role. It is resolved to containers at the moment of injection, and the run records the result.
 
 `leader(lane)`, `follower(lane)`, `group-coordinator(lane)`, `transaction-coordinator(lane)`, `controller`, `broker:2`,
-`brokers:1,3`, `zookeeper`, `zookeeper:1`, `controllers`, `controller:1`, `random`, `all`, `minority`, `majority`.
-`leader(lane)` means the leader of partition 0; `leader(lane/3)` names another partition. `group-coordinator(lane)`
-coordinates the lane's group, or the group that feeds its loop, `transaction-coordinator(lane)` its first transactional
-id. `all`, `minority`, `majority` and `random` mean brokers. `controllers` and `controller:1` mean KRaft's dedicated
+`brokers:1,3`, `zookeeper`, `zookeeper:1`, `controllers`, `controllers:minority`, `controllers:majority`,
+`controller:1`, `controllers:1,3`, `random`, `all`, `minority`, `majority`. `leader(lane)` means the leader of partition
+0; `leader(lane/3)` names another partition. `group-coordinator(lane)` coordinates the lane's group, or the group that
+feeds its loop, `transaction-coordinator(lane)` its first transactional id. `all`, `minority`, `majority` and `random`
+mean brokers. `controllers`, a part of them and `controller:1` mean KRaft's dedicated
 controllers. `controller` is the active one, broker or not.
 """
 
@@ -26,14 +27,15 @@ _SYNTAX = re.compile(
     r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"
     r"|(?P<coordinator>group-coordinator|transaction-coordinator)\((?P<coordinated>[^()/]+)\)"
     r"|(?P<numbered>broker|zookeeper|controller):(?P<number>\d+)"
-    r"|brokers:(?P<several>\d+(?:,\d+)+)"
+    r"|(?P<group>brokers|controllers):(?P<several>\d+(?:,\d+)+)"
+    r"|controllers:(?P<part>minority|majority)"
     r"|(?P<role>controllers|controller|zookeeper|random|all|minority|majority)"
 )
 
 EXPECTED = (
     "leader(LANE), leader(LANE/PARTITION), follower(LANE), group-coordinator(LANE), transaction-coordinator(LANE), "
-    "controller, broker:ID, brokers:ID,ID…, zookeeper, "
-    "zookeeper:NUMBER, controllers, controller:NUMBER, random, all, minority or majority"
+    "controller, broker:ID, brokers:ID,ID…, zookeeper, zookeeper:NUMBER, controllers, controllers:minority, "
+    "controllers:majority, controller:NUMBER, controllers:NUMBER,NUMBER…, random, all, minority or majority"
 )
 
 
@@ -57,6 +59,8 @@ class Target:
     partition: int = 0
     number: int | None = None
     several: tuple[int, ...] = ()
+    part: str | None = None
+    """`minority` or `majority` of the dedicated controllers; None: all of them, or the one with the number."""
 
     @classmethod
     def parse(cls, text: str) -> Target:
@@ -74,8 +78,10 @@ class Target:
         if match["several"]:
             several = tuple(int(number) for number in match["several"].split(","))
             if len(set(several)) < len(several):
-                raise TargetError(f"{text!r} names a broker twice")
-            return cls(text, "brokers", several=several)
+                raise TargetError(f"{text!r} names a {match['group'].removesuffix('s')} twice")
+            return cls(text, match["group"], several=several)
+        if match["part"]:
+            return cls(text, "controllers", part=match["part"])
         return cls(text, match["role"])
 
     def check(self, *, brokers: int, zookeepers: int, lanes: Collection[str], controllers: int = 0) -> None:
@@ -90,16 +96,15 @@ class Target:
                 f"{self.text}: the cluster has no controllers that are no brokers (metadata_mode: kraft with "
                 "controllers: 1 or 3); `controller` is the active one"
             )
+        if self.part is not None and not self.controllers_hit(controllers):
+            raise TargetError(f"{self.text}: one controller alone has no minority")
         if self.lane is not None and self.lane not in lanes:
             raise TargetError(f"{self.text}: there is no lane {self.lane}; the lanes are {', '.join(sorted(lanes))}")
-        for number in self.several:
-            if not 1 <= number <= brokers:
-                raise TargetError(f"{self.text}: the cluster's brokers are numbered 1 to {brokers}")
-        if self.number is not None:
-            counts = {"broker": brokers, "zookeeper": zookeepers, "controllers": controllers}
-            if not 1 <= self.number <= counts[self.role]:
-                of = self.role.removesuffix("s")
-                raise TargetError(f"{self.text}: the cluster's {of}s are numbered 1 to {counts[self.role]}")
+        counts = {"brokers": brokers, "zookeepers": zookeepers, "controllers": controllers}
+        kind = f"{self.role.removesuffix('s')}s"
+        for number in self.several if self.number is None else (self.number,):
+            if not 1 <= number <= counts[kind]:
+                raise TargetError(f"{self.text}: the cluster's {kind} are numbered 1 to {counts[kind]}")
 
     def resolve(self, cluster: ClusterControl, seed: int) -> tuple[NodeControl, ...]:
         """The containers that hold this role now; raises `TargetError` if there are none."""
@@ -107,7 +112,9 @@ class Target:
         brokers = list(cluster.brokers.values())
         if self.role in ("zookeeper", "controllers"):
             servers = cluster.zookeepers if self.role == "zookeeper" else cluster.controllers
-            numbers = [self.number] if self.number is not None else list(servers)
+            numbers = [self.number] if self.number is not None else list(self.several or servers)
+            if self.part is not None:
+                numbers = sorted(chosen.sample(numbers, self.controllers_hit(len(numbers))))
             return tuple(servers[number] for number in numbers)
         if self.role == "broker":
             assert self.number is not None
@@ -134,8 +141,17 @@ class Target:
             return 0
         if self.role == "brokers":
             return len(self.several)
-        minority = (brokers - 1) // 2
-        return {"all": brokers, "minority": minority, "majority": brokers - minority}.get(self.role, 1)
+        return {"all": brokers, **_parts(brokers)}.get(self.role, 1)
+
+    def controllers_hit(self, controllers: int) -> int:
+        """How many of a cluster's dedicated controllers hold this role at once; a broker is never one of them."""
+        if self.role not in ("controller", "controllers"):
+            return 0
+        if self.role == "controller" or self.number is not None:
+            return min(1, controllers)
+        if self.several:
+            return len(self.several) if controllers else 0
+        return controllers if self.part is None else _parts(controllers)[self.part]
 
     def _of_lane(self, cluster: ClusterControl, chosen: random_numbers.Random) -> int:
         assert self.lane is not None
@@ -151,3 +167,9 @@ class Target:
         if broker is None:
             raise VacantRoleError(f"{self.text}: nobody holds this role at the moment")
         return broker
+
+
+def _parts(members: int) -> dict[str, int]:
+    """How many are the largest minority, and how many are the majority without which it is left."""
+    minority = (members - 1) // 2
+    return {"minority": minority, "majority": members - minority}

@@ -32,6 +32,7 @@ from kafka_chaos.reference_model.lockstep import (
     processes,
     producers,
 )
+from kafka_chaos.reference_model.lockstep import quorum as controllers
 from kafka_chaos.reference_model.lockstep.search import CLUSTER_INVARIANTS
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict import (
@@ -47,7 +48,7 @@ from kafka_chaos.reference_model.predict import (
 from kafka_chaos.reference_model.predict.anomalies import CHECKS
 from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.prediction import predict
-from kafka_chaos.reference_model.protocol import PROTOCOLS, eligible, isr, leaders, rules, sequences, truncation
+from kafka_chaos.reference_model.protocol import PROTOCOLS, eligible, isr, leaders, quorum, rules, sequences, truncation
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.transactions import coordinator, examine, partitions
@@ -82,6 +83,7 @@ MODULES: tuple[ModuleType, ...] = (
         leaders,
         isr,
         eligible,
+        quorum,
         sequences,
         rules,
         core,
@@ -91,6 +93,7 @@ MODULES: tuple[ModuleType, ...] = (
         controller,
         environment,
         processes,
+        controllers,
         cleaning,
     ),
     *(idempotence, exchanges, replication, membership, faults, logs, transactional, grouped),
@@ -141,7 +144,7 @@ def introduction() -> Iterator[str]:
     yield ""
     yield "| rule of `protocol/` | meaning |"
     yield "| --- | --- |"
-    for module in (truncation, leaders, isr, eligible, sequences):
+    for module in (truncation, leaders, isr, eligible, quorum, sequences):
         for name, rule in vars(module).items():
             if callable(rule) and getattr(rule, "__module__", "") == module.__name__ and name.islower():
                 yield f"| `{module.__name__.rpartition('.')[2]}.{name}` | {_summary(rule.__doc__)} |"

@@ -161,7 +161,7 @@ def breadth_first(
 
 
 def fewest_faults_first(
-    initial: State,
+    initial: Iterable[State],
     successors: Callable[[State], Iterable[State]],
     visit: Callable[[State], bool],
     faults: Callable[[State], int],
@@ -170,16 +170,19 @@ def fewest_faults_first(
 ) -> Search[State]:
     """Reach every state that no other one makes superfluous: those with fewer faults first, among them the nearest.
 
-    `faults` counts those that have struck before a state; no step makes it smaller. `parted` splits a state into what
-    it is and its means, a bit set: of two states that are the same, the one with all the means of the other, and
-    perhaps more, shows all that the other shows and can take all of its steps. So a state is left out if one with its
-    means came before, and what `visit` sees first it sees by as few faults, and with those by as few steps, as any
-    path takes. `visit` ends the search by returning True. `complete` is False if `visit` or the budget ended it.
+    It begins in each initial state. `faults` counts those that have struck before a state; no step makes it smaller.
+    `parted` splits a state into what it is and its means, a bit set: of two states that are the same, the one with all
+    the means of the other, and perhaps more, shows all that the other shows and can take all of its steps. So a state
+    is left out if one with its means came before, and what `visit` sees first it sees by as few faults, and with those
+    by as few steps, as any path takes. `visit` ends the search by returning True. `complete` is False if `visit` or the
+    budget ended it.
     """
     clock = _Clock()
     parents: dict[State, State | None] = {}
     reached: dict[Hashable, list[int]] = {}
-    waiting: dict[tuple[int, int], dict[State, State | None]] = {(faults(initial), 0): {initial: None}}
+    waiting: dict[tuple[int, int], dict[State, State | None]] = {}
+    for state in initial:
+        waiting.setdefault((faults(state), 0), {})[state] = None
     transitions = deepest = 0
 
     def result(complete: bool) -> Search[State]:

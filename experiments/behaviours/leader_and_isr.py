@@ -7,16 +7,16 @@ import uuid
 from kafka_chaos.experiments.behaviours.captured import deletes_replica, field_names, note_requests, states_of
 from kafka_chaos.experiments.behaviours.leader_epoch import TRUNCATE_TO_HIGH_WATERMARK
 from kafka_chaos.harness.cluster.error_codes import NONE
+from kafka_chaos.harness.cluster.refusals import (
+    AUTHORIZER_CONFIGS,
+    allow_cluster_action_to_brokers_only,
+    take_log_directory_away,
+)
 from kafka_chaos.harness.cluster.server_properties import SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.wire.capture import Capture
 from kafka_chaos.harness.cluster.wire.client import send_as_controller
 from kafka_chaos.harness.cluster.wire.messages import LEADER_AND_ISR
 from kafka_chaos.harness.cluster.wire.packets import Exchange
-from kafka_chaos.harness.cluster.wire.refusals import (
-    AUTHORIZER_CONFIGS,
-    allow_cluster_action_to_brokers_only,
-    take_log_directory_away,
-)
 from kafka_chaos.harness.cluster.wire.requests import (
     CLUSTER_AUTHORIZATION_FAILED,
     KAFKA_STORAGE_ERROR,

@@ -65,17 +65,18 @@ def planned(experiment: Experiment) -> dict[str, Any]:
 
 def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     from kafka_chaos.faults.fault import parameters
+    from kafka_chaos.harness.experiment.model_faults import brokers_hit, model_faults_of, together
     from kafka_chaos.harness.run.run import predicted
 
-    brokers = experiment.cluster.brokers
+    cluster = experiment.cluster.spec()
     schedule = [
         {
             "at": fault.at,
             "until": fault.at + fault.duration,
             "fault": fault.kind,
             "target": fault.target.text,
-            "brokers": fault.target.brokers_hit(brokers),
-            "model_faults": list(fault.model_faults(brokers)),
+            "brokers": brokers_hit(fault, cluster),
+            "model_faults": list(model_faults_of(fault, cluster)),
             "parameters": parameters(fault),
         }
         for fault in phase.faults()
@@ -94,6 +95,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         "workload": phase.workload.model_dump(mode="json"),
         "lockstep": phase.lockstep.model_dump(mode="json") if phase.lockstep else None,
         "schedule": schedule,
+        "model_faults_together": list(together(phase.faults(), cluster)),
         "lanes": lanes,
     }
 
@@ -119,6 +121,9 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
             expected = ", ".join(one["model_faults"]) or "nothing"
             table.add_row(f"{one['at']:g} s", f"{one['until']:g} s", one["fault"], one["target"], hits, expected)
         terminal.print(table)
+    if phase["model_faults_together"]:
+        expected = ", ".join(phase["model_faults_together"])
+        terminal.print(f"no majority of controllers may be left: the model also expects {expected}", highlight=False)
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("lane", "permitted", "required"):
         table.add_column(heading)

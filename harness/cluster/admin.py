@@ -85,7 +85,7 @@ class ClusterAdmin:
         self, topic: str, *, replica_assignment: Sequence[Sequence[int]], configs: Mapping[str, object]
     ) -> None:
         """Create a topic whose partition i has the replicas `replica_assignment[i]`, preferred leader first."""
-        name = self._name(topic)
+        name = self.topic(topic)
         new_topic = NewTopic(
             name,
             num_partitions=len(replica_assignment),
@@ -97,7 +97,7 @@ class ClusterAdmin:
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Ask for topics to be deleted; raises `ClusterFailure` for the first that is refused."""
-        names = [self._name(topic) for topic in topics]
+        names = [self.topic(topic) for topic in topics]
         for name, future in (self._ask(self._client.delete_topics, names) if names else {}).items():
             with _failures(f"topic {name} could not be deleted"):
                 future.result()
@@ -125,7 +125,7 @@ class ClusterAdmin:
 
     def partitions(self, topic: str) -> dict[int, PartitionState]:
         """The topic's partitions; empty while the cluster doesn't know it or doesn't answer in time."""
-        name = self._name(topic)
+        name = self.topic(topic)
         metadata = self._metadata(name)
         if metadata is None or name not in metadata.topics or metadata.topics[name].error is not None:
             return {}
@@ -149,7 +149,7 @@ class ClusterAdmin:
         Asked again while leaders are moving: the client remembers a leader epoch from before.
         """
         refused = ""
-        name = self._name(topic)
+        name = self.topic(topic)
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         list_offsets = partial(self._client.list_offsets, isolation_level=isolation)
 
@@ -226,7 +226,8 @@ class ClusterAdmin:
         with signals_held_back():
             return request(asked, request_timeout=timeout)
 
-    def _name(self, topic: str) -> str:
+    def topic(self, topic: str) -> str:
+        """The name of a lane's topic; of any other text, the text."""
         return self._topics.get(topic, topic)
 
     def _metadata(self, topic: str | None = None) -> Any | None:

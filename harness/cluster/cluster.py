@@ -35,6 +35,7 @@ from kafka_chaos.harness.waiting import wait_until
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.broker_client import BrokerClient
     from kafka_chaos.harness.cluster.disks.disk import Disk
+    from kafka_chaos.harness.cluster.links.links import Links
 
 __all__ = ["Cluster", "ClusterLayout"]
 
@@ -56,6 +57,7 @@ class Cluster:
         self._mode: MetadataMode | None = None
         self._metadata: Metadata | None = None
         self._listener = SecuredListener()
+        self.links: Links | None = None
 
     def __enter__(self) -> Cluster:
         try:
@@ -68,6 +70,9 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self.links is not None:
+            # A cluster that is kept serves on, without them.
+            self.links.close()
         if self.keep and isinstance(error, Exception):
             self.kept = True
             return
@@ -175,10 +180,21 @@ class Cluster:
         build = NodeBuilder(self.spec, self.run_id, images, str(network.name), labels, addresses, ports, disks)
         self._mode = _mode(build)
         self.members = self._mode.make()
+        self._make_links()
         self._start_nodes()
         for disk in disks.values():
             # A loss of power is to take records, not the set-up.
             disk.flush()
+
+    def _make_links(self) -> None:
+        if not self.spec.links:
+            return
+        from kafka_chaos.harness.cluster.links.links import Links
+
+        ports = (properties.CONTROL_PORT, properties.REPLICATION_PORT, properties.CLIENT_PORT)
+        self.links = Links({node.address: node.name for node in self.nodes}, ports)
+        for node in (*self.brokers.values(), *self.controllers.values()):
+            node.link = self.links.of(node.name)
 
     def _make_disks(self, labels: Mapping[str, str]) -> Mapping[int, Disk]:
         if not self.spec.disk_mib:

@@ -76,6 +76,10 @@ class ClusterView:
                 return None
             time.sleep(_AGAIN)
 
+    def topic(self, lane: str) -> str:
+        """The lane's topic, as the admin client knows it."""
+        return self._admin.topic(lane)
+
     def controller(self) -> int | None:
         """The (active) controller: with ZooKeeper the one in the clients' metadata, in KRaft mode the quorum's leader.
 

@@ -30,6 +30,7 @@ class ClusterLayout:
     be controller (started first: in ZooKeeper mode the first to register becomes it), None leaves it open and starts
     all at once. With two `log_directories` a broker outlives the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`).
     With `disk_mib`, each broker's log directories are on a disk of their own, of so many MiB: storage faults need it.
+    With `links`, every connection to a broker or controller passes a link (`harness/cluster/links/`).
     `security` is how clients connect: `plaintext`, `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client
     certificates).
     """
@@ -46,6 +47,7 @@ class ClusterLayout:
     configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
     log_directories: int = 1
     disk_mib: int = 0
+    links: bool = False
     security: str = PLAINTEXT
 
     def __post_init__(self) -> None:
@@ -65,6 +67,11 @@ class ClusterLayout:
             self._check_kraft()
         else:
             self._check_zookeeper()
+        if self.links and self.security != PLAINTEXT:
+            raise UsageFailure(
+                f"security: {self.security} is not valid where connections pass links, which can't read what is "
+                f"encrypted: expected {PLAINTEXT}"
+            )
         if self.elr and not version.elr:
             raise UsageFailure(f"elr: true is not valid: Kafka {self.kafka_version} has no eligible leader replicas")
         self._check_configs()
@@ -169,8 +176,9 @@ class ClusterLayout:
 
     @property
     def described(self) -> str:
-        """The nodes, the metadata mode, the version and the disks, as a run says what it starts."""
-        return f"{self._nodes}, each broker with a disk of its own" if self.disk_mib else self._nodes
+        """The nodes, the metadata mode, the version, disks and links, as a run says what it starts."""
+        disks = ", each broker with a disk of its own" if self.disk_mib else ""
+        return f"{self._nodes}{disks}{', every connection through a link' if self.links else ''}"
 
     @property
     def _nodes(self) -> str:

@@ -2,7 +2,7 @@
 
 Its data is in the container's own layer, or on a disk of its own: it survives kill and start, and goes with the run. A
 disk that is frozen is thawed before its processes are ended or frozen, which would wait for it. It is made whole before
-they are started.
+they are started. Where connections pass links, a node that starts gets one in its new network namespace.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from kafka_chaos.faults.cluster import LinkControl
 from kafka_chaos.harness.cluster.containers.engine import execute_inside, freeze
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.disks.disk import Disk
 
 LOG_LINES_IN_ERRORS = 25
+
+
+class Link(LinkControl, Protocol):
+    """What every connection to a node passes."""
+
+    def attach(self, pid: int) -> None:
+        """Be there for a node whose process has just begun."""
+        ...
 
 
 @dataclass(eq=False)
@@ -39,6 +48,7 @@ class Node:
     started_text: str
     testcontainer: DockerContainer
     disk: Disk | None = None
+    link: Link | None = None
 
     @property
     def container(self) -> Container:
@@ -57,6 +67,7 @@ class Node:
     def create_and_start(self) -> None:
         """Create the container and start its process, without waiting for the server."""
         self.testcontainer.start()
+        self._attach_link()
 
     def await_ready(self, timeout: float = 60.0) -> None:
         """Wait until the server of the latest start serves; raises `ClusterFailure` with status and last log lines."""
@@ -110,6 +121,12 @@ class Node:
             if self.disk is not None:
                 self.disk.make_whole()
             self.container.start()
+            self._attach_link()
+
+    def _attach_link(self) -> None:
+        """Before the server listens: a Java process takes longer to begin."""
+        if self.link is not None and (pid := int(self.state()["Pid"])):
+            self.link.attach(pid)
 
     def pause(self) -> None:
         """Freeze all processes (cgroup freezer); nothing where they are frozen already."""

@@ -5,12 +5,21 @@ Every refusal is an `ExperimentError` with its place, before anything starts.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.groups import CONSUMER
 from kafka_chaos.faults.disks import needs_disk
 from kafka_chaos.faults.fault import Fault, parameters
+from kafka_chaos.faults.links import needs_links
+from kafka_chaos.faults.partition import Partition
+from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Target, TargetError
 from kafka_chaos.harness.cluster.configs import check_keys
+from kafka_chaos.harness.cluster.links.frames import API_KEYS
+from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS, GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS
+from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
 from kafka_chaos.harness.experiment.specs import (
     OWNED_CLIENT_KEYS,
     OWNED_TOPIC_KEYS,
@@ -78,6 +87,17 @@ def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set
             raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
         _check_client_keys((*place, "producer_configs"), lane)
         _check_source(place, lane, phase)
+        _check_session(cluster, place, lane)
+
+
+def _check_session(cluster: ClusterSpec, place: tuple[str | int, ...], lane: LaneSpec) -> None:
+    """Refuse a session time-out that brokers would not have where they decide it (KIP-848)."""
+    session = int(cluster.broker_configs.get(GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS[GROUP_SESSION_TIMEOUT]))
+    loop = None if lane.loop is None else lane.loop.group
+    for key, group in (("group",), lane.group), (("loop", "group"), loop):
+        if group is not None and group.protocol == CONSUMER and group.session_timeout_ms != session:
+            message = f"with the protocol consumer brokers decide: expected {session}, or set {GROUP_SESSION_TIMEOUT}"
+            raise ExperimentError((*place, *key, "session_timeout_ms"), f"{message} in cluster.broker_configs")
 
 
 def _check_source(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec) -> None:
@@ -117,8 +137,11 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
             raise ExperimentError((*place, key), rest) from error
         _check_target(cluster, (*place, "target"), fault.target, phase)
         _check_kraft(cluster, place, fault)
+        _check_cut(cluster, place, fault)
         _check_control_port(cluster, place, fault)
         _check_disk(cluster, place, fault)
+        _check_links(cluster, place, fault, phase)
+        _check_power(cluster, place, fault, number)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
     if phase.lockstep is not None:
@@ -128,8 +151,7 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
 def _check_kraft(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
     """Refuse what can't be done in KRaft mode.
 
-    Partitions cut brokers off from each other, not controllers that are no brokers. A broker shuts down in a controlled
-    way only while there is an active controller to lead it.
+    A broker shuts down in a controlled way only while there is an active controller to lead it.
     """
     voters = 0 if cluster.controllers else cluster.spec().voters
     stopped = min(voters, fault.target.brokers_hit(cluster.brokers))
@@ -139,18 +161,36 @@ def _check_kraft(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Faul
             f"{fault.target.text}: the last of them could not shut down, since brokers that are controllers leave no "
             "majority of controllers behind; set cluster.controllers to 3, or kill them",
         )
-    if fault.kind != "partition" or not cluster.controllers:
+
+
+def _check_cut(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    """Refuse a partition that cuts nothing: peers that are not there, or a listener that nobody connects to."""
+    if not isinstance(fault, Partition):
         return
-    if fault.target.role in ("controller", "controllers"):
-        raise ExperimentError(
-            (*place, "target"),
-            f"{fault.target.text}: a partition cuts brokers off from each other; "
-            "controllers that are no brokers can be killed, stopped and paused",
-        )
-    if parameters(fault).get("port") == "control":
-        raise ExperimentError(
-            (*place, "port"), "brokers have no such listener where controllers are no brokers: expected replication"
-        )
+    peers = fault.peers
+    known = [*range(1, cluster.brokers + 1), *(CONTROLLER_IDS + n for n in range(1, cluster.controllers + 1))]
+    for number in peers if isinstance(peers, tuple) else ():
+        if number not in known:
+            expected = ", ".join(map(str, known))
+            raise ExperimentError((*place, "peers"), f"{number} is not the id of a node: expected {expected}")
+    if peers == "controllers" and not cluster.controllers:
+        raise ExperimentError((*place, "peers"), "the cluster has no controllers that are no brokers")
+    of_controllers = bool(cluster.controllers) and fault.target.role in OF_CONTROLLERS
+    hit = fault.target.controllers_hit(cluster.controllers)
+    if of_controllers and peers in (None, "controllers") and hit == cluster.controllers:
+        message = f"{fault.target.text}: there are no other controllers to be cut off from: expected `peers: brokers`"
+        raise ExperimentError((*place, "target"), message)
+    to_controllers = _are_controllers(peers) if peers is not None else of_controllers
+    listens = {"in": of_controllers, "out": to_controllers, "both": of_controllers or to_controllers}
+    if fault.port == "control" and cluster.controllers and not listens[fault.direction]:
+        message = "brokers have no such listener where controllers are no brokers: expected replication"
+        raise ExperimentError((*place, "port"), message)
+    if fault.port == "replication" and (of_controllers or to_controllers):
+        raise ExperimentError((*place, "port"), "controllers have no such listener: expected control")
+
+
+def _are_controllers(peers: tuple[int, ...] | str) -> bool:
+    return peers == "controllers" if isinstance(peers, str) else any(number > CONTROLLER_IDS for number in peers)
 
 
 def _check_control_port(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
@@ -165,6 +205,39 @@ def _check_disk(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault
     if needs_disk(type(fault)) and fault.target.role in others:
         message = f"{fault.target.text}: only brokers have disks of their own, which {fault.kind} breaks"
         raise ExperimentError((*place, "target"), message)
+
+
+def _check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
+    """Refuse what a link can't do, and what can't be done past one."""
+    keys = parameters(fault)
+    if not needs_links(type(fault)):
+        by_link = cluster.links or any(needs_links(fault_kinds()[entry.fault]) for entry in phase.schedule)
+        if by_link and fault.kind == "partition" and keys.get("port") and keys.get("direction") != "out":
+            message = f"{keys['port']}: connections to the target's listeners pass its link: expected direction out"
+            raise ExperimentError((*place, "port"), message)
+        return
+    if fault.target.role == "zookeeper":
+        message = f"{fault.target.text}: ZooKeeper does not speak Kafka's protocol, which {fault.kind} acts on"
+        raise ExperimentError((*place, "target"), message)
+    if cluster.security != "plaintext":
+        message = f"{fault.kind} reads requests, and {cluster.security} encrypts them: expected plaintext"
+        raise ExperimentError((*place, "fault"), message)
+    api, lane = keys.get("api"), keys.get("lane")
+    if api is not None and api not in API_KEYS:
+        near = ", ".join(get_close_matches(api, API_KEYS)) or "Kafka's names, such as Produce"
+        raise ExperimentError((*place, "api"), f"{api!r} is no request of Kafka: expected {near}")
+    lanes = [one.lane for one in phase.lanes]
+    if lane is not None and lane not in lanes:
+        message = f"there is no lane {lane}; the lanes are {', '.join(sorted(lanes))}"
+        raise ExperimentError((*place, "lane"), message)
+
+
+def _check_power(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: int) -> None:
+    """Refuse a loss of power that takes what earlier phases left unflushed: their lanes are judged at the run's end, by
+    the faults of their own phase."""
+    if phase and "power-loss" in fault.model_faults(cluster.brokers):
+        message = "takes records of the phases before, too, which expect no loss of power: put it into the first phase"
+        raise ExperimentError((*place, "fault"), f"{fault.kind} {message}")
 
 
 def _check_lockstep(

@@ -1,10 +1,11 @@
-"""The disks that an experiment's faults need: brokers get some of their own only where a fault breaks them."""
+"""What an experiment's faults need of its cluster: disks of their own for brokers, and links."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from kafka_chaos.faults.disks import needs_disk
+from kafka_chaos.faults.links import needs_links
 from kafka_chaos.harness.cluster.layout import USUAL_DISK_MIB, ClusterLayout
 from kafka_chaos.harness.experiment.output import planned_bytes
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -14,8 +15,12 @@ _ROOM = 2
 
 
 def layout_of(experiment: Experiment) -> ClusterLayout:
-    """The cluster that an experiment needs, with disks where one of its faults breaks disks."""
+    """The cluster that an experiment needs, with disks where one of its faults breaks disks, and links where one acts
+    on single requests."""
+    kinds = {type(fault) for phase in experiment.phases for fault in phase.faults()}
     layout = experiment.cluster.spec()
-    if not any(needs_disk(type(fault)) for phase in experiment.phases for fault in phase.faults()):
+    if any(map(needs_links, kinds)):
+        layout = replace(layout, links=True)
+    if not any(map(needs_disk, kinds)):
         return layout
     return replace(layout, disk_mib=max(USUAL_DISK_MIB, _ROOM * planned_bytes(experiment) >> 20))

@@ -109,6 +109,11 @@ class ClusterSpec(Spec):
     configs_of: dict[int, dict[str, Any]] = Field(
         default_factory=dict, description="Kafka's broker configs for single brokers, by number"
     )
+    links: bool = Field(
+        default=False,
+        description="every connection to a broker or controller passes a link, which records it in `trace/`; faults "
+        "that act on single requests see to it themselves",
+    )
     security: Literal["plaintext", "sasl_ssl", "mtls"] = Field(
         default="plaintext", description="what clients need to connect: nothing, a password, or a certificate"
     )

@@ -110,8 +110,9 @@ class Hunt:
 
     def _whole_cluster(self, experiment: Experiment) -> Cluster:
         layout = layout_of(experiment)
-        if self._cluster is not None and layout.disk_mib > self._cluster.spec.disk_mib:
-            # Schedules so far broke no disks.
+        has = None if self._cluster is None else self._cluster.spec
+        if has is not None and (layout.disk_mib > has.disk_mib or layout.links > has.links):
+            # Schedules so far broke no disks, or acted on no requests.
             self._discard()
         if self._cluster is None:
             cluster = Cluster(layout, run_id=f"hunt-{secrets.token_hex(4)}")

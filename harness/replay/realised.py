@@ -95,8 +95,8 @@ def _target(resolved: Any, place: str) -> str:
     role, numbers = roles.pop(), [match["number"] for match in matches]
     if len(numbers) == 1:
         return f"{role}:{numbers[0]}"
-    # A fault that hits more than one server that is no broker hits all of them.
-    return {"broker": f"brokers:{','.join(numbers)}", "zookeeper": "zookeeper", "controller": "controllers"}[role]
+    # A fault that hits more than one server of ZooKeeper hits all of them.
+    return "zookeeper" if role == "zookeeper" else f"{role}s:{','.join(numbers)}"
 
 
 def _parameters(value: Any) -> Mapping[str, Any]:

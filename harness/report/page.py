@@ -17,9 +17,10 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.causes import CAUSED, Cause
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.transactions import anomaly_named
-from kafka_chaos.harness.report import ledger, matrix, offsets, words
+from kafka_chaos.harness.report import ledger, matrix, offsets, sequence, words
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.inputs.series import SLOT_NS, LaneSeries, Series
+from kafka_chaos.harness.report.inputs.trace import has_trace, read_trace
 from kafka_chaos.harness.report.pages import environment, static
 from kafka_chaos.harness.report.svg import clock, duration
 from kafka_chaos.harness.report.timeline import fault_styles
@@ -28,6 +29,9 @@ from kafka_chaos.harness.report.timeline.events import Phase, TimelineEvents
 
 LIMIT = 2_000_000
 """The limit of a report's size, in bytes."""
+
+SEQUENCES = 6
+"""Requests hit by faults of which a report shows a diagram."""
 
 LEVELS = (
     Detail(charts=40, partitions=3, panels=40, lines=8, events=60, rows=400, text=60_000),
@@ -100,7 +104,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
     names = {row.lane: phase.name for phase, members in phases for row in members}
     charts = draw_charts(table, timeline_events, series, detail, names)
     return {
-        "style": Markup(static("report.css")) + fault_styles.style_sheet(),
+        "style": Markup(static("report.css")) + fault_styles.style_sheet() + sequence.style_sheet(),
         "script": Markup(static("report.js")),
         "evidence": evidence,
         "verdict": evidence.verdict,
@@ -140,6 +144,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "experiment_text": evidence.experiment_text[: detail.text],
         "experiment_cut": len(evidence.experiment_text) > detail.text,
         "commands": _commands(evidence),
+        "sequences": _sequences(evidence) if detail.charts else [],
         "kind_class": fault_styles.kind_class,
         "fault_patterns": fault_styles.patterns(),
     }
@@ -240,6 +245,16 @@ def _traces(table: Sequence[matrix.Row], evidence: Evidence) -> list[Trace]:
         for (anomaly, status, deviates, steps), members in groups.items()
     ]
     return sorted(traces, key=lambda trace: (not trace.deviates, trace.status != Status.REQUIRED))
+
+
+def _sequences(evidence: Evidence) -> list[tuple[str, Markup]]:
+    """Diagrams of the first requests that faults hit, each with its title; none without a trace."""
+    if not has_trace(evidence.path):
+        return []
+    return [
+        (title, sequence.draw(requests, title))
+        for title, requests in sequence.around_faults(read_trace(evidence.path), SEQUENCES)
+    ]
 
 
 def _workloads(evidence: Evidence) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:

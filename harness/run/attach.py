@@ -120,7 +120,7 @@ def _refuse_what_changes(experiment: Experiment) -> None:
                     "nothing is injected into an attached cluster: leave it out (outside_faults says what others do)",
                 )
         for index, lane in enumerate(phase.lanes):
-            for key in ("leader", "topic_configs"):
+            for key in ("leader", "topic_configs", "group", "loop"):
                 if getattr(lane, key):
                     raise ExperimentError(
                         ("phases", number, "lanes", index, key), "an attached cluster is not changed: leave it out"

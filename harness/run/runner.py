@@ -14,7 +14,8 @@ from pathlib import Path
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
-from kafka_chaos.contract.run_directory import LOGS_FOLDER
+from kafka_chaos.contract.run_directory import LOGS_FOLDER, TRACE_FILE
+from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.registry import unavailable
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -26,6 +27,7 @@ from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 from kafka_chaos.harness.run.collection import collect_logs, emit_broker_events, leader_ends
 from kafka_chaos.harness.run.fault_events import FaultEvents
+from kafka_chaos.harness.run.late_requests import late_ends
 from kafka_chaos.harness.run.lockstep_phase import REPLICA_LAG_TIME_MAX
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.run.run import Run, RunResult
@@ -60,6 +62,8 @@ def run_experiment(
             f"a fault breaks disks, and the cluster's brokers have none of {layout.disk_mib} MiB: start it with "
             f"disk_mib={layout.disk_mib}"
         )
+    if cluster is not None and layout.links and not cluster.spec.links:
+        raise UsageFailure("a fault acts on single requests, and the cluster has no links: start it with links")
     version = experiment.cluster.kafka_version
     run = Run(
         experiment,
@@ -92,7 +96,7 @@ class Stages:
 
     def observe(self) -> None:
         """All stages, on a cluster that ends with them unless it was `given`."""
-        with self.cluster() as cluster:
+        with self.cluster() as cluster, self.traced(cluster):
             topics = {lane.lane: lane.topic_name for _, lane, _ in self.run.experiment.lanes()}
             admin = cluster.admin(topics=topics)
             phases = self.run.experiment.phases
@@ -140,6 +144,29 @@ class Stages:
                         client_config=str(running.client_config_file or ""),
                     )
                 )
+
+    @contextmanager
+    def traced(self, cluster: Cluster) -> Iterator[None]:
+        """Record what passes the cluster's links, if it has some."""
+        if cluster.links is None:
+            yield
+            return
+        cluster.links.trace_to(self.run.directory.path / TRACE_FILE)
+        try:
+            yield
+        finally:
+            cluster.links.trace_to(None)
+        for event in late_ends(self.run.directory.path, self.transactional_ids):
+            self.run.events.emit(event)
+
+    @property
+    def transactional_ids(self) -> dict[str, str]:
+        """Of the lanes' transactional producers, each with its lane."""
+        return {
+            transactional_id(lane.lane, number): lane.lane
+            for _, lane, _ in self.run.experiment.lanes()
+            for number in range(lane.transactions.producers if lane.transactions is not None else 0)
+        }
 
     def _announce(self, cluster: Cluster, *, seconds: float) -> None:
         file = str(cluster.client_config_file or "")

@@ -26,6 +26,7 @@ from kafka_chaos.harness.workload.reservations import RESERVATIONS, reservations
 from kafka_chaos.harness.workload.transaction_recovery import missing_assignments, missing_transactions
 
 PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key", "source_producer_id", "source_seq"))
+OUTPUTS_SCHEMA = arrow_schema(PRODUCED, without=("key",))
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
 TRANSACTIONS_SCHEMA = arrow_schema(TRANSACTIONS)
 ASSIGNMENTS_SCHEMA = arrow_schema(ASSIGNMENTS)
@@ -157,7 +158,8 @@ def recover(run_directory: Path) -> int:
     folder = run_directory / "produced"
     folder.mkdir(exist_ok=True)
     entries = list(reservations_in(journal))
-    missing = _Missing(entries)
+    missing = _Missing(entry for entry in entries if "first_seq" in entry)
+    assigned = [row for entry in entries for row in entry.get("assigned", ())]
     for path in sorted(folder.glob("*.parquet")):
         missing.remove(pq.read_table(path, columns=["lane", "producer_id", "seq"]))
     added = 0
@@ -173,7 +175,8 @@ def recover(run_directory: Path) -> int:
     }
     if ids:
         _append(missing_transactions(run_directory, ids), run_directory / "transactions")
-        _append(missing_assignments(run_directory), run_directory / "assignments")
+    if ids or assigned:
+        _append(missing_assignments(run_directory, assigned), run_directory / "assignments")
     for name in TABLES:
         for unfinished in (run_directory / name).glob(UNFINISHED):
             unfinished.unlink()

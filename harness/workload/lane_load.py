@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import cast
 
-from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.application import Application
-from kafka_chaos.harness.workload.application_load import ApplicationConsuming, ApplicationProducing
+from kafka_chaos.harness.workload.application import Application, LoopHandle
+from kafka_chaos.harness.workload.application_load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition
 from kafka_chaos.harness.workload.groups.lanes import LoopProducing, reading
 from kafka_chaos.harness.workload.groups.load import GroupLoad
@@ -49,6 +49,10 @@ def producer_configs(lane: LaneSpec, bootstrap_servers: str) -> dict[str, object
     }
 
 
+Members = GroupLoad | ApplicationConsuming | ApplicationLooping
+"""The members of a group, the harness's own or the application's."""
+
+
 class LaneLoad:
     """The clients of one lane."""
 
@@ -71,22 +75,36 @@ class LaneLoad:
     ) -> None:
         """`groups`: the tables of groups, in a phase that has any. `source`: the lane that a loop reads."""
         transactions = None if lane.transactional is None else tables.transactions
-        if transactions is not None and application is not None and application.consumer is not None:
-            raise UsageFailure(
-                f"consumer: the lane {lane.lane} has transactions; the harness's own consumers, one per isolation "
-                "level, read it: leave it out"
-            )
+        producer = None if application is None else application.producer
+        consumer = None if application is None else application.consumer
         self.lane = lane
         configs = {**producer_configs(lane, bootstrap_servers), **(client_configs or {})}
-        self.group: GroupLoad | None = None
-        self.loop: LoopProducing | None = None
+        self.group: GroupLoad | ApplicationConsuming | None = None
+        self.loop: GroupLoad | ApplicationLooping | None = None
         self._working: ApplicationProducing | TransactionalProducing | LoopProducing | None = None
         self.producer: RecordedProducer | ApplicationProducing | TransactionalProducing | LoopProducing
         self.consumer: RecordedConsumer | ApplicationConsuming | ConsumerPerIsolation
-        if application is not None and application.producer is not None:
+        if lane.loop is not None and producer is not None:
+            assert source is not None
+            assert groups is not None
+            self.producer = self._working = self.loop = ApplicationLooping(
+                lane,
+                source,
+                cast("Callable[[LoopHandle], object]", producer),
+                configs=configs,
+                client_configs=client_configs or {},
+                writer=tables.produced,
+                consumed=tables.consumed,
+                groups=groups,
+                reservations=reservations,
+                on_notice=on_notice,
+                on_precondition=on_precondition,
+                transactions=transactions,
+            )
+        elif producer is not None:
             self.producer = self._working = ApplicationProducing(
                 lane,
-                application.producer,
+                producer,
                 configs=configs,
                 client_configs=client_configs or {},
                 writer=tables.produced,
@@ -99,7 +117,7 @@ class LaneLoad:
             assert groups is not None
             if lane.transactions is not None:
                 configs = transactional_configs(lane.transactions, configs)
-            self.producer = self._working = self.loop = LoopProducing(
+            looping = LoopProducing(
                 lane,
                 source,
                 configs=configs,
@@ -110,6 +128,8 @@ class LaneLoad:
                 run_directory=str(tables.run_directory.resolve()),
                 seed=seed,
             )
+            self.producer = self._working = looping
+            self.loop = looping.members
         elif transactions is not None:
             self.producer = self._working = TransactionalProducing(
                 lane,
@@ -134,16 +154,22 @@ class LaneLoad:
                 on_precondition=on_precondition,
             )
             self.producer = self._paced
-        if application is not None and application.consumer is not None:
-            self.consumer = ApplicationConsuming(
+        is_followed = consumer is None or lane.group is not None or transactions is not None
+        if consumer is not None:
+            application_consuming = ApplicationConsuming(
                 lane,
-                application.consumer,
+                consumer,
                 bootstrap_servers=bootstrap_servers,
                 client_configs=client_configs or {},
                 writer=tables.consumed,
                 on_notice=on_notice,
+                groups=groups if is_followed else None,
             )
-        else:
+            if is_followed:
+                self.group = application_consuming
+            else:
+                self.consumer = application_consuming
+        if is_followed:
             follow = partial(
                 RecordedConsumer,
                 lane=lane.lane,
@@ -163,7 +189,7 @@ class LaneLoad:
                 self.consumer = ConsumerPerIsolation(
                     lambda isolation: follow(isolation=isolation, assignments=assignments)
                 )
-        if lane.group is not None:
+        if lane.group is not None and self.group is None:
             assert groups is not None
             self.group = reading(
                 lane,
@@ -174,6 +200,7 @@ class LaneLoad:
                 on_notice=on_notice,
             )
         self.unsettled = 0
+        self._on_notice = on_notice
         self._rate = workload.rate
         self._settle_timeout = workload.settle_timeout
         self._sending = threading.Event()
@@ -188,10 +215,9 @@ class LaneLoad:
         return self.producer.sent, self.producer.acknowledged, self.consumer.consumed
 
     @property
-    def groups(self) -> tuple[GroupLoad, ...]:
+    def groups(self) -> tuple[Members, ...]:
         """The group that reads it, and the one of its loop."""
-        loop = None if self.loop is None else self.loop.members
-        return tuple(members for members in (self.group, loop) if members is not None)
+        return tuple(members for members in (self.group, self.loop) if members is not None)
 
     def start(self) -> None:
         """Start sending."""
@@ -246,8 +272,10 @@ class LaneLoad:
     def _send_paced(self) -> None:
         start = time.monotonic()
         due_before = self._paced.sent
-        while self._sending.is_set():
+        while self._sending.is_set() and not self._paced.failed_for_good:
             due = due_before + int((time.monotonic() - start) * self._rate) - self._paced.sent
             if due > 0:
                 self._paced.send(due)
             self._paced.poll(_TICK)
+        if why := self._paced.failed_for_good:
+            self._on_notice(f"{self.lane.lane}: its producer has failed for good and sends no more: {why}")

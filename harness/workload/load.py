@@ -17,8 +17,7 @@ from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application import Application
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.lane_load import LaneLoad
+from kafka_chaos.harness.workload.lane_load import LaneLoad, Members
 from kafka_chaos.harness.workload.reservations import Reservations
 from kafka_chaos.harness.workload.tables import LoadTables
 
@@ -50,7 +49,7 @@ class PhaseLoad:
         self._tables = LoadTables(run_directory, lanes)
         self._groups_file = run_directory / GROUPS_FILE
         self._reservations = Reservations(run_directory)
-        groups = self._tables.of_groups()
+        groups = self._tables.of_groups(self._reservations)
         self._on_notice = on_notice
         self.lanes: dict[str, LaneLoad] = {}
         by_name = {lane.lane: lane for lane in lanes}
@@ -126,7 +125,7 @@ class PhaseLoad:
     def end_loops(self, end_offsets: Mapping[str, Mapping[int, int]], *, timeout: float) -> None:
         """Let every loop process its source up to these ends, at most `timeout` seconds for all, and end them."""
         deadline = time.monotonic() + timeout
-        loops = [lane.loop.members for lane in self.lanes.values() if lane.loop is not None]
+        loops = [lane.loop for lane in self.lanes.values() if lane.loop is not None]
         for members in loops:
             left = max(0.0, deadline - time.monotonic())
             members.drain(end_offsets[members.lane], timeout=left, cancelled=threading.Event())
@@ -149,18 +148,19 @@ class PhaseLoad:
                     reader.drain(end_offsets[name], timeout=left, cancelled=never)
         self._end([lane.group for lane in self.lanes.values() if lane.group is not None])
 
-    def _end(self, groups: Sequence[GroupLoad]) -> None:
+    def _end(self, groups: Sequence[Members]) -> None:
         """Let the members of these groups leave, and write what the groups have committed."""
         for members in groups:
             members.leave()
         document = json.loads(self._groups_file.read_text()) if self._groups_file.exists() else {"groups": {}}
         for members in groups:
             try:
-                offsets = members.committed()
+                committed = members.committed()
             except ClusterFailure as failure:
                 self._on_notice(str(failure))
             else:
-                named = {f"{members.lane}/{partition}": offset for partition, offset in sorted(offsets.items())}
-                document["groups"][members.group_id] = named
+                for group, offsets in committed.items():
+                    named = {f"{members.lane}/{partition}": offset for partition, offset in sorted(offsets.items())}
+                    document["groups"][group] = named
         if groups:
             write_whole(self._groups_file, json.dumps(document, indent=1) + "\n")

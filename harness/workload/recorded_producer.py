@@ -37,7 +37,8 @@ class RecordedProducer:
 
     `configs` are librdkafka's keys. Records go to the `partitions` in turn, by seq, so each partition gets increasing
     seqs. `on_precondition`: see `watched`. With a `transactional.id`, whoever sends tells by `transaction_begins` where
-    transactions begin, and begins and ends them at the `client`.
+    transactions begin, and begins and ends them at the `client`. `failed_for_good`: why the client refuses all further
+    records; empty while it does not.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class RecordedProducer:
         self.sent = 0
         self.failed = 0
         self.uncertain = 0
+        self.failed_for_good = ""
         self._freed = 0
         self._delivered, self._longest_gap_ns = self._delivery_callback()
 
@@ -144,11 +146,13 @@ class RecordedProducer:
     def _serve(self, timeout: float) -> int:
         try:
             return int(self.client.poll(timeout))
-        except KafkaException:
+        except KafkaException as error:
             # Whichever call is the next raises that a producer has failed for good. In a transaction the next but one
             # does, too: its end.
             if self._transactional_id is None:
-                raise
+                if not error.args[0].fatal():
+                    raise
+                self.failed_for_good = str(error.args[0].str())
             return 0
 
     def _write_rest(self) -> None:

@@ -1,4 +1,4 @@
-"""The journal of reserved seqs: what was about to be sent, on disk before it is.
+"""The journal of reserved seqs: what was about to be sent, on disk before it is; and who was assigned what in a group.
 
 It stays in the run directory only if the harness died, and rows may be missing (`history.recover`).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,13 @@ class Reservations:
         entry = {"lane": lane, "producer_id": producer_id, "first_seq": first_seq, "count": count, "ns": now_ns}
         if transactional_id is not None:
             entry["transactional_id"] = transactional_id
+        self._write(entry)
+
+    def assigned(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """A member of a group was given partitions: the rows of `assignments/` that it will have."""
+        self._write({"assigned": rows})
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
         with self._lock:
             self._file.write(json.dumps(entry) + "\n")
             self._file.flush()

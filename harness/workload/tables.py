@@ -9,6 +9,7 @@ from pathlib import Path
 from kafka_chaos.harness.experiment.specs import LaneSpec
 from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.history import HistoryWriter
+from kafka_chaos.harness.workload.reservations import Reservations
 
 
 class LoadTables:
@@ -29,9 +30,9 @@ class LoadTables:
         self.assignments = writer("assignments", has_transactions or has_groups)
         self.commits = writer("commits", has_groups)
 
-    def of_groups(self) -> GroupTables | None:
-        """The buffers of rows that groups share; None without groups."""
-        if self.assignments is None or self.commits is None:
+    def of_groups(self, reservations: Reservations | None = None) -> GroupTables | None:
+        """The buffers of rows that groups share, see there; None where no lane has transactions or a group."""
+        if self.assignments is None:
             return None
         return GroupTables(
             produced=self.produced,
@@ -39,6 +40,7 @@ class LoadTables:
             assignments=self.assignments,
             commits=self.commits,
             transactions=self.transactions,
+            reservations=reservations,
         )
 
     def close(self) -> None:

@@ -235,8 +235,10 @@ def _oldest(state: ClusterState) -> Iterator[LeaderAndIsr]:
     """The first request of each connection between a sender and a broker: the others wait for its answer."""
     connections: set[tuple[int, int]] = set()
     for request in state.requests:
-        if (request.controller, request.to) not in connections:
-            connections.add((request.controller, request.to))
+        # In KRaft mode there is one metadata log, whoever writes to it.
+        sender = request.controller if state.quorum is None else NOBODY
+        if (sender, request.to) not in connections:
+            connections.add((sender, request.to))
             yield request
 
 

@@ -122,12 +122,13 @@ def _acknowledged(state: ClusterState, record: str, offset: int | None) -> Clust
 
 def answer(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
     """A leader answers acks=all once its high watermark has passed the record; one that no longer leads, or is
-    gone, leaves the producer to try again; urgent."""
+    gone, leaves the producer to try again, and so does one that leads again without the record; urgent."""
     for pending in state.pending:
         replica = state.replica(pending.broker)
         rest = state._replace(pending=tuple(other for other in state.pending if other != pending))
         record = pending.produce.record
-        if not replica.up or (replica.runs and replica.role != LEADER):
+        deposed = replica.role != LEADER or pending.offset >= replica.log_end
+        if not replica.up or (replica.runs and deposed):
             error = "NOT_LEADER_OR_FOLLOWER" if replica.up else "NETWORK_EXCEPTION"
             yield _retried(rest, pending, error)
         elif replica.runs and is_committed(pending.offset, replica.high_watermark):

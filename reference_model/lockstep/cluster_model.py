@@ -31,6 +31,7 @@ from kafka_chaos.reference_model.lockstep.controller import (
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.observation import Comparison, Observation, compare
 from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.quorum import active_controller_changes, doubted_sessions_end
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 
@@ -39,6 +40,8 @@ Internal = Callable[[ClusterState, ClusterConfig], Iterator[Outcome]]
 URGENT: tuple[Internal, ...] = (
     session_ends,
     controller_takes_over,
+    active_controller_changes,
+    doubted_sessions_end,
     deliver,
     truncate,
     fetch,

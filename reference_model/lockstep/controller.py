@@ -158,7 +158,9 @@ def unclean_shutdown(state: ClusterState, config: ClusterConfig, broker: int) ->
 
 
 def session_ends(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
-    """The ZooKeeper session of a dead process runs out; urgent."""
+    """The session of a dead process runs out; urgent. In KRaft mode the active controller has to be there to see it."""
+    if state.quorum is not None and not state.controller_runs:
+        return
     for replica in state.replicas:
         if not replica.up and replica.registered:
             yield (
@@ -176,7 +178,7 @@ def session_ended(state: ClusterState, config: ClusterConfig, broker: int) -> Cl
 
 def controller_takes_over(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
     """A live broker becomes controller in a new controller epoch, and informs every broker; urgent."""
-    if state.controller:
+    if state.controller or state.quorum is not None:
         return
     for replica in state.replicas:
         if replica.runs and replica.registered:

@@ -32,11 +32,13 @@ from kafka_chaos.reference_model.lockstep.processes import (
     thaw,
 )
 from kafka_chaos.reference_model.lockstep.producers import remembered
+from kafka_chaos.reference_model.lockstep.quorum import kill_controller, start_controller
 from kafka_chaos.reference_model.lockstep.state import (
     CLIENTS,
     CONTROL,
     HELD,
     OFFLINE,
+    QUORUM,
     REPLICATION,
     ClusterConfig,
     ClusterState,
@@ -45,7 +47,7 @@ from kafka_chaos.reference_model.lockstep.state import (
     Produce,
 )
 
-CHANNELS = (REPLICATION, HELD, CONTROL, CLIENTS)
+CHANNELS = (REPLICATION, HELD, CONTROL, CLIENTS, QUORUM)
 
 
 def produce(
@@ -196,6 +198,8 @@ ACTIONS: Mapping[str, Callable[..., ClusterState]] = {
         thaw,
         expire_session,
         register,
+        kill_controller,
+        start_controller,
         expire_lag,
         reassign,
         elect_preferred,

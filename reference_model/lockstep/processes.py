@@ -51,6 +51,11 @@ def require(holds: bool, message: str) -> None:
         raise ActionError(message)
 
 
+def _require_quorum(state: ClusterState) -> None:
+    """Without an active controller no broker starts, none shuts down in a controlled way, and no session ends."""
+    require(state.quorum is None or state.controller_runs, "no controller is active")
+
+
 def kill(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
     """SIGKILL: what was in memory is gone, what was written stays."""
     return _down(state, broker, running(state, broker).log_end)
@@ -102,6 +107,7 @@ def stop(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterStat
     """Controlled shutdown: the leader moves to another member of the ISR, the broker leaves it, flushes its log
     and checkpoints its high watermark."""
     replica = running(state, broker)
+    _require_quorum(state)
     partition = state.partition
     others = [b for b in partition.replicas if b in partition.isr and b != broker]
     live = [b for b in others if state.replica(b).registered]
@@ -118,6 +124,7 @@ def start(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterSta
     """A broker starts from its files and registers; the controller sends it the present state."""
     replica = replica_on(state, broker)
     require(not replica.up, f"broker {broker} runs already")
+    _require_quorum(state)
     if replica.registered:
         state = session_ended(state, config, broker)
     if not replica.cleanly:
@@ -170,6 +177,7 @@ def expire_session(state: ClusterState, config: ClusterConfig, broker: int, *, r
     """
     replica = replica_on(state, broker)
     require(replica.up and replica.registered, f"broker {broker} has no session")
+    _require_quorum(state)
     state = session_ended(state, config, broker)
     if replica.frozen or not returns:
         return state

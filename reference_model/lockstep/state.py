@@ -11,14 +11,16 @@ from typing import NamedTuple
 
 from kafka_chaos.reference_model.lockstep.producers import ProducerState
 from kafka_chaos.reference_model.protocol import PROTOCOLS, Protocol
+from kafka_chaos.reference_model.protocol.quorum import has_majority
 
 NOBODY = 0
 
 # Roles. "none": no LeaderAndIsr yet since its start; "offline": its log directory has failed.
 NONE, LEADER, FOLLOWER, OFFLINE = "none", "leader", "follower", "offline"
 
-# Channels a cut can close: follower → leader fetches, controller → broker requests, clients → broker.
-REPLICATION, CONTROL, CLIENTS = "replication", "control", "clients"
+# Channels a cut can close: follower → leader fetches, controller → broker requests, clients → broker, and between two
+# controllers that are no brokers, both ways.
+REPLICATION, CONTROL, CLIENTS, QUORUM = "replication", "control", "clients", "quorum"
 HELD = "held"
 """A cut of replication that lets what the follower has already asked for through: only its next fetch is held."""
 CLIENT = -1
@@ -140,9 +142,30 @@ class Consumer(NamedTuple):
     polling: bool = False
 
 
+class Quorum(NamedTuple):
+    """Controllers that are no brokers (KRaft), by node id: the `voters`, and those of them that are `down`.
+
+    `rival` is active behind a cut, heard by no broker, beside an active controller that has not resigned. Who has
+    `campaigned` tried to be elected without a majority; who is `behind` lacks what another one has written meanwhile.
+    `interrupted`: for a while there was no active controller. `deposed_while_reached`: brokers still reached the one
+    that is active no more. Brokers whose sessions are `doubted` may be fenced by the controller that took over, and
+    those that were are `returning`.
+    """
+
+    voters: tuple[int, ...]
+    down: tuple[int, ...] = ()
+    rival: int = NOBODY
+    campaigned: tuple[int, ...] = ()
+    behind: tuple[int, ...] = ()
+    interrupted: bool = False
+    deposed_while_reached: bool = False
+    doubted: tuple[int, ...] = ()
+    returning: tuple[int, ...] = ()
+
+
 class ClusterState(NamedTuple):
     """Everything: `requests` in the order sent, `cuts` as (channel, from, to), `acknowledged` as (record,
-    offset), the offset None for acks=0."""
+    offset), the offset None for acks=0. `quorum` is None where the controller is a broker, or one that never fails."""
 
     replicas: tuple[Replica, ...]
     partition: Partition
@@ -154,6 +177,7 @@ class ClusterState(NamedTuple):
     pending: tuple[Pending, ...] = ()
     acknowledged: tuple[tuple[str, int | None], ...] = ()
     consumers: tuple[Consumer, ...] = ()
+    quorum: Quorum | None = None
 
     def replica(self, broker: int) -> Replica:
         """The replica on a broker; raises `KeyError` for one that is not there."""
@@ -164,10 +188,25 @@ class ClusterState(NamedTuple):
 
     @property
     def controller_runs(self) -> bool:
-        """Whether there is a controller to ask. One that is none of the brokers of the state always runs."""
+        """Whether there is a controller to ask, and of several that are no brokers, whether a majority follows it.
+
+        One alone that is none of the brokers of the state always runs.
+        """
         if not self.controller:
             return False
+        if self.quorum is not None and self.quorum.rival:
+            return False
+        if self.quorum is not None:
+            return has_majority(len(self.reached_by(self.controller)), len(self.quorum.voters))
         return all(replica.runs for replica in self.replicas if replica.broker == self.controller)
+
+    def reached_by(self, controller: int) -> tuple[int, ...]:
+        """Of the controllers that are no brokers, those that run and reach this one: it is one of them if it runs."""
+        if self.quorum is None or controller in self.quorum.down:
+            return ()
+        running = [one for one in self.quorum.voters if one not in self.quorum.down]
+        cut = {frozenset((source, target)) for channel, source, target in self.cuts if channel == QUORUM}
+        return tuple(one for one in running if frozenset((one, controller)) not in cut)
 
     def with_replica(self, replica: Replica) -> ClusterState:
         """The state with one replica exchanged."""
@@ -189,6 +228,10 @@ class ClusterConfig:
     the ISR; otherwise only the action `expire_lag` makes it. `watermark_waits_for_min_isr` is false for brokers
     before 3.7 (KAFKA-15583). `kraft`: the metadata is a log that brokers replay, since 3.6, and the controller is none
     of `brokers`. `elects_eligible`: leaders are elected from the eligible leader replicas, too (KIP-966).
+
+    `controllers` are KRaft's where they may fail, and `controller` is the active one of them at first. Without a
+    majority it resigns (`resigns_without_majority`, since 3.7: KAFKA-15489). Before an election, one asks the others
+    whether it could win (`asks_before_election`, since 4.0: KIP-996).
     """
 
     brokers: tuple[int, ...] = (1, 2, 3)
@@ -201,6 +244,9 @@ class ClusterConfig:
     kraft: bool = False
     elects_eligible: bool = False
     assignment: tuple[int, ...] = ()
+    controllers: tuple[int, ...] = ()
+    resigns_without_majority: bool = True
+    asks_before_election: bool = True
 
     @property
     def effective_min_isr(self) -> int:
@@ -223,4 +269,5 @@ class ClusterConfig:
             else Replica(broker, controller_epoch=1)
             for broker in sorted(self.brokers)
         )
-        return ClusterState(replicas, partition, self.controller or first, 1)
+        quorum = Quorum(self.controllers) if self.controllers else None
+        return ClusterState(replicas, partition, self.controller or first, 1, quorum=quorum)

@@ -97,16 +97,17 @@ def predict(
         return work.with_groups(found) if lane.group_anomalies else found
 
 
-def shown_besides(prediction: Prediction, lane: Lane, scope: Scope, budget: Budget) -> frozenset[Anomaly]:
-    """The anomalies that a lane shows in a larger scope, and that its prediction forbids.
+def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
+    """Those of the anomalies, which the predictions for these lanes forbid, that one of them shows in a larger scope.
 
-    What the smaller scope shows, the larger one shows, too: a record need not be sent, nor an attempt made. So only the
-    rest is searched for. Raises `PredictionNotExhausted` where the budget was too small.
+    The lanes differ in their faults alone, and have as many: they share one search, since two of them often become the
+    same after a fault. What the smaller scope shows, the larger one shows, too: a record need not be sent, nor an
+    attempt made. So only the rest is searched for. Raises `PredictionNotExhausted` where the budget was too small.
     """
-    work = _Work(lane, None, budget, scope)
+    work = _Work(lanes[0], None, budget, scope, lanes)
     with work.to_its_end():
-        work.answer({anomaly for anomaly in CHECKS if prediction.status(anomaly) is Status.FORBIDDEN})
-    return frozenset(anomaly for anomaly in work.stories if prediction.status(anomaly) is Status.FORBIDDEN)
+        work.answer(forbidden & CHECKS.keys())
+    return frozenset(forbidden & work.stories.keys())
 
 
 class _BudgetIsEmpty(Exception):
@@ -116,8 +117,16 @@ class _BudgetIsEmpty(Exception):
 class _Work:
     """One prediction in progress: the stories found so far, and the budget that all its searches share."""
 
-    def __init__(self, lane: Lane, lockstep: Lockstep | None, budget: Budget, scope: Scope) -> None:
+    def __init__(
+        self,
+        lane: Lane,
+        lockstep: Lockstep | None,
+        budget: Budget,
+        scope: Scope,
+        lanes: Sequence[Lane] = (),
+    ) -> None:
         self.lane = lane
+        self.lanes = lanes or [lane]
         self.scope = scope
         self.lockstep = lockstep
         self.budget = budget
@@ -203,9 +212,9 @@ class _Work:
         complete = self._search(questions - {Anomaly.REPLICA_DIVERGENCE})
         if not complete and Anomaly.REPLICA_DIVERGENCE in questions:
             self.budget.label = "logs alone"
-            diverges = may_diverge(self.lane, self.scope, self.budget)
-            _require(diverges is not None)
-            if diverges:
+            diverge = [may_diverge(lane, self.scope, self.budget) for lane in self.lanes]
+            _require(None not in diverge)
+            if any(diverge):
                 self._search({Anomaly.REPLICA_DIVERGENCE})
 
     def _search(self, questions: Set[Anomaly]) -> bool:
@@ -224,7 +233,7 @@ class _Work:
             return not missing
 
         search = fewest_faults_first(
-            canonical(initial_state(lane, self.scope), lane),
+            [canonical(initial_state(lane, self.scope), lane) for lane in self.lanes],
             lambda state: [forms[-1].of_state(canonical(after, lane)) for _, after in steps(state, lane, None)],
             visit,
             lambda state: len(lane.faults) - len(state.faults),

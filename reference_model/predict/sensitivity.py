@@ -6,12 +6,13 @@ fault is another lane, and may.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.predict.cache import question_key
 from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep, usual_scope
 from kafka_chaos.reference_model.predict.prediction import (
     Prediction,
@@ -53,25 +54,76 @@ def sensitivity(
 ) -> Iterator[Enlarged]:
     """What changes in a lane's prediction with each bound enlarged; each search may take so many states and seconds."""
     usual = usual_scope(lane, lockstep)
-    for bound, larger, scope in _enlarged(lane, usual):
+    for bound, scope in larger_scopes(lane, usual):
         budget = Budget(max_states, timeout)
-        statuses: dict[Anomaly, Status]
-        try:
-            if lockstep is None and larger == lane:
-                statuses = dict.fromkeys(shown_besides(prediction, lane, scope, budget), Status.PERMITTED)
-            else:
-                found = predict(larger, lockstep=lockstep, budget=budget, scope=scope)
-                statuses = {anomaly: answer.status for anomaly, answer in found.anomalies.items()}
-        except PredictionNotExhausted as error:
-            statuses = dict.fromkeys(error.found.stories, Status.PERMITTED)
-        changes = {a: status for a, status in statuses.items() if status != prediction.status(a)}
-        yield Enlarged(bound, changes, budget.states, budget.reason)
+        if lockstep is None:
+            yield _searched_besides(bound, prediction, [lane], scope, budget)
+        else:
+            yield _predicted(bound, prediction, lane, lockstep, scope, budget)
+    for bound, larger in _other_lanes(lane):
+        yield _predicted(bound, prediction, larger, lockstep, usual, Budget(max_states, timeout))
 
 
-def _enlarged(lane: Lane, usual: Scope) -> Iterator[tuple[str, Lane, Scope]]:
-    yield "records", lane, replace(usual, records=usual.records + 1)
+def sensitivity_together(
+    prediction: Prediction, lanes: Sequence[Lane], max_states: int = 1_000_000
+) -> Iterator[Enlarged]:
+    """What changes with one more record, and with one more attempt, in some of the lanes of one of `searched_together`.
+
+    `prediction` is that of any of them.
+    """
+    for bound, scope in larger_scopes(lanes[0], usual_scope(lanes[0], None)):
+        yield _searched_besides(bound, prediction, lanes, scope, Budget(max_states))
+
+
+def searched_together(predicted: Iterable[tuple[Lane, Prediction]]) -> list[list[Lane]]:
+    """The lanes in groups that share a search: the model tells them apart by their faults alone, of which they
+    have as many, and their predictions forbid the same."""
+    groups: dict[tuple[str, int, frozenset[Anomaly]], list[Lane]] = {}
+    for lane, prediction in predicted:
+        without_faults = question_key(replace(lane, faults=()), None)
+        groups.setdefault((without_faults, len(lane.faults), _forbidden(prediction)), []).append(lane)
+    return list(groups.values())
+
+
+def larger_scopes(lane: Lane, usual: Scope) -> Iterator[tuple[str, Scope]]:
+    """Each bound of a lane's scope, and the scope with this one enlarged."""
+    yield "records", replace(usual, records=usual.records + 1)
     if lane.acks != "0":
-        yield "attempts", lane, replace(usual, attempts=usual.attempts + 1)
-    yield "brokers", replace(lane, replication_factor=lane.replication_factor + 1), usual
+        yield "attempts", replace(usual, attempts=usual.attempts + 1)
+
+
+def _other_lanes(lane: Lane) -> Iterator[tuple[str, Lane]]:
+    yield "brokers", replace(lane, replication_factor=lane.replication_factor + 1)
     for kind in dict.fromkeys(lane.faults):
-        yield f"faults, one more {kind}", replace(lane, faults=(*lane.faults, kind)), usual
+        yield f"faults, one more {kind}", replace(lane, faults=(*lane.faults, kind))
+
+
+def _forbidden(prediction: Prediction) -> frozenset[Anomaly]:
+    return frozenset(anomaly for anomaly in Anomaly if prediction.status(anomaly) is Status.FORBIDDEN)
+
+
+def _searched_besides(
+    bound: str, prediction: Prediction, lanes: Sequence[Lane], scope: Scope, budget: Budget
+) -> Enlarged:
+    try:
+        shown = shown_besides(_forbidden(prediction), lanes, scope, budget)
+    except PredictionNotExhausted as error:
+        shown = _forbidden(prediction) & error.found.stories.keys()
+    return Enlarged(bound, dict.fromkeys(shown, Status.PERMITTED), budget.states, budget.reason)
+
+
+def _predicted(
+    bound: str,
+    prediction: Prediction,
+    lane: Lane,
+    lockstep: Sequence[LockstepStep] | None,
+    scope: Scope,
+    budget: Budget,
+) -> Enlarged:
+    try:
+        found = predict(lane, lockstep=lockstep, budget=budget, scope=scope)
+        statuses = {anomaly: answer.status for anomaly, answer in found.anomalies.items()}
+    except PredictionNotExhausted as error:
+        statuses = dict.fromkeys(error.found.stories, Status.PERMITTED)
+    changes = {a: status for a, status in statuses.items() if status != prediction.status(a)}
+    return Enlarged(bound, changes, budget.states, budget.reason)

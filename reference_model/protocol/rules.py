@@ -20,8 +20,8 @@ Versions and modes with the same rules have the same answers. These differ betwe
   elects the last member of the ISR, whatever it has lost.
 - An unclean shutdown is detected since 3.7, but without eligible replicas the last member stays in the ISR and leads
   when it is back, as it does with ZooKeeper.
-- No majority of controllers: no election and no change of an ISR, while leaders serve on. The model lets both take any
-  time. That a controller may find every session over after that is the fault `session-expiry`.
+- No majority of controllers: no election and no change of an ISR, while leaders serve on (`quorum.py`). The model lets
+  both take any time. That a controller may find every session over after that is the fault `session-expiry`.
 """
 
 from __future__ import annotations

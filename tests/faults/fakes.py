@@ -67,6 +67,28 @@ class FakeDisk:
 
 
 @dataclass
+class FakeLink:
+    """A link that notes its rules; a test says how many frames they named and took."""
+
+    rules: dict[str, dict[str, Any]] = field(default_factory=dict)
+    lifted: list[tuple[str, bool]] = field(default_factory=list)
+    named: int = 0
+    told: list[dict[str, Any]] = field(default_factory=list)
+
+    def apply(self, rule_id: str, **frames: Any) -> None:
+        self.rules.setdefault(rule_id, frames)
+
+    def lift(self, rule_id: str, *, release: bool) -> None:
+        if self.rules.pop(rule_id, None) is not None:
+            self.lifted.append((rule_id, release))
+
+    def tally(self, rule_id: str) -> dict[str, Any] | None:
+        if rule_id not in self.rules:
+            return None
+        return {"named": self.named, "taken": len(self.told), "told": self.told}
+
+
+@dataclass
 class FakeNode:
     name: str
     number: int
@@ -79,6 +101,7 @@ class FakeNode:
 
     ends: bool = False
     disk: FakeDisk | None = None
+    link: FakeLink | None = None
 
     def state(self) -> dict[str, Any]:
         status = "paused" if self.paused else "running" if self.running else "exited"
@@ -140,6 +163,9 @@ class FakeCluster:
 
     def transaction_coordinator(self, lane: str) -> int | None:
         return self.coordinators.get(("transaction", lane))
+
+    def topic(self, lane: str) -> str:
+        return f"topic-of-{lane}"
 
     def controller(self) -> int | None:
         return self.controller_id

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_chaos.faults.fault import Fault
@@ -10,7 +12,7 @@ from kafka_chaos.faults.packet_filter import chain_name
 from kafka_chaos.faults.packet_loss import PacketLoss
 from kafka_chaos.faults.partition import Partition
 from kafka_chaos.faults.target import Target
-from tests.faults.fakes import FakeCluster
+from tests.faults.fakes import FakeCluster, FakeNode
 
 TARGET = Target.parse("broker:1")
 
@@ -43,6 +45,32 @@ def test_one_port_is_cut_for_connections_to_the_target_s_own_listener() -> None:
     assert rules(Partition(target=TARGET, direction="in", port="control", peers=(2,))) == [
         "-A CHAIN-in -s 10.0.0.2 -p tcp --dport 9091 -j DROP"
     ]
+
+
+@pytest.mark.parametrize(
+    ("target", "keys", "cut"),
+    [
+        ("controller:1", {}, ["controller-2", "controller-3"]),
+        ("controllers:minority", {"peers": "controllers"}, ["controller-2", "controller-3"]),
+        ("controller:1", {"peers": "brokers"}, ["broker-1", "broker-2", "broker-3"]),
+        ("controller:1", {"peers": (2, 101, 103)}, ["broker-2", "controller-3"]),
+        ("broker:1", {}, ["broker-2", "broker-3"]),
+        ("broker:1", {"peers": "brokers"}, ["broker-2", "broker-3"]),
+        ("broker:1", {"peers": "controllers"}, ["controller-1", "controller-2", "controller-3"]),
+        ("zookeeper:1", {}, ["broker-1", "broker-2", "broker-3"]),
+    ],
+)
+def test_whom_a_node_is_cut_off_from(target: str, keys: dict[str, Any], cut: list[str]) -> None:
+    controllers = {n: FakeNode(f"controller-{n}", 100 + n, f"10.0.0.{100 + n}") for n in (1, 2, 3)}
+    cluster = FakeCluster(controllers=controllers)
+    role = Target.parse(target)
+    nodes = (controllers[1],) if role.part else role.resolve(cluster, 0)
+    Partition(target=role, direction="in", port="control", **keys).inject(cluster, nodes)
+    names = {node.address: node.name for node in (*cluster.brokers.values(), *controllers.values())}
+    (script,) = (command[2] for command in nodes[0].commands if command[:2] == ("sh", "-c"))
+    rules = [line.split() for line in script.splitlines() if line.startswith("-A")]
+    assert sorted(names[rule[3]] for rule in rules) == cut
+    assert all(rule[4:] == ["-p", "tcp", "--dport", "9091", "-j", "DROP"] for rule in rules)
 
 
 def test_different_faults_have_different_chains_that_netfilter_accepts() -> None:

@@ -76,6 +76,7 @@ def test_what_a_cluster_does_not_have_is_refused(text: str, message: str) -> Non
         ("controller", ["controller-2"]),
         ("controllers", ["controller-1", "controller-2"]),
         ("controller:1", ["controller-1"]),
+        ("controllers:1,2", ["controller-1", "controller-2"]),
     ],
 )
 def test_controllers_that_are_no_brokers_are_targets(text: str, expected: list[str]) -> None:
@@ -92,6 +93,9 @@ def test_controllers_that_are_no_brokers_are_targets(text: str, expected: list[s
         ("zookeeper", 0, "a cluster in KRaft mode has no ZooKeeper"),
         ("zookeeper:1", 3, "a cluster in KRaft mode has no ZooKeeper"),
         ("controllers", 0, "no controllers that are no brokers"),
+        ("controllers:majority", 0, "no controllers that are no brokers"),
+        ("controllers:1,4", 3, "the cluster's controllers are numbered 1 to 3"),
+        ("controllers:minority", 1, "one controller alone has no minority"),
         ("controller:4", 3, "the cluster's controllers are numbered 1 to 3"),
     ],
 )
@@ -100,9 +104,39 @@ def test_what_a_cluster_in_kraft_mode_does_not_have_is_refused(text: str, contro
         Target.parse(text).check(brokers=3, zookeepers=0, controllers=controllers, lanes=[])
 
 
+@pytest.mark.parametrize(("text", "size"), [("controllers:minority", 1), ("controllers:majority", 2)])
+def test_a_part_of_the_controllers_is_drawn_from_them_by_the_seed(text: str, size: int) -> None:
+    nodes = {number: FakeNode(f"controller-{number}", 100 + number) for number in (1, 2, 3)}
+    cluster, target = FakeCluster(zookeepers={}, controllers=nodes), Target.parse(text)
+    target.check(brokers=3, zookeepers=0, controllers=3, lanes=[])
+    drawn = [tuple(node.name for node in target.resolve(cluster, seed)) for seed in range(30)]
+    assert drawn == [tuple(node.name for node in target.resolve(cluster, seed)) for seed in range(30)]
+    assert {len(set(names)) for names in drawn} == {size}
+    assert {name for names in drawn for name in names} == {"controller-1", "controller-2", "controller-3"}
+    assert (target.brokers_hit(3), target.controllers_hit(3)) == (0, size)
+
+
+@pytest.mark.parametrize(
+    ("text", "hit"),
+    [
+        ("controller", 1),
+        ("controller:2", 1),
+        ("controllers", 3),
+        ("controllers:1,3", 2),
+        ("broker:2", 0),
+        ("majority", 0),
+    ],
+)
+def test_controllers_that_are_no_brokers_are_counted_apart(text: str, hit: int) -> None:
+    assert Target.parse(text).controllers_hit(3) == hit
+    assert Target.parse(text).controllers_hit(0) == 0
+
+
 def test_a_broker_is_named_once() -> None:
     with pytest.raises(TargetError, match="'brokers:2,2' names a broker twice"):
         Target.parse("brokers:2,2")
+    with pytest.raises(TargetError, match="'controllers:1,3,1' names a controller twice"):
+        Target.parse("controllers:1,3,1")
 
 
 def test_each_broker_that_is_named_counts() -> None:

@@ -5,6 +5,7 @@ The answers to these and to those of the documentation ship with the package.
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict import cache as cache_module
 from kafka_chaos.reference_model.predict.answers import shipped
 from kafka_chaos.reference_model.predict.cache import model_digest, question_key
-from kafka_chaos.reference_model.predict.sensitivity import sensitivity
+from kafka_chaos.reference_model.predict.sensitivity import searched_together, sensitivity_together
 from tests.reference_model.standard_lanes import EXPERIMENTS, of_experiments, standard
 
 REGENERATE = "python -m tests.reference_model.standard_lanes writes the shipped answers anew"
@@ -70,15 +71,46 @@ def test_the_benchmark_measures_every_mix() -> None:
     assert used <= {tuple(sorted(faults)) for faults in measured}
 
 
+BENCHMARK = runpy.run_path(str(EXPERIMENTS.parent / "benchmarks" / "sensitivity.py"))
+
+
+def test_lanes_searched_together_show_what_they_show_one_by_one() -> None:
+    """A prediction that forbids too much is noticed for each of the lanes, and for all of them together."""
+    lanes = [
+        Lane(lane="together", acks="1", replication_factor=2, faults=faults) for faults in (("stop",), ("power-loss",))
+    ]
+    nothing = predict(Lane(lane="without-faults", acks="1", replication_factor=2))
+    assert searched_together([(lane, nothing) for lane in lanes]) == [lanes]
+    one_by_one = [list(sensitivity_together(nothing, [lane])) for lane in lanes]
+    together = list(sensitivity_together(nothing, lanes))
+    assert [larger.bound for larger in together] == ["records", "attempts"]
+    for number, larger in enumerate(together):
+        assert larger.changes == {**one_by_one[0][number].changes, **one_by_one[1][number].changes}
+        assert larger.changes
+
+
+def test_predictions_that_forbid_different_anomalies_are_not_searched_together() -> None:
+    lanes = [Lane(lane="apart", acks=acks, faults=(fault,)) for acks in ("0", "1") for fault in ("kill", "pause")]
+    groups = searched_together([(lane, predict_cached(lane)) for lane in lanes])
+    for group in groups:
+        forbidden = [
+            {a for a, answer in predict_cached(lane).anomalies.items() if answer.status == "forbidden"}
+            for lane in group
+        ]
+        assert all(one == forbidden[0] for one in forbidden)
+        assert len({lane.acks for lane in group}) == 1
+
+
+def test_in_the_record_no_larger_scope_changes_a_prediction() -> None:
+    record = json.loads(BENCHMARK["RECORD"].read_text("utf-8"))
+    assert all(BENCHMARK["unchanged"](entry) for entry in record["searches"])
+    assert len({key for entry in record["searches"] for key in entry["lanes"]}) > 200
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("key", dict.fromkeys(question_key(lane, lockstep) for _, lane, lockstep in of_experiments()))
-def test_one_more_record_or_attempt_changes_no_prediction(key: str) -> None:
-    """Three hours of processor time for all lanes, 5 GB for the largest."""
-    lane, lockstep = standard()[key]
-    prediction = predict(lane, lockstep=lockstep)
-    enlarged = sensitivity(prediction, lane, lockstep, max_states=10_000_000)
-    bounds = ["records"] if lane.acks == "0" else ["records", "attempts"]
-    for bound, larger in zip(bounds, enlarged, strict=False):
-        assert larger.bound == bound
-        assert larger.reason == ""
-        assert larger.changes == {}, larger
+@pytest.mark.timeout(4 * 3600)
+def test_one_more_record_or_attempt_changes_no_prediction() -> None:
+    """An hour of processor time, 5 GB for the largest search."""
+    for group in BENCHMARK["searches"](BENCHMARK["questions"]().values()):
+        answer = BENCHMARK["answer"](group)
+        assert BENCHMARK["unchanged"](answer), answer

@@ -45,7 +45,7 @@ def find(graph: list[Edge], budget: Budget) -> tuple[dict[int, tuple[int, int]],
         # A fault that is left to strike is a means: bits 2 and 3.
         return node[0], node[2] | ((1 << FAULTS - node[1]) - 1) << 2
 
-    search = fewest_faults_first(INITIAL, lambda node: after(graph, node), visit, lambda n: n[1], parted, budget)
+    search = fewest_faults_first([INITIAL], lambda node: after(graph, node), visit, lambda n: n[1], parted, budget)
     return {place: cost(search, node) for place, node in first.items()}, search
 
 
@@ -75,6 +75,6 @@ def test_the_first_visited_is_reached_by_fewer_faults_although_by_more_steps() -
 
 def test_a_bound_that_is_hit_is_not_completeness() -> None:
     search = fewest_faults_first(
-        0, lambda node: [node + 1], lambda _: False, lambda _: 0, lambda node: (node, 0), Budget(10)
+        [0], lambda node: [node + 1], lambda _: False, lambda _: 0, lambda node: (node, 0), Budget(10)
     )
     assert not search.complete

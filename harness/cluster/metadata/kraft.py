@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from kafka_chaos.harness.cluster import server_properties as properties
@@ -20,6 +21,7 @@ from kafka_chaos.harness.waiting import wait_until
 
 _STARTED = "Kafka Server started"
 _ANSWER_TIMEOUT = 1.0
+_SILENCE = 1.0
 NOBODY = -1
 
 
@@ -133,6 +135,7 @@ class Quorum:
         self._members = members
         self._addresses = dict(addresses)
         self._first = min(addresses)
+        self._silent_until = 0.0
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -196,7 +199,12 @@ class Quorum:
             node.unpause()
 
     def _quorum(self, *, without: int | None = None) -> QuorumAnswer | None:
-        """What the first broker that answers says of the quorum."""
+        """What the first broker that answers says of the quorum.
+
+        Where no controller is active, each broker lets one wait for that. So then nobody is asked again for a moment.
+        """
+        if time.monotonic() < self._silent_until:
+            return None
         for _, client in self._clients(without=without):
             try:
                 with client:
@@ -205,6 +213,7 @@ class Quorum:
                 continue
             if answer is not None:
                 return answer
+        self._silent_until = time.monotonic() + _SILENCE
         return None
 
     def _clients(self, *, without: int | None = None) -> Iterator[tuple[int, BrokerClient]]:

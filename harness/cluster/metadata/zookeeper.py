@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 
 _ASK_FOR_EPHEMERAL_NODES = f"exec 3<>/dev/tcp/127.0.0.1/{properties.ZOOKEEPER_PORT} && echo dump >&3 && cat <&3"
 _REGISTRATION = re.compile(r"/brokers/ids/(\d+)$", re.MULTILINE)
-_TAKEN = ("KeeperErrorCode = NodeExists", "A broker is already registered on the path")
-"""What a broker logs before it gives up because its id is registered already; the latter before 1.1."""
+_LOST_SESSION = (
+    "KeeperErrorCode = NodeExists",
+    "A broker is already registered on the path",
+    "KeeperErrorCode = Session expired",
+)
+"""What a starting broker logs before it gives up: its id is registered already (the second text before 1.1), or its new
+session has expired."""
 _SERVER_STARTED = ("PrepRequestProcessor", "binding to port")
 """What ZooKeeper logs when it serves alone, since 3.5 and before."""
 
@@ -66,9 +71,9 @@ class ZooKeeperMode:
             try:
                 node.await_ready(timeout)
             except ClusterFailure:
-                if not any(node.ended_with(text) for text in _TAKEN):
+                if not any(node.ended_with(text) for text in _LOST_SESSION):
                     raise
-                # On a busy machine the new session may expire too, and the next one meets its registration.
+                # On a busy machine the new session may expire too, and the next one may meet its registration.
                 self._await_no_registration(members, node, timeout)
                 node.start()
                 node.await_ready(timeout)

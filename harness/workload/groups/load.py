@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
-
-from kafka_chaos.contract.groups import CLASSIC, Group
+from kafka_chaos.contract.groups import Group
 from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.groups.configs import committed_by, member_configs
 from kafka_chaos.harness.workload.groups.member_process import MemberProcess
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
 from kafka_chaos.harness.workload.groups.rows import GroupTables, MemberRows, Progress
@@ -35,7 +33,6 @@ _TICK = 0.05
 _CRASHES_WITHIN = 3.0
 _FROZEN_LONGER = 2.0
 _LEAVES_WITHIN = 30.0
-_COMMITTED_TIMEOUT = 20.0
 _MOST_REPLACED = 20
 _NEVER = float("inf")
 
@@ -62,26 +59,13 @@ class GroupWork:
 def consumer_configs(work: GroupWork, place: int) -> dict[str, Any]:
     """librdkafka's configs of the member in this place."""
     group = work.settings
-    classic = {
-        "session.timeout.ms": group.session_timeout_ms,
-        "heartbeat.interval.ms": max(1, min(3_000, group.session_timeout_ms // 3)),
-        "partition.assignment.strategy": group.assignor,
-    }
     return {
+        **member_configs(group),
         "group.id": work.group_id,
-        "group.protocol": group.protocol,
-        **(classic if group.protocol == CLASSIC else {}),
         **({"group.instance.id": f"{work.group_id}-{place}"} if group.static else {}),
-        "max.poll.interval.ms": group.max_poll_interval_ms,
         "isolation.level": work.isolation,
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": group.commits == "auto" and work.output is None,
-        "auto.commit.interval.ms": 1_000,
-        "enable.partition.eof": True,
-        "allow.auto.create.topics": False,
-        "fetch.wait.max.ms": 100,
-        "reconnect.backoff.max.ms": 500,
-        "log_level": 0,
+        # In a loop, the member itself commits.
+        **({} if work.output is None else {"enable.auto.commit": False}),
         **work.client_configs,
         "bootstrap.servers": work.bootstrap_servers,
     }
@@ -112,11 +96,6 @@ class GroupLoad:
     def lane(self) -> str:
         """The lane that it reads."""
         return self._work.lane
-
-    @property
-    def group_id(self) -> str:
-        """Its id."""
-        return self._work.group_id
 
     def starts(self) -> None:
         """The load has begun: from now on, members crash, freeze, join and leave as planned."""
@@ -156,31 +135,17 @@ class GroupLoad:
                 member.join()
         self._members, self._leaving = {}, []
 
-    def committed(self) -> dict[int, int]:
-        """The offsets that the group has committed, by partition; a partition without is left out.
-
-        Raises `ClusterFailure` if nobody tells.
-        """
+    def committed(self) -> dict[str, dict[int, int]]:
+        """What the group has committed, by its id and by partition; raises `ClusterFailure` if nobody tells."""
         work = self._work
-        client = new_client(
-            Consumer,
-            {
-                **work.client_configs,
-                "bootstrap.servers": work.bootstrap_servers,
-                "group.id": work.group_id,
-                "log_level": 0,
-            },
+        offsets = committed_by(
+            work.group_id,
+            work.topic,
+            work.partitions,
+            bootstrap_servers=work.bootstrap_servers,
+            configs=work.client_configs,
         )
-        try:
-            wanted = [TopicPartition(work.topic, number) for number in range(work.partitions)]
-            found = client.committed(wanted, timeout=_COMMITTED_TIMEOUT)
-        except KafkaException as failure:
-            raise ClusterFailure(
-                f"nobody tells what the group {work.group_id} has committed: {failure.args[0].str()}"
-            ) from failure
-        finally:
-            client.close()
-        return {one.partition: one.offset for one in found if one.error is None and one.offset >= 0}
+        return {work.group_id: offsets}
 
     def close(self) -> None:
         """End every member at once, and the thread."""

@@ -13,22 +13,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_chaos.contract.columns import PRODUCED, arrow_schema
 from kafka_chaos.contract.transactions import ABORTED, IN_DOUBT
 from kafka_chaos.harness.workload.history import (
     ASSIGNMENTS_SCHEMA,
     COMMITS_SCHEMA,
     CONSUMED_SCHEMA,
+    OUTPUTS_SCHEMA,
     TRANSACTIONS_SCHEMA,
     HistoryWriter,
     RowBuffer,
 )
-
-OUTPUTS_SCHEMA = arrow_schema(PRODUCED, without=("key",))
+from kafka_chaos.harness.workload.reservations import Reservations
 
 
 class GroupTables:
-    """The tables that lanes with groups share, each as a buffer of rows. `transactions` is only for loops with them."""
+    """The tables that lanes with groups share, each as a buffer of rows.
+
+    `transactions` is only for loops with them; without `commits`, commits are not recorded. `reservations`: where
+    assignments are noted at once, in case the harness dies.
+    """
 
     def __init__(
         self,
@@ -36,13 +39,15 @@ class GroupTables:
         produced: HistoryWriter,
         consumed: HistoryWriter,
         assignments: HistoryWriter,
-        commits: HistoryWriter,
+        commits: HistoryWriter | None,
         transactions: HistoryWriter | None,
+        reservations: Reservations | None = None,
     ) -> None:
+        self.reservations = reservations
         self.consumed = consumed
         self.outputs = RowBuffer(OUTPUTS_SCHEMA, produced)
         self.assignments = RowBuffer(ASSIGNMENTS_SCHEMA, assignments)
-        self.commits = RowBuffer(COMMITS_SCHEMA, commits)
+        self.commits = None if commits is None else RowBuffer(COMMITS_SCHEMA, commits)
         self.transactions = None if transactions is None else RowBuffer(TRANSACTIONS_SCHEMA, transactions)
 
 
@@ -143,6 +148,8 @@ class MemberRows:
         for partition in partitions:
             row = {**named, "partition": partition, "isolation": self._isolation, "start_ns": ns}
             self._holds[consumer, partition] = row
+        if self._tables.reservations is not None:
+            self._tables.reservations.assigned([self._holds[consumer, partition] for partition in partitions])
 
     def _taken(self, consumer: str, partitions: list[int], ns: int) -> None:
         self._progress.loses(self, partitions)
@@ -198,6 +205,8 @@ class MemberRows:
     def _add_commit(
         self, rows: list[dict[str, Any]], failed: Mapping[int, tuple[str, str]], ns: int | None, otherwise: str
     ) -> None:
+        if self._tables.commits is None:
+            return
         for row in rows:
             outcome, error = failed.get(row["partition"], (otherwise, None))
             self._tables.commits.add({**row, "complete_ns": ns, "outcome": outcome, "error": error})

@@ -64,6 +64,26 @@ def test_a_plan_writes_out_what_is_drawn(experiment: Path) -> None:
     assert [one["target"] for one in plans[0]["phases"][0]["schedule"]] == ["broker:2", "broker:2"]
 
 
+def test_a_plan_tells_faults_of_controllers_from_those_of_brokers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    file = tmp_path / "quorum.yaml"
+    file.write_text(
+        "name: quorum\ncluster: {metadata_mode: kraft, controllers: 3}\nlanes: [{lane: orders}]\nschedule:\n"
+        "  - {fault: kill, target: controller, at: 1, duration: 2}\n"
+        "  - {fault: kill, target: 'controllers:majority', at: 4, duration: 2}\n"
+        "  - {fault: partition, target: controller, at: 8, duration: 2}\n"
+    )
+    (phase,) = json.loads(CliRunner().invoke(plan_command, [str(file), "--json"]).output)["phases"]
+    expiries = ["session-expiry"] * 3
+    assert [one["model_faults"] for one in phase["schedule"]] == [[], [], expiries]
+    assert [one["brokers"] for one in phase["schedule"]] == [0, 0, 0]
+    assert phase["model_faults_together"] == expiries
+    text = CliRunner().invoke(plan_command, [str(file)]).output
+    assert "no majority of controllers may be left: the model also expects session-expiry" in text
+
+
 def test_a_bad_experiment_is_refused_as_by_run(experiment: Path) -> None:
     experiment.write_text(EXPERIMENT.replace("majority", "most"))
     result = CliRunner().invoke(plan_command, [str(experiment)])

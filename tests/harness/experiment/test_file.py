@@ -84,7 +84,7 @@ REFUSALS = [
     ("acks: 1", "loop: {source: two}\n    transactional: {restarts: 1}",
      "lanes[0].transactional.restarts", "crash", 7),
     ("acks: 1", "producer_configs: {transactional.id: a}", "lanes[0].producer_configs.transactional.id", "own key", 6),
-    ("fault: kill", "fault: bomb", "schedule[0].fault", "freeze-disk, full-disk, isolate, kill, packet-loss", 12),
+    ("fault: kill", "fault: bomb", "schedule[0].fault", "freeze-disk, full-disk, hold, isolate, kill", 12),
     ("leader(one)", "leader(nine)", "schedule[0].target", "there is no lane nine", 13),
     ("leader(one)", "broker:9", "schedule[0].target", "numbered 1 to 3", 13),
     ("leader(one)", "everybody", "schedule[0].target", "is not a target", 13),
@@ -151,6 +151,11 @@ def test_a_group_whose_brokers_assign_has_no_assignor() -> None:
     lane = next(lane for _, _, lane in parse_experiment(text, "good.yaml").lanes())
     assert lane.group is not None
     assert lane.group.assignor is None
+    other = text.replace("protocol: consumer", "protocol: consumer, session_timeout_ms: 9000")
+    with pytest.raises(UsageFailure, match=r"lanes\[0\]\.group\.session_timeout_ms: .*expected 6000, or set group"):
+        parse_experiment(other, "good.yaml")
+    configured = "metadata_mode: kraft\n  broker_configs: {group.consumer.session.timeout.ms: 9000}"
+    parse_experiment(other.replace("metadata_mode: kraft", configured), "good.yaml")
 
 
 def test_text_that_is_no_yaml_is_refused_with_its_line() -> None:

@@ -11,6 +11,7 @@ from kafka_chaos.harness.experiment.file import parse_experiment
 EXPIRY = ("session-expiry",) * 3
 COMBINED = "{metadata_mode: kraft, kafka_version: 4.3.1}"
 DEDICATED = "{metadata_mode: kraft, controllers: 3}"
+ALONE = "{metadata_mode: kraft, controllers: 1}"
 
 
 def lane(cluster: str, *faults: str) -> Lane:
@@ -28,9 +29,12 @@ def lane(cluster: str, *faults: str) -> Lane:
         (COMBINED, "majority", ("pause", "pause", *EXPIRY)),
         (DEDICATED, "leader(orders)", ("pause",)),
         (DEDICATED, "majority", ("pause", "pause")),
-        (DEDICATED, "controller", EXPIRY),
+        (DEDICATED, "controller", ()),
         (DEDICATED, "controllers", EXPIRY),
-        (DEDICATED, "controller:1", EXPIRY),
+        (DEDICATED, "controllers:majority", EXPIRY),
+        (DEDICATED, "controllers:minority", ()),
+        (DEDICATED, "controller:1", ()),
+        (ALONE, "controller", EXPIRY),
         ("{}", "controller", ("pause",)),
         ("{}", "majority", ("pause", "pause")),
     ],
@@ -49,6 +53,31 @@ def test_faults_that_overlap_count_together(second: int, more: tuple[str, ...]) 
         f"fault: kill, target: broker:2, at: {second}, duration: 5",
     )
     assert found.faults == ("pause", "kill", *more)
+
+
+@pytest.mark.parametrize(("second", "more"), [(4, EXPIRY), (7, ())])
+def test_so_do_controllers_that_are_no_brokers(second: int, more: tuple[str, ...]) -> None:
+    found = lane(
+        DEDICATED,
+        "fault: kill, target: controller, at: 1, duration: 5",
+        f"fault: stop, target: controllers:minority, at: {second}, duration: 5",
+        "fault: kill, target: majority, at: 3, duration: 5",
+    )
+    assert found.faults == ("kill", "kill", *more)
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("fault: partition, target: controller", EXPIRY),
+        ("fault: partition, target: controller, peers: brokers, port: control, direction: in", EXPIRY),
+        ("fault: isolate, target: 'controllers:minority'", EXPIRY),
+        ("fault: partition, target: leader(orders), peers: controllers", ("partition",)),
+        ("fault: partition, target: leader(orders), peers: [101, 2]", ("partition",)),
+    ],
+)
+def test_controllers_that_run_on_behind_a_cut_may_end_every_session(fault: str, expected: tuple[str, ...]) -> None:
+    assert lane(DEDICATED, f"{fault}, at: 1, duration: 5").faults == expected
 
 
 @pytest.mark.parametrize(("cluster", "target"), [(COMBINED, "majority"), (DEDICATED, "all"), ("{}", "all")])
@@ -74,7 +103,35 @@ def test_a_lane_says_what_its_cluster_is() -> None:
             r"schedule\[0\].target: zookeeper: a cluster in KRaft mode",
         ),
         (COMBINED, "fault: kill, target: controllers, at: 1", "no controllers that are no brokers"),
-        (DEDICATED, "fault: partition, target: controller, at: 1", "controllers that are no brokers can be killed"),
+        (
+            DEDICATED,
+            "fault: partition, target: controllers, at: 1",
+            "there are no other controllers to be cut off from",
+        ),
+        (ALONE, "fault: partition, target: controller, at: 1", "expected `peers: brokers`"),
+        (ALONE, "fault: kill, target: 'controllers:minority', at: 1", "one controller alone has no minority"),
+        (
+            COMBINED,
+            "fault: partition, target: all, peers: controllers, at: 1",
+            r"schedule\[0\].peers: the cluster has no",
+        ),
+        (
+            COMBINED,
+            "fault: partition, target: all, peers: [101], at: 1",
+            "101 is not the id of a node: expected 1, 2, 3$",
+        ),
+        (DEDICATED, "fault: partition, target: all, peers: [104], at: 1", "expected 1, 2, 3, 101, 102, 103"),
+        (DEDICATED, "fault: partition, target: all, peers: nobody, at: 1", r"schedule\[0\].peers: expected"),
+        (
+            DEDICATED,
+            "fault: partition, target: controller, port: replication, at: 1",
+            "no such listener: expected control",
+        ),
+        (
+            DEDICATED,
+            "fault: partition, target: controller, peers: brokers, port: control, direction: out, at: 1",
+            "brokers have no such listener",
+        ),
         (COMBINED, "fault: stop, target: all, at: 1", "the last of them could not shut down"),
         (DEDICATED, "fault: partition, target: all, port: control, at: 1", r"schedule\[0\].port: brokers have no such"),
         (

@@ -23,6 +23,7 @@ cluster:
   zookeepers: 1
   controllers: 0
   elr: false
+  links: true
   security: plaintext
   kafka_version: 3.9.1
   broker_versions: {2: 3.8.1}

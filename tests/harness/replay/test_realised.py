@@ -26,12 +26,15 @@ def test_the_realised_schedule_names_times_and_containers(tmp_path: Path) -> Non
     [
         (["zookeeper-1"], "zookeeper:1"),
         (["zookeeper-1", "zookeeper-2", "zookeeper-3"], "zookeeper"),
+        (["controller-1", "controller-3"], "controllers:1,3"),
         (["broker-3"], "broker:3"),
     ],
 )
 def test_containers_become_the_target_that_names_them(tmp_path: Path, resolved: list[str], target: str) -> None:
     run = write_run(tmp_path / "run", events=[requested("kill-1", resolved, at=1.0, duration=1.0), EVENTS[1]])
-    document = (run / "experiment.yaml").read_text().replace('"seed": 7', '"seed": 7, "cluster": {"zookeepers": 3}')
+    of_controllers = target.startswith("controllers")
+    cluster = '{"metadata_mode": "kraft", "controllers": 3}' if of_controllers else '{"zookeepers": 3}'
+    document = (run / "experiment.yaml").read_text().replace('"seed": 7', f'"seed": 7, "cluster": {cluster}')
     (run / "experiment.yaml").write_text(document)
     assert realised_experiment(run).phases[0].schedule[0].target == target
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
 from kafka_chaos.harness.run.broker_logs import read_broker_log
 
@@ -101,3 +103,43 @@ def test_in_kraft_mode_too_elections_and_epochs_without_a_leader_become_events()
     assert (offline.controller, offline.partition, offline.leader_epoch) == (3, 0, 3)
     assert isinstance(elected, LeaderElected)
     assert (elected.partition, elected.leader_epoch, elected.isr) == (1, 3, (3, 2))
+
+
+LOG_OF_2_4 = """\
+[2026-11-22 15:03:33,822] TRACE [Broker id=3] Received LeaderAndIsr request LeaderAndIsrPartitionState(topicName=\
+'orders', partitionIndex=0, controllerEpoch=2, leader=3, leaderEpoch=2, isr=[3, 2], zkVersion=2, replicas=[1, 2, 3], \
+addingReplicas=[], removingReplicas=[], isNew=false) correlation id 7 from controller 3 epoch 2 (logger)
+[2026-11-22 15:03:33,830] INFO [Partition orders-0 broker=3] orders-0 starts at leader epoch 2 from offset 1488 with \
+high watermark 1480. Previous leader epoch was 0. (Partition)
+"""
+LOG_OF_1_0 = """\
+[2026-11-22 15:12:00,132] TRACE [Broker id=2] Received LeaderAndIsr request PartitionState(controllerEpoch=1, \
+leader=2, leaderEpoch=2, isr=3,2, zkVersion=1, replicas=1,2,3, isNew=false) correlation id 53 from controller 3 epoch \
+1 for partition orders-0 (logger)
+[2026-11-22 15:12:00,139] INFO [Partition orders-0 broker=2] orders-0 starts at Leader Epoch 2 from offset 1488. \
+Previous Leader Epoch was: 0 (Partition)
+"""
+LOG_OF_0_11 = """\
+[2026-11-22 15:09:36,878] TRACE Broker 1 received LeaderAndIsr request PartitionState(controllerEpoch=1, leader=1, \
+leaderEpoch=1, isr=1,2, zkVersion=0, replicas=1,2,3) correlation id 13 from controller 1 epoch 1 for partition \
+[orders,0] (logger)
+[2026-11-22 15:09:36,878] TRACE Broker 1 received LeaderAndIsr request PartitionState(controllerEpoch=1, leader=1, \
+leaderEpoch=2, isr=3,2, zkVersion=0, replicas=1,2,3) correlation id 14 from controller 1 epoch 1 for partition \
+[orders,0] (logger)
+[2026-11-22 15:09:36,884] INFO Partition [orders,0] on broker 1: orders-0 starts at Leader Epoch 2 from offset 1488. \
+Previous Leader Epoch was: -1 (Partition)
+"""
+
+
+@pytest.mark.parametrize("log", [LOG_OF_2_4, LOG_OF_1_0, LOG_OF_0_11], ids=["2.4", "1.0", "0.11"])
+def test_before_2_8_the_isr_of_an_election_comes_from_the_request(log: str) -> None:
+    (elected,) = read_broker_log(log.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
+    assert isinstance(elected, LeaderElected)
+    assert (elected.leader_epoch, elected.start_offset, elected.isr) == (2, 1488, (3, 2))
+
+
+def test_before_1_0_truncations_have_other_words() -> None:
+    log = "[2026-11-22 15:05:44,137] INFO Truncating log orders-0 to offset 592. (Log)"
+    (cut,) = read_broker_log([log], broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
+    assert isinstance(cut, LogTruncated)
+    assert (cut.lane, cut.partition, cut.offset) == ("orders", 0, 592)

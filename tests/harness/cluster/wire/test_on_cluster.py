@@ -22,18 +22,18 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+from kafka_chaos.harness.cluster.refusals import (
+    AUTHORIZER_CONFIGS,
+    allow_cluster_action_to_brokers_only,
+    bring_log_directory_back,
+    take_log_directory_away,
+)
 from kafka_chaos.harness.cluster.server_properties import BROKER_DATA, CLIENT_PORT, SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.wire.capture import Capture
 from kafka_chaos.harness.cluster.wire.client import send_as_controller
 from kafka_chaos.harness.cluster.wire.codec import UNKNOWN_TAGS
 from kafka_chaos.harness.cluster.wire.messages import APIS, LEADER_AND_ISR
 from kafka_chaos.harness.cluster.wire.packets import Exchange
-from kafka_chaos.harness.cluster.wire.refusals import (
-    AUTHORIZER_CONFIGS,
-    allow_cluster_action_to_brokers_only,
-    bring_log_directory_back,
-    take_log_directory_away,
-)
 from kafka_chaos.harness.cluster.wire.requests import (
     CLUSTER_AUTHORIZATION_FAILED,
     KAFKA_STORAGE_ERROR,

@@ -11,6 +11,8 @@ import pytest
 from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.harness.experiment.specs import LaneSpec
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
+from kafka_chaos.harness.workload.history import recover
+from kafka_chaos.harness.workload.reservations import Reservations
 from kafka_chaos.harness.workload.tables import LoadTables
 
 Row = dict[str, Any]
@@ -139,3 +141,20 @@ def test_the_end_is_reached_only_by_who_has_the_partition_still(tmp_path: Path) 
     assert Written(tmp_path / "c", [ASSIGNED, at_end, back], output=None).behind == {1: (0, 2)}
     written = Written(tmp_path / "d", [ASSIGNED, at_end], output=None)
     assert written.progress.behind({0: 6, 1: 2}) == {0: (0, 6), 1: (0, 2)}, "a dead member holds nothing"
+
+
+def test_what_was_assigned_when_the_harness_died_is_recovered(tmp_path: Path) -> None:
+    lanes = [LaneSpec(lane="in", group={})]  # type: ignore[arg-type]
+    tables, reservations = LoadTables(tmp_path, lanes), Reservations(tmp_path)
+    groups = tables.of_groups(reservations)
+    assert groups is not None
+    rows = MemberRows(group="g", lane="in", isolation="read_committed", output=None, tables=groups, progress=Progress())
+    rows.takes(*ASSIGNED)
+    rows.takes("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50})
+    tables.close()
+    reservations.close()
+    assert recover(tmp_path) == 0
+    files = sorted((tmp_path / "assignments").glob("*.parquet"))
+    written = [row for file in files for row in pq.read_table(file).to_pylist()]
+    found = {row["partition"]: (row["group"], row["generation"], row["start_ns"], row["end_ns"]) for row in written}
+    assert found == {0: ("g", 3, 10, 50), 1: ("g", 3, 10, None)}

@@ -1,0 +1,125 @@
+"""Whether one more record, or one more attempt to send it, changes a prediction for a lane of experiments/.
+
+    python benchmarks/sensitivity.py [--jobs N] [--longest-first]
+
+Lanes that differ in their faults alone are searched together for what their predictions forbid
+(`predict/sensitivity.py`), under every mix of faults that a schedule may come to. docs/sensitivity.json has every
+answer, and keeps those of a run that ended early: the next one continues. Answers of another model are searched again.
+About an hour of processor time for all, and up to 5 GB per process. PyPy runs it, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Collection
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from kafka_chaos.contract.files import write_whole  # noqa: E402
+from kafka_chaos.contract.lanes import Lane  # noqa: E402
+from kafka_chaos.reference_model import Lockstep  # noqa: E402
+from kafka_chaos.reference_model.predict.cache import model_digest, predict_cached, question_key  # noqa: E402
+from kafka_chaos.reference_model.predict.sensitivity import (  # noqa: E402
+    larger_scopes,
+    searched_together,
+    sensitivity,
+    sensitivity_together,
+)
+from kafka_chaos.reference_model.predict.state import Scope  # noqa: E402
+from tests.reference_model.standard_lanes import of_experiments  # noqa: E402
+
+RECORD = ROOT / "docs" / "sensitivity.json"
+MAX_STATES = 12_000_000
+
+
+def questions() -> dict[str, tuple[Lane, Lockstep | None]]:
+    """Every lane of experiments/ in every mix, by the key of its question.
+
+    A lane's transactions are another search, which has no such bounds.
+    """
+    found = [(replace(lane, transactional=None), lockstep) for _, lane, lockstep in of_experiments()]
+    return {question_key(*question): question for question in found}
+
+
+def searches(asked: Collection[tuple[Lane, Lockstep | None]]) -> list[list[tuple[Lane, Lockstep | None]]]:
+    """The questions in groups that one search answers."""
+    free = [(lane, predict_cached(lane)) for lane, lockstep in asked if lockstep is None]
+    groups: list[list[tuple[Lane, Lockstep | None]]] = [[one] for one in asked if one[1] is not None]
+    return groups + [[(lane, None) for lane in lanes] for lanes in searched_together(free)]
+
+
+def answer(group: list[tuple[Lane, Lockstep | None]]) -> dict[str, Any]:
+    """The entry of a search in the record."""
+    started = time.process_time()
+    lane, lockstep = group[0]
+    prediction = predict_cached(lane, lockstep)
+    if lockstep is None:
+        larger = list(sensitivity_together(prediction, [lane for lane, _ in group], MAX_STATES))
+    else:
+        bounds = len(list(larger_scopes(lane, Scope())))
+        larger = list(islice(sensitivity(prediction, lane, lockstep, MAX_STATES), bounds))
+    return {
+        "lanes": sorted(question_key(*question) for question in group),
+        "acks": lane.acks,
+        "idempotence": lane.idempotence,
+        "replication_factor": lane.replication_factor,
+        "min_insync_replicas": lane.min_insync_replicas,
+        "unclean_leader_election": lane.unclean_leader_election,
+        "mixes": sorted("+".join(sorted(lane.faults)) for lane, _ in group) if lockstep is None else ["lock step"],
+        "larger": {found.bound: found.to_json() for found in larger},
+        "cpu_seconds": round(time.process_time() - started, 1),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--longest-first", action="store_true")
+    arguments = parser.parse_args()
+    asked = questions()
+    entries = _kept() if RECORD.exists() else []
+    answered = {key for entry in entries for key in entry["lanes"]}
+    missing = searches([question for key, question in asked.items() if key not in answered])
+    missing.sort(
+        key=lambda group: max(predict_cached(*question).states for question in group), reverse=arguments.longest_first
+    )
+    with ProcessPoolExecutor(arguments.jobs, max_tasks_per_child=1) as pool:
+        waiting = [pool.submit(answer, group) for group in missing]
+        for number, done in enumerate(as_completed(waiting), 1):
+            entries.append(done.result())
+            _write(entries)
+            print(f"{number} of {len(missing)}: {entries[-1]}", flush=True)
+    changed = [entry for entry in entries if not unchanged(entry)]
+    lanes = sum(len(entry["lanes"]) for entry in entries)
+    print(f"{lanes} lanes in {len(entries)} searches: {len(changed)} change, or were not searched to the end")
+    return 2 if changed else 0
+
+
+def unchanged(entry: dict[str, Any]) -> bool:
+    """Whether a larger scope was searched to its end and changes nothing."""
+    return all(found["complete"] and not found["changes"] for found in entry["larger"].values())
+
+
+def _kept() -> list[dict[str, Any]]:
+    record = json.loads(RECORD.read_text("utf-8"))
+    return list(record["searches"]) if record["model"] == model_digest() else []
+
+
+def _write(entries: list[dict[str, Any]]) -> None:
+    interpreter = f"{platform.python_implementation()} {platform.python_version()}"
+    record = {"model": model_digest(), "interpreter": interpreter, "searches": entries}
+    write_whole(RECORD, json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

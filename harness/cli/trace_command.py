@@ -1,0 +1,116 @@
+"""`kafka-chaos trace`: what passed the links of a run, request by request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka_chaos.contract.command_line import console
+from kafka_chaos.contract.errors import UsageFailure, counted
+
+if TYPE_CHECKING:
+    from kafka_chaos.harness.report.inputs.trace import Traced
+
+SHOWN = 200
+
+
+@click.command("trace")
+@click.argument("run_dir", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs/latest"))
+@click.option("--api", "apis", multiple=True, metavar="NAME", help="Only such requests, e.g. EndTxn; may be repeated.")
+@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Only to or from this node, such as broker-1.")
+@click.option("--about", metavar="TEXT", help="Only of this transactional id, group, topic or topic-partition.")
+@click.option("--from", "since", type=float, metavar="SECONDS", help="From this moment of the run on.")
+@click.option("--until", type=float, metavar="SECONDS", help="Up to this moment of the run.")
+@click.option("--faults", is_flag=True, help="Only what a fault held, delayed, lost or cut.")
+@click.option("--limit", default=SHOWN, show_default=True, help="Print at most so many; 0 prints all.")
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw them as a sequence diagram instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per request.")
+def trace_command(
+    run_dir: Path,
+    apis: Sequence[str],
+    nodes: Sequence[str],
+    about: str | None,
+    since: float | None,
+    until: float | None,
+    faults: bool,
+    limit: int,
+    svg: Path | None,
+    as_json: bool,
+) -> None:
+    """Print what passed the links of a run; DIR is its directory, by default runs/latest.
+
+    Connections pass links where a fault acts on single requests, or with `links: true` in the experiment's cluster.
+    """
+    from kafka_chaos.harness.report.inputs.trace import read_trace
+
+    _check_names(apis)
+    chosen = [
+        traced
+        for traced in read_trace(run_dir)
+        if (not apis or traced.api in apis)
+        and (not nodes or traced.node in nodes or traced.sender in nodes)
+        and (about is None or about in _subjects(traced))
+        and (since is None or traced.asked >= since)
+        and (until is None or traced.asked <= until)
+        and (not faults or traced.fault is not None)
+    ]
+    shown = chosen[:limit] if limit else chosen
+    if svg is not None:
+        from kafka_chaos.harness.report.sequence import draw, standing_alone
+
+        svg.write_text(standing_alone(draw(shown, f"requests of {run_dir}")), encoding="utf-8")
+        click.echo(f"{svg}: {counted(len(shown), 'request')}")
+    elif as_json:
+        for traced in shown:
+            click.echo(json.dumps(asdict(traced)))
+    else:
+        _print(shown)
+    if len(shown) < len(chosen):
+        click.echo(f"{len(chosen) - len(shown):,} more: choose with the options, or use --limit 0", err=True)
+
+
+def _check_names(apis: Sequence[str]) -> None:
+    from difflib import get_close_matches
+
+    from kafka_chaos.harness.cluster.links.frames import API_KEYS
+
+    for api in apis:
+        if api not in API_KEYS:
+            near = ", ".join(get_close_matches(api, API_KEYS)) or "Kafka's names, such as Produce"
+            raise UsageFailure(f"--api: {api!r} is no request of Kafka: expected {near}")
+
+
+def _subjects(traced: Traced) -> Iterator[str]:
+    yield from traced.transactional_ids
+    yield str(traced.detail.get("group_id", ""))
+    for topic, partition in traced.partitions:
+        yield topic
+        yield f"{topic}-{partition}"
+
+
+def _print(shown: Sequence[Traced]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("time", "from", "to", "request", "about", "id", "answered after", "", ""):
+        table.add_column(heading, no_wrap=heading != "about", justify="right" if heading == "id" else "left")
+    for traced in shown:
+        took = "never" if traced.answered is None else f"{(traced.answered - traced.asked) * 1000:,.1f} ms"
+        table.add_row(
+            f"{traced.asked:.3f} s",
+            traced.sender,
+            f"{traced.node}:{traced.port}",
+            f"{traced.api} v{traced.version}",
+            traced.about,
+            str(traced.correlation_id),
+            took,
+            Text(", ".join(f"error {code}" for code in traced.errors), "red"),
+            Text(traced.fault.described if traced.fault else "", "bold yellow"),
+        )
+    console().print(table)

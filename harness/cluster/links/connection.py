@@ -1,0 +1,206 @@
+"""One connection through a link: what is asked and answered on it, and what the rules do to that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kafka_chaos.harness.cluster.links.contents import Contents, FetchSession, Understanding, errors_of, produced_to
+from kafka_chaos.harness.cluster.links.frames import FETCH, METADATA, PRODUCE, Header, correlation_id, read_header
+from kafka_chaos.harness.cluster.links.rules import CUT, DELAY, DROP, HOLD, REQUEST, RESPONSE, Rule, Tally
+from kafka_chaos.harness.cluster.links.stream import HEAD, Fate
+
+_MOST_TOLD = 50
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request, and what became of it. Times are those of `time.monotonic_ns()`."""
+
+    header: Header
+    size: int
+    asked_ns: int
+    contents: Contents | None
+    answered_ns: int | None = None
+    answer_size: int | None = None
+    errors: tuple[int, ...] = ()
+    fault: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has passed all links."""
+
+    requests: int = 0
+    answers: int = 0
+    bytes: int = 0
+    unknown_connections: int = 0
+    unknown_answers: int = 0
+
+
+class Surroundings(Protocol):
+    """What a conversation needs of its relay."""
+
+    understanding: Understanding
+    counts: Counts
+
+    def tallies(self) -> Iterable[Tally]:
+        """The rules that apply now, in their order."""
+        ...
+
+    @property
+    def traces(self) -> bool:
+        """Whether exchanges are recorded."""
+        ...
+
+    def record(self, conversation: Conversation, exchange: Exchange) -> None:
+        """Take an exchange that is over."""
+        ...
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The frames of one connection from `peer` (a host name, or `clients`) to `node`, on its `port`."""
+
+    around: Surroundings
+    number: int
+    node: str
+    port: int
+    peer: str
+    waiting: dict[str, tuple[Rule, Exchange]] = field(default_factory=dict)
+    """By side: the rule for whose sake a frame waits, or all that follows is lost."""
+    session: FetchSession = field(default_factory=FetchSession)
+    _pending: dict[int, Exchange] = field(default_factory=dict)
+    is_opaque: bool = False
+
+    def request(self, frame: memoryview, size: int) -> Fate:
+        """The fate of a request."""
+        header = None if self.is_opaque else read_header(frame)
+        if header is None:
+            self.is_opaque = True
+            self.around.counts.unknown_connections += 1
+            return Fate.OPAQUE
+        possible = [tally for tally in self.around.tallies() if tally.rule.may_name(self.node, header, self.peer)]
+        reads = any(tally.rule.reads_contents for tally in possible)
+        if reads and len(frame) < size:
+            return Fate.WHOLE
+        is_answered, contents = self._contents(header, frame, size, reads=reads)
+        counts = self.around.counts
+        counts.requests += 1
+        counts.bytes += size
+        exchange = Exchange(header, size, time.monotonic_ns(), contents)
+        if is_answered:
+            self._pending[header.correlation_id] = exchange
+        fate = self._fate(exchange, REQUEST, possible)
+        if not is_answered and fate is not Fate.WAIT:
+            self.around.record(self, exchange)
+        return fate
+
+    def response(self, frame: memoryview, size: int) -> Fate:
+        """The fate of a response."""
+        if self.is_opaque or len(frame) < 4:
+            return Fate.OPAQUE
+        exchange = self._pending.get(correlation_id(frame))
+        counts = self.around.counts
+        counts.answers += 1
+        counts.bytes += size
+        if exchange is None:
+            counts.unknown_answers += 1
+            return Fate.PASS
+        header = exchange.header
+        if header.api == METADATA and len(frame) < size:
+            # Names of topic ids stand there.
+            counts.answers -= 1
+            counts.bytes -= size
+            return Fate.WHOLE
+        del self._pending[header.correlation_id]
+        if header.api == METADATA or (self.around.traces and header.api != FETCH and len(frame) == size <= HEAD):
+            body = self.around.understanding.response(header, frame)
+            exchange.errors = tuple(dict.fromkeys(errors_of(body or {})))
+        exchange.answered_ns, exchange.answer_size = time.monotonic_ns(), size
+        possible = [tally for tally in self.around.tallies() if tally.rule.may_name(self.node, header, self.peer)]
+        fate = self._fate(exchange, RESPONSE, possible)
+        if fate is not Fate.WAIT:
+            self.around.record(self, exchange)
+        return fate
+
+    def goes_on(self, side: str) -> None:
+        """What waited on this side goes on."""
+        _, exchange = self.waiting.pop(side)
+        assert exchange.fault is not None
+        exchange.fault["until_ns"] = time.monotonic_ns()
+        if side == RESPONSE or exchange.header.correlation_id not in self._pending:
+            self.around.record(self, exchange)
+
+    def ends(self) -> None:
+        """The connection is over."""
+        self.record_unanswered()
+        self._pending.clear()
+        self.waiting.clear()
+
+    def record_unanswered(self) -> None:
+        """Record the requests that were not answered so far."""
+        left = list(self._pending.values())
+        rule, exchange = self.waiting.get(RESPONSE, (None, None))
+        if rule is not None and exchange is not None and rule.action != DROP:
+            left.append(exchange)
+        for exchange in left:
+            self.around.record(self, exchange)
+
+    def _contents(self, header: Header, frame: memoryview, size: int, *, reads: bool) -> tuple[bool, Contents | None]:
+        """Whether the request is answered at all (Produce with acks=0 is not), and what it speaks of."""
+        understanding = self.around.understanding
+        if header.api == PRODUCE:
+            produced = produced_to(header, frame, understanding.topic_names)
+            acks, contents = produced if produced is not None else (1, None)
+            if reads:
+                contents = understanding.request(header, frame, self.session) or contents
+            return acks != 0, contents
+        # Of a session of fetches, every request counts: each names only what changed.
+        if len(frame) < size or not (reads or self.around.traces or header.api == FETCH):
+            return True, None
+        return True, understanding.request(header, frame, self.session)
+
+    def _fate(self, exchange: Exchange, side: str, possible: list[Tally]) -> Fate:
+        for tally in possible:
+            rule = tally.rule
+            if rule.side != side or not rule.names(exchange.contents) or not tally.takes(exchange.header, self.peer):
+                continue
+            exchange.fault = {"rule": rule.id, "action": rule.action, "side": side, "at_ns": time.monotonic_ns()}
+            if rule.action == CUT:
+                return Fate.LAST if side == REQUEST else Fate.END
+            self.waiting[side] = rule, exchange
+            return {HOLD: Fate.WAIT, DELAY: Fate.WAIT, DROP: Fate.LOSE}[rule.action]
+        return Fate.PASS
+
+    def line(self, exchange: Exchange) -> dict[str, Any]:
+        """An exchange as a line of the trace."""
+        header, contents = exchange.header, exchange.contents
+        line: dict[str, Any] = {
+            "ns": exchange.asked_ns,
+            "sender": self.peer,
+            "node": self.node,
+            "port": self.port,
+            "connection": self.number,
+            "api": header.name,
+            "version": header.version,
+            "correlation_id": header.correlation_id,
+            "client_id": header.client_id,
+            "bytes": exchange.size,
+            "answered_ns": exchange.answered_ns,
+            "answer_bytes": exchange.answer_size,
+        }
+        if contents is not None:
+            if contents.partitions:
+                line["partitions"] = contents.partitions[:_MOST_TOLD]
+            if contents.transactional_ids:
+                line["transactional_ids"] = contents.transactional_ids[:_MOST_TOLD]
+            if contents.detail:
+                line["detail"] = contents.detail
+        if exchange.errors:
+            line["errors"] = exchange.errors
+        if exchange.fault is not None:
+            line["fault"] = exchange.fault
+        return line

@@ -1,0 +1,277 @@
+"""What requests speak of: topic-partitions, transactional ids, groups, producers, and the error codes of answers.
+
+The bodies are read by kafka-python's messages; those between brokers and controllers that it lacks by our own schemas
+(harness/cluster/wire). What neither can read has no contents, and passes like everything else.
+"""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from kafka_chaos.harness.cluster.links.frames import FETCH, METADATA, Header
+from kafka_chaos.harness.cluster.wire.codec import decode_body
+from kafka_chaos.harness.cluster.wire.messages import APIS
+from kafka_chaos.harness.cluster.wire.primitives import Reader, WireError
+from kafka_chaos.harness.cluster.wire.schema import Array, Field, Message, Scalar, Struct
+
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+
+_ALTER_PARTITION_KEY = 56
+_ALTER_PARTITION = Message(
+    "AlterPartitionRequest",
+    newest=3,
+    flexible=0,
+    body=Struct(
+        (
+            Field("broker_id", Scalar.INT32),
+            Field("broker_epoch", Scalar.INT64),
+            Field(
+                "topics",
+                Array(
+                    Struct(
+                        (
+                            Field("topic_name", Scalar.STRING, last=1),
+                            Field("topic_id", Scalar.UUID, first=2),
+                            Field(
+                                "partitions",
+                                Array(
+                                    Struct(
+                                        (
+                                            Field("partition_index", Scalar.INT32),
+                                            Field("leader_epoch", Scalar.INT32),
+                                            Field("new_isr", Array(Scalar.INT32), last=2),
+                                            Field(
+                                                "new_isr_with_epochs",
+                                                Array(
+                                                    Struct(
+                                                        (
+                                                            Field("broker_id", Scalar.INT32),
+                                                            Field("broker_epoch", Scalar.INT64),
+                                                        )
+                                                    )
+                                                ),
+                                                first=3,
+                                            ),
+                                            Field("leader_recovery_state", Scalar.INT8, first=1),
+                                            Field("partition_epoch", Scalar.INT32),
+                                        )
+                                    )
+                                ),
+                            ),
+                        )
+                    )
+                ),
+            ),
+        )
+    ),
+)
+"""What a leader asks a controller for (KIP-497)."""
+
+_FLEXIBLE_PRODUCE, _TRANSACTIONAL_PRODUCE, _PRODUCE_BY_ID = 9, 3, 13
+_PRODUCE_HEAD = 1024
+_TOPIC_NAMES = ("topic", "name", "topic_name", "topic_id")
+_PARTITIONS = ("partitions", "partition_indexes", "partition_data", "partition_states")
+_INDEXES = ("partition", "partition_index", "index")
+_TRANSACTIONAL_IDS = ("transactional_id", "v3_and_below_transactional_id")
+_KEPT = ("group_id", "producer_id", "producer_epoch", "committed", "member_id", "generation_id", "acks", "key")
+
+
+@dataclass(slots=True)
+class Contents:
+    """What a request speaks of. `detail` has single values worth telling, under Kafka's names."""
+
+    partitions: tuple[Place, ...] = ()
+    transactional_ids: tuple[str, ...] = ()
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+class Understanding:
+    """Reads contents, and learns the names of topic ids from metadata that passes."""
+
+    def __init__(self) -> None:
+        self.topic_names: dict[uuid.UUID, str] = {}
+
+    def request(self, header: Header, frame: memoryview, session: FetchSession) -> Contents | None:
+        """The contents of a whole request; None where it can't be read. `session`: the fetches of its connection."""
+        body = self._request_body(header, frame)
+        if body is None:
+            return None
+        if header.api == FETCH:
+            forgotten = tuple(self._places({"forgotten": body.get("forgotten_topics_data") or ()}))
+            changed = tuple(self._places({"topics": body["topics"]}))
+            return Contents(session.covered(body.get("session_epoch", -1), changed, forgotten))
+        return self._contents(body)
+
+    def response(self, header: Header, frame: memoryview) -> Mapping[str, Any] | None:
+        """The body of a whole response to a request with this header; None where it can't be read."""
+        kind = _responses().get(header.api)
+        if kind is None or header.version > kind.max_version:
+            return None
+        # The answer to ApiVersions never has tagged fields in its header: any client must be able to read it.
+        flexible = kind.flexible_version_q(header.version) and kind.name != "ApiVersionsResponse"
+        body: Mapping[str, Any] | None = _decoded(kind, header.version, frame[4 + flexible :])
+        if header.api == METADATA and body is not None:
+            self._learn(body["topics"] or ())
+        return body
+
+    def _request_body(self, header: Header, frame: memoryview) -> Mapping[str, Any] | None:
+        rest = frame[header.body :]
+        own = _OWN_REQUESTS.get(header.api)
+        if own is not None:
+            try:
+                reader = Reader(bytes(rest), flexible=False)
+                if own.is_flexible(header.version):
+                    reader.tags()
+                body = decode_body(own, header.version, reader.take(reader.left))
+            except WireError:
+                return None
+            self._learn(body.get("topic_states", ()))
+            return body
+        kind = _requests().get(header.api)
+        if kind is None or header.version > kind.max_version:
+            return None
+        # Clients send no tagged fields in headers: one byte that says so.
+        flexible = kind.flexible_version_q(header.version)
+        return _decoded(kind, header.version, rest[int(flexible) :])
+
+    def _learn(self, topics: Any) -> None:
+        for topic in topics:
+            name = topic.get("name") or topic.get("topic_name")
+            if name and isinstance(topic.get("topic_id"), uuid.UUID):
+                self.topic_names[topic["topic_id"]] = name
+
+    def _contents(self, body: Mapping[str, Any]) -> Contents:
+        found = Contents(tuple(dict.fromkeys(self._places(body))), tuple(dict.fromkeys(_transactional_ids(body))))
+        found.detail = {key: body[key] for key in _KEPT if body.get(key) not in (None, "")}
+        return found
+
+    def _places(self, value: Mapping[str, Any]) -> Iterator[Place]:
+        name = next((value[key] for key in _TOPIC_NAMES if value.get(key)), None)
+        if isinstance(name, uuid.UUID):
+            name = self.topic_names.get(name, str(name)) if name.int else None
+        for key, inner in value.items():
+            if not isinstance(inner, list | tuple):
+                continue
+            for one in inner:
+                if isinstance(one, int) and name is not None and key in _PARTITIONS:
+                    yield name, one
+                elif isinstance(one, Mapping):
+                    index = next((one[of] for of in _INDEXES if of in one), None)
+                    # Old versions repeat the topic's name in each partition.
+                    of_topic = one.get("topic_name") or (name if key in _PARTITIONS else None)
+                    if of_topic is not None and index is not None:
+                        yield of_topic, index
+                    else:
+                        yield from self._places({"topic": name, **one} if name and key in _PARTITIONS else one)
+
+
+class FetchSession:
+    """The partitions that the fetches of one connection cover: a request names only what changed (KIP-227)."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[Place, None] = {}
+
+    def covered(self, epoch: int, changed: tuple[Place, ...], forgotten: tuple[Place, ...]) -> tuple[Place, ...]:
+        """All partitions of a request of this session epoch that names these as changed, and those as forgotten."""
+        if epoch <= 0:
+            self._partitions.clear()
+        self._partitions.update(dict.fromkeys(changed))
+        for place in forgotten:
+            self._partitions.pop(place, None)
+        return tuple(self._partitions)
+
+
+def produced_to(header: Header, frame: memoryview, names: Mapping[uuid.UUID, str]) -> tuple[int, Contents] | None:
+    """acks of a Produce request, and what its beginning speaks of: the first topic-partition, the transactional id.
+
+    A request may be too large to wait for its end. None where even the beginning can't be read.
+    """
+    flexible = header.version >= _FLEXIBLE_PRODUCE
+    reader = Reader(bytes(frame[header.body : header.body + _PRODUCE_HEAD]), flexible=flexible)
+    try:
+        if flexible:
+            reader.tags()
+        found = Contents()
+        if header.version >= _TRANSACTIONAL_PRODUCE and (transactional_id := reader.string()):
+            found.transactional_ids = (transactional_id,)
+        acks = int(reader.scalar(Scalar.INT16))
+        reader.scalar(Scalar.INT32)
+        found.detail = {"acks": acks}
+    except WireError:
+        return None
+    try:
+        if reader.count():
+            by_id = header.version >= _PRODUCE_BY_ID
+            topic = reader.scalar(Scalar.UUID if by_id else Scalar.STRING)
+            if reader.count():
+                found.partitions = ((names.get(topic, str(topic)), int(reader.scalar(Scalar.INT32))),)
+    except WireError:
+        # A topic's name may be longer than what was looked at.
+        pass
+    return acks, found
+
+
+def errors_of(body: Mapping[str, Any]) -> Iterator[int]:
+    """The error codes of a response that say that something failed."""
+    for key, value in body.items():
+        if key in ("error_code", "error") and isinstance(value, int) and value:
+            yield value
+        elif isinstance(value, Mapping):
+            yield from errors_of(value)
+        elif isinstance(value, list | tuple):
+            for one in value:
+                if isinstance(one, Mapping):
+                    yield from errors_of(one)
+
+
+def _transactional_ids(body: Mapping[str, Any]) -> Iterator[str]:
+    yield from (body[key] for key in _TRANSACTIONAL_IDS if body.get(key))
+    for inner in body.get("transactions") or ():
+        yield from (inner[key] for key in _TRANSACTIONAL_IDS if inner.get(key))
+
+
+def _decoded(kind: Any, version: int, body: memoryview) -> Mapping[str, Any] | None:
+    try:
+        decoded: Mapping[str, Any] = kind.decode(body, version=version).to_dict(json=False)
+    except Exception:  # noqa: BLE001 - another library's, over bytes from anybody
+        return None
+    return decoded
+
+
+_OWN_REQUESTS: Mapping[int, Message] = {
+    **{key: api.request for key, api in APIS.items()},
+    _ALTER_PARTITION_KEY: _ALTER_PARTITION,
+}
+
+
+@cache
+def _requests() -> Mapping[int, Any]:
+    """kafka-python's requests by API key."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from kafka.protocol import admin, consumer, metadata, producer, sasl  # noqa: F401
+        from kafka.protocol.api_message import ApiMessage
+
+    kinds = [kind for kind in _below(ApiMessage) if kind._class_version is None and "Request" in kind.__name__]
+    return {kind.API_KEY: kind for kind in kinds}
+
+
+@cache
+def _responses() -> Mapping[int, Any]:
+    from kafka.protocol.api_message import ApiMessage
+
+    _requests()
+    kinds = [kind for kind in _below(ApiMessage) if kind._class_version is None and "Response" in kind.__name__]
+    return {kind.API_KEY: kind for kind in kinds}
+
+
+def _below(kind: Any) -> Iterator[Any]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _below(one)

@@ -1,0 +1,79 @@
+"""What stands at the beginning of Kafka's frames, whatever follows: enough to tell one request from another.
+
+Source: https://kafka.apache.org/protocol.html#protocol_messages (request header v1 and v2, response header v0 and v1).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+SIZE_BYTES = 4
+MAX_FRAME = 100 * 2**20
+"""`socket.request.max.bytes`; what claims to be longer is no frame of Kafka."""
+
+PRODUCE, FETCH, METADATA, SASL_HANDSHAKE = 0, 1, 3, 17
+
+_NAMES = (
+    "Produce Fetch ListOffsets Metadata LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown OffsetCommit "
+    "OffsetFetch FindCoordinator JoinGroup Heartbeat LeaveGroup SyncGroup DescribeGroups ListGroups SaslHandshake "
+    "ApiVersions CreateTopics DeleteTopics DeleteRecords InitProducerId OffsetForLeaderEpoch AddPartitionsToTxn "
+    "AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit DescribeAcls CreateAcls DeleteAcls DescribeConfigs "
+    "AlterConfigs AlterReplicaLogDirs DescribeLogDirs SaslAuthenticate CreatePartitions CreateDelegationToken "
+    "RenewDelegationToken ExpireDelegationToken DescribeDelegationToken DeleteGroups ElectLeaders "
+    "IncrementalAlterConfigs AlterPartitionReassignments ListPartitionReassignments OffsetDelete DescribeClientQuotas "
+    "AlterClientQuotas DescribeUserScramCredentials AlterUserScramCredentials Vote BeginQuorumEpoch EndQuorumEpoch "
+    "DescribeQuorum AlterPartition UpdateFeatures Envelope FetchSnapshot DescribeCluster DescribeProducers "
+    "BrokerRegistration BrokerHeartbeat UnregisterBroker DescribeTransactions ListTransactions AllocateProducerIds "
+    "ConsumerGroupHeartbeat ConsumerGroupDescribe ControllerRegistration GetTelemetrySubscriptions PushTelemetry "
+    "AssignReplicasToDirs ListConfigResources DescribeTopicPartitions ShareGroupHeartbeat ShareGroupDescribe "
+    "ShareFetch ShareAcknowledge AddRaftVoter RemoveRaftVoter UpdateRaftVoter InitializeShareGroupState "
+    "ReadShareGroupState WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary StreamsGroupHeartbeat "
+    "StreamsGroupDescribe DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets"
+)
+API_NAMES: dict[int, str] = dict(enumerate(_NAMES.split()))
+"""Kafka's name of each API by its key."""
+API_KEYS = {name: key for key, name in API_NAMES.items()}
+
+_HEADER = struct.Struct(">hhih")
+_SIZE = struct.Struct(">i")
+_MOST_VERSIONS = 40
+
+
+@dataclass(slots=True)
+class Header:
+    """A request's header; `body` is where its body begins, or its header's tagged fields in a flexible version."""
+
+    api: int
+    version: int
+    correlation_id: int
+    client_id: str
+    body: int
+
+    @property
+    def name(self) -> str:
+        """The API's name."""
+        return API_NAMES[self.api]
+
+
+def frame_size(data: memoryview, position: int) -> int:
+    """The size of the frame that begins here, without these four bytes; −1 where no frame of Kafka does."""
+    size = int(_SIZE.unpack_from(data, position)[0])
+    return size if 0 <= size <= MAX_FRAME else -1
+
+
+def read_header(frame: memoryview) -> Header | None:
+    """The header of a request; None where this is none of Kafka's."""
+    if len(frame) < _HEADER.size:
+        return None
+    api, version, correlation_id, length = _HEADER.unpack_from(frame)
+    end = _HEADER.size + max(0, length)
+    if api not in API_NAMES or not 0 <= version < _MOST_VERSIONS or length < -1 or end > len(frame):
+        return None
+    client_id = bytes(frame[_HEADER.size : end]).decode(errors="replace")
+    return Header(api, version, correlation_id, client_id, end)
+
+
+def correlation_id(frame: memoryview) -> int:
+    """Which request a response answers."""
+    return int(_SIZE.unpack_from(frame)[0])

@@ -1,0 +1,120 @@
+"""A cluster's links: every connection to a broker or controller passes a process that knows Kafka's frames.
+
+Guarantee: from `attach` on, nobody talks to the node past its link. Links end with `close`, and with this process
+however it ends. They leave nothing behind: their process removes the rules of containers that live on, and a container
+that starts again has a network namespace without rules. See docs/decisions/0043-links.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.harness.cluster.links.rules import Rule
+from kafka_chaos.harness.errors import ClusterFailure
+
+_PROCESS = "kafka_chaos.harness.cluster.links.process"
+_END_TIMEOUT = 30.0
+
+
+class Links:
+    """The links of one cluster. `names`: its host names by address; `ports`: those of its Kafka listeners."""
+
+    def __init__(self, names: Mapping[str, str], ports: Sequence[int]) -> None:
+        start = json.dumps({"names": dict(names), "ports": list(ports)})
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", _PROCESS, start],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # The terminal's signals are for the harness.
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+
+    def of(self, node: str) -> NodeLink:
+        """The link of one node."""
+        return NodeLink(self, node)
+
+    def trace_to(self, path: Path | None) -> None:
+        """Record what passes in this file (JSON lines), in place of another; None ends it, all being written."""
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self.ask("trace", path=None if path is None else str(path))
+
+    def counts(self) -> dict[str, int]:
+        """How much has passed, how much of it was not understood, and what waits now."""
+        found: dict[str, int] = self.ask("counts")
+        return found
+
+    def ask(self, what: str, **values: Any) -> Any:
+        """Let the process do something; raises `ClusterFailure` with its reason where it can't."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with self._lock:
+            try:
+                stdin.write(json.dumps({"do": what, **values}).encode() + b"\n")
+                stdin.flush()
+                line = stdout.readline()
+            except (OSError, ValueError) as error:
+                raise ClusterFailure(f"the process of the links is gone: {error}") from error
+        if not line:
+            raise ClusterFailure(f"the process of the links ended with {self._process.wait()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise ClusterFailure(f"links: {answer['error']}")
+        return answer["ok"]
+
+    def close(self) -> None:
+        """Take every link away; what waits is lost."""
+        if self._process.poll() is not None:
+            return
+        with self._lock, suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        try:
+            self._process.wait(_END_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class NodeLink:
+    """The link of one node: implements `kafka_chaos.faults.cluster.LinkControl`."""
+
+    def __init__(self, links: Links, node: str) -> None:
+        self._links = links
+        self._node = node
+
+    def attach(self, pid: int) -> None:
+        """Let every connection to the node pass: `pid` is that of its process."""
+        self._links.ask("attach", node=self._node, pid=pid)
+
+    def detach(self) -> None:
+        """Take the link away."""
+        self._links.ask("detach", node=self._node)
+
+    def apply(self, rule_id: str, **frames: Any) -> None:
+        """Let a rule begin, unless it has begun; `frames` are the fields of `Rule`."""
+        rule = Rule(id=self._named(rule_id), node=self._node, **frames)
+        self._links.ask("apply", rule=rule.to_json())
+
+    def lift(self, rule_id: str, *, release: bool) -> None:
+        """Let a rule end. What it holds goes on, or (without `release`) is lost with its connection."""
+        self._links.ask("lift", rule=self._named(rule_id), release=release)
+
+    def tally(self, rule_id: str) -> Mapping[str, Any] | None:
+        """`named` and `taken` frames so far, the first of them `told`; None where the rule does not apply."""
+        found: Mapping[str, Any] | None = self._links.ask("tally", rule=self._named(rule_id))
+        return found
+
+    def _named(self, rule_id: str) -> str:
+        return f"{self._node}/{rule_id}"

@@ -1,0 +1,123 @@
+"""Sockets and commands inside the network namespace of a container, from a process outside of it.
+
+A socket stays in the namespace that it was made in. So one thread can serve listeners in many of them. Needs root.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from kafka_chaos.harness.errors import ClusterFailure
+
+MARK = 0x4B43
+"""The mark of a link's own packets, which no rule sends back to it. (`KC`, in hexadecimal.)"""
+
+_CLONE_NEWNET = 0x40000000
+_SO_ORIGINAL_DST = 80
+_TIMEOUT = 10.0
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Namespace:
+    """The network namespace of a process. Sockets made here work until they are closed, whatever the process does."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        try:
+            self._own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            self._inside = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ClusterFailure(f"process {pid} has no network namespace here: {error}") from error
+
+    def listener(self) -> socket.socket:
+        """A listening socket on a free port of all addresses."""
+        with self._entered():
+            listener = socket.socket()
+        listener.bind(("0.0.0.0", 0))
+        listener.listen(1024)
+        listener.setblocking(False)
+        return listener
+
+    def connection(self, address: tuple[str, int]) -> socket.socket:
+        """A marked socket that is about to be connected; it is writable once it is, or has failed."""
+        with self._entered():
+            made = socket.socket()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, MARK)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made.setblocking(False)
+        made.connect_ex(address)
+        return made
+
+    def run(self, *command: str, text: str = "") -> None:
+        """Run a program of the container's own files in its namespace; raises `ClusterFailure` where it fails."""
+        entered = ["nsenter", f"--target={self._pid}", "--mount", "--net", "--", *command]
+        done = subprocess.run(entered, input=text, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+        if done.returncode != 0:
+            raise ClusterFailure(f"`{' '.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
+
+    def close(self) -> None:
+        """Nothing more is made here."""
+        os.close(self._inside)
+        os.close(self._own)
+
+    def runs(self) -> bool:
+        """Whether the process is there, so that there is something to undo."""
+        return Path(f"/proc/{self._pid}/ns/net").exists()
+
+    @contextmanager
+    def _entered(self) -> Iterator[None]:
+        _set(self._inside)
+        try:
+            yield
+        finally:
+            _set(self._own)
+
+
+def original_destination(accepted: socket.socket) -> tuple[str, int]:
+    """Where a redirected connection was to go."""
+    raw = accepted.getsockopt(socket.SOL_IP, _SO_ORIGINAL_DST, 16)
+    return socket.inet_ntoa(raw[4:8]), int.from_bytes(raw[2:4], "big")
+
+
+def redirection(ports: Sequence[int], listener: int) -> str:
+    """iptables-restore's words that send new connections to these ports to the listener.
+
+    They end, by a reset, connections that began before: nobody talks to a broker past its link. Connections of the
+    container to itself go there too.
+    """
+    marked = f"-m mark ! --mark {MARK:#x}"
+    nat = [
+        line
+        for port in ports
+        for line in (
+            f"-A PREROUTING ! -i lo -p tcp --dport {port} -j REDIRECT --to-ports {listener}",
+            f"-A OUTPUT -o lo -p tcp --dport {port} {marked} -j REDIRECT --to-ports {listener}",
+        )
+    ]
+    reset = "-j REJECT --reject-with tcp-reset"
+    filters = [
+        line
+        for port in ports
+        for line in (
+            f"-A INPUT ! -i lo -p tcp --dport {port} {reset}",
+            f"-A OUTPUT -o lo -p tcp --dport {port} {marked} {reset}",
+        )
+    ]
+    return "\n".join(["*nat", *nat, "COMMIT", "*filter", *filters, "COMMIT", ""])
+
+
+def undone(rules: str) -> str:
+    """The words that remove the same rules."""
+    return rules.replace("-A ", "-D ")
+
+
+def _set(namespace: int) -> None:
+    if _LIBC.setns(namespace, _CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"setns: {os.strerror(number)}")

@@ -1,0 +1,144 @@
+"""Reads the trace of a run: every request that passed a link, and what became of it.
+
+Guarantee: the requests in the order in which they were sent, with the times in seconds from the run's first event. A
+torn last line, which a killed run leaves, is left out. Raises `UsageFailure` where there is no trace.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.run_directory import EVENTS_FILE, TRACE_FILE
+
+_NS = 1e9
+_FATES = {"hold": "held", "delay": "delayed", "drop": "lost", "cut": "cut"}
+
+
+@dataclass(frozen=True, slots=True)
+class TracedFault:
+    """What a fault did to an exchange: `until` is when what waited went on, None where it never did."""
+
+    action: str
+    side: str
+    rule: str
+    at: float
+    until: float | None
+
+    @property
+    def described(self) -> str:
+        """`request held 4 s`, `response lost`, and so on."""
+        lasted = f" {self.until - self.at:.3g} s" if self.until is not None else ""
+        never = "" if self.until is not None or self.action not in ("hold", "delay") else " to the end"
+        return f"{self.side} {_FATES.get(self.action, self.action)}{lasted}{never}"
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """One request and its answer. Times are seconds from the run's first event; `answered` None: nobody answered."""
+
+    asked: float
+    answered: float | None
+    sender: str
+    node: str
+    port: int
+    connection: int
+    api: str
+    version: int
+    correlation_id: int
+    client_id: str
+    partitions: tuple[tuple[str, int], ...]
+    transactional_ids: tuple[str, ...]
+    detail: dict[str, Any]
+    errors: tuple[int, ...]
+    size: int
+    fault: TracedFault | None
+
+    @property
+    def about(self) -> str:
+        """What it speaks of, in short: `late-0, commit`, `orders-0`."""
+        words = list(self.transactional_ids)
+        if "committed" in self.detail:
+            words.append("commit" if self.detail["committed"] else "abort")
+        if "group_id" in self.detail:
+            words.append(f"group {self.detail['group_id']}")
+        words += [f"{topic}-{partition}" for topic, partition in self.partitions[:3]]
+        if len(self.partitions) > 3:
+            words.append(f"{len(self.partitions) - 3} more")
+        return ", ".join(words)
+
+
+def has_trace(run_dir: Path) -> bool:
+    """Whether connections of the run passed links."""
+    return (run_dir / TRACE_FILE).is_file()
+
+
+def read_trace(run_dir: Path) -> list[Traced]:
+    """All requests of a run."""
+    path = run_dir / TRACE_FILE
+    if not path.is_file():
+        raise UsageFailure(
+            f"{path}: there is no trace: connections pass links where a fault acts on single requests, or with "
+            "`links: true` in the experiment's cluster"
+        )
+    start = _start_of(run_dir)
+    lines = list(_lines(path))
+    if start is None:
+        start = min((line["ns"] for line in lines), default=0)
+    return sorted((_traced(line, start) for line in lines), key=lambda traced: traced.asked)
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as file:
+        for number, text in enumerate(file, start=1):
+            try:
+                yield json.loads(text)
+            except json.JSONDecodeError as error:
+                if text.endswith("\n"):
+                    raise UsageFailure(f"{path}:{number}: {error}: expected a JSON object per line") from error
+
+
+def _start_of(run_dir: Path) -> int | None:
+    """When the run's first event was, on the same clock."""
+    try:
+        with (run_dir / EVENTS_FILE).open(encoding="utf-8") as file:
+            return int(json.loads(file.readline())["monotonic_ns"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _traced(line: dict[str, Any], start: int) -> Traced:
+    def seconds(nanoseconds: int | None) -> float | None:
+        return None if nanoseconds is None else (nanoseconds - start) / _NS
+
+    fault = line.get("fault")
+    return Traced(
+        asked=(line["ns"] - start) / _NS,
+        answered=seconds(line.get("answered_ns")),
+        sender=line["sender"],
+        node=line["node"],
+        port=line["port"],
+        connection=line["connection"],
+        api=line["api"],
+        version=line["version"],
+        correlation_id=line["correlation_id"],
+        client_id=line["client_id"],
+        partitions=tuple((topic, partition) for topic, partition in line.get("partitions", ())),
+        transactional_ids=tuple(line.get("transactional_ids", ())),
+        detail=line.get("detail", {}),
+        errors=tuple(line.get("errors", ())),
+        size=line["bytes"],
+        fault=None
+        if fault is None
+        else TracedFault(
+            fault["action"],
+            fault["side"],
+            fault["rule"],
+            (fault["at_ns"] - start) / _NS,
+            seconds(fault.get("until_ns")),
+        ),
+    )

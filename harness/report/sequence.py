@@ -1,0 +1,182 @@
+"""Requests as a sequence diagram: one column per sender and node, time from top to bottom, one line per event.
+
+Guarantee: a picture of at most `MOST` requests; what is left out is said. Times are written, not drawn to scale: a wait
+of seconds and an answer within a millisecond both fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from kafka_chaos.harness.report.inputs.trace import Traced
+from kafka_chaos.harness.report.svg import duration, element
+
+MOST = 40
+AROUND = 12
+"""Requests that a diagram of a fault shows at most."""
+
+_AHEAD = 5_000
+_TOP, _LINE, _TIMES, _COLUMN, _MARGIN = 34, 26, 78, 300, 20
+_STYLE = """
+.sequence { font: 12px system-ui, sans-serif; } .sequence text { fill: var(--ink, #1b1d21); }
+.sequence .life { stroke: var(--rule, #c9cbc6); stroke-dasharray: 3 3; }
+.sequence .moment { fill: var(--faint, #696f7a); }
+.sequence .who { font-weight: 600; } .sequence .ask, .sequence .answer { stroke: var(--ink, #1b1d21); fill: none; }
+.sequence .answer { stroke-dasharray: 5 3; } .sequence .hit { stroke: var(--bad, #b3261e); }
+.sequence text.hit { fill: var(--bad, #b3261e); stroke: none; font-weight: 600; }
+.sequence .tip { fill: var(--ink, #1b1d21); }
+.sequence .tip.hit { fill: var(--bad, #b3261e); stroke: none; }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """Something that is drawn on a line of its own: an arrow that arrives (or not), with its words."""
+
+    at: float
+    origin: str
+    goal: str
+    words: str
+    is_answer: bool
+    hit: bool
+    arrives: bool
+
+
+def draw(requests: Sequence[Traced], title: str) -> Markup:
+    """The diagram of these requests."""
+    shown = requests[:MOST]
+    events = sorted((event for traced in shown for event in _events(traced)), key=lambda event: event.at)
+    names = sorted({name for event in events for name in (event.origin, event.goal)}, key=_place_of)
+    places = {name: _TIMES + _MARGIN + 60 + number * _COLUMN for number, name in enumerate(names)}
+    width = max(320, _TIMES + _MARGIN + 160 + max(0, len(names) - 1) * _COLUMN)
+    height = _TOP + _LINE * (len(events) + 1) + 10
+    parts = [element("title", title), element("desc", _told(shown, len(requests)))]
+    for name, x in places.items():
+        parts.append(element("text", name, x=x, y=18, text_anchor="middle", class_="who"))
+        parts.append(element("path", d=f"M{x} 26V{height - 8}", class_="life"))
+    for number, event in enumerate(events):
+        parts += _arrow(event, places, _TOP + _LINE * (number + 1))
+    return element(
+        "svg",
+        *parts,
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        class_="sequence",
+        role="img",
+        xmlns="http://www.w3.org/2000/svg",
+    )
+
+
+def standing_alone(picture: Markup) -> str:
+    """The diagram as a file of its own, with its style."""
+    head, _, rest = str(picture).partition(">")
+    return f"{head}><style>{_STYLE}</style>{rest}\n"
+
+
+def style_sheet() -> Markup:
+    """The style of diagrams within a page."""
+    return Markup(_STYLE)
+
+
+def around_faults(requests: Sequence[Traced], most: int) -> list[tuple[str, list[Traced]]]:
+    """For the first `most` requests that faults hit: a title, and the request with its neighbours.
+
+    Neighbours have the same API and speak of the same transaction, group or partitions; else they share the connection.
+    Of a rule that hit many, the first one stands for all.
+    """
+    found: list[tuple[str, list[Traced]]] = []
+    rules = set()
+    for number, hit in enumerate(requests):
+        if hit.fault is None or hit.fault.rule in rules or len(found) == most:
+            continue
+        rules.add(hit.fault.rule)
+        before = [one for one in requests[max(0, number - 500) : number] if _related(one, hit)][-2:]
+        later = [one for one in requests[number + 1 : number + _AHEAD] if _related(one, hit)]
+        words = ", ".join(filter(None, (f"{hit.api} of {hit.sender} to {hit.node}", hit.about, hit.fault.described)))
+        found.append((words, [*before, hit, *_near(hit, later)]))
+    return found
+
+
+def _near(hit: Traced, later: list[Traced]) -> list[Traced]:
+    """What followed, and what was going on when that which waited went on."""
+    until = hit.fault.until if hit.fault is not None else None
+    if until is None:
+        return later[:AROUND]
+    meanwhile = [one for one in later if one.asked < until]
+    since = [one for one in later if one.asked >= until]
+    few = AROUND // 3
+    return [*meanwhile[:few], *meanwhile[max(few, len(meanwhile) - few) :], *since[:few]]
+
+
+def _related(one: Traced, hit: Traced) -> bool:
+    if hit.transactional_ids:
+        return bool(set(one.transactional_ids) & set(hit.transactional_ids)) and one.sender == hit.sender
+    if one.api != hit.api:
+        return False
+    if hit.partitions:
+        return bool(set(one.partitions) & set(hit.partitions)) and one.sender == hit.sender
+    return one.connection == hit.connection
+
+
+def _events(traced: Traced) -> Iterable[_Event]:
+    about = f" {traced.about}" if traced.about else ""
+    name = f"{traced.api}{about}"
+    fault = traced.fault
+    on_request = fault is not None and fault.side == "request"
+    on_response = fault is not None and fault.side == "response"
+    waited = fault is not None and fault.until is not None
+    lost = fault is not None and not waited and fault.action != "cut"
+    hint = f" ({fault.described})" if fault is not None else ""
+    yield _Event(
+        traced.asked,
+        traced.sender,
+        traced.node,
+        name + (hint if on_request else ""),
+        False,
+        on_request,
+        not (on_request and (waited or lost)),
+    )
+    if on_request and waited and fault is not None and fault.until is not None:
+        yield _Event(fault.until, traced.sender, traced.node, f"{name} arrives", False, True, True)
+    if traced.answered is None:
+        return
+    errors = "".join(f", error {code}" for code in traced.errors)
+    took = duration((traced.answered - traced.asked) * 1e9)
+    words = f"{traced.api} answered after {took}{errors}" + (hint if on_response else "")
+    yield _Event(traced.answered, traced.node, traced.sender, words, True, on_response, not on_response)
+    if on_response and waited and fault is not None and fault.until is not None:
+        yield _Event(fault.until, traced.node, traced.sender, f"{traced.api} answer arrives", True, True, True)
+
+
+def _arrow(event: _Event, places: Mapping[str, float], y: float) -> Iterable[Markup]:
+    start, end = places[event.origin], places[event.goal]
+    kind = "answer" if event.is_answer else "ask"
+    hit = " hit" if event.hit else ""
+    yield element("text", f"{event.at:.3f} s", x=_TIMES - 8, y=y + 4, text_anchor="end", class_="moment")
+    if start == end:
+        yield element("path", d=f"M{start} {y - 8}h24v12h-22", class_=kind + hit)
+        yield element("text", event.words, x=start + 32, y=y + 2, class_=hit.strip() or None)
+        return
+    towards = 1 if end > start else -1
+    stop = end if event.arrives else start + (end - start) * 0.6
+    yield element("path", d=f"M{start} {y}H{stop - towards * 5}", class_=kind + hit)
+    if event.arrives:
+        yield element("path", d=f"M{stop} {y}l{-towards * 8} -4v8z", class_="tip" + hit)
+    else:
+        yield element("path", d=f"M{stop - 5} {y - 5}l10 10M{stop - 5} {y + 5}l10 -10", class_="ask" + hit)
+    yield element("text", event.words, x=(start + end) / 2, y=y - 5, text_anchor="middle", class_=hit.strip() or None)
+
+
+def _place_of(name: str) -> tuple[int, str]:
+    """Clients on the left, then controllers, then brokers."""
+    return (0 if name == "clients" else 1 if name.startswith("controller") else 2), name
+
+
+def _told(shown: Sequence[Traced], total: int) -> str:
+    lines = [f"{one.asked:.3f} s: {one.sender} to {one.node}: {one.api} {one.about}".rstrip() for one in shown]
+    more = [f"{total - len(shown)} more are left out"] if total > len(shown) else []
+    return "; ".join([*lines, *more])

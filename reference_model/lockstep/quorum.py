@@ -1,0 +1,133 @@
+"""Controllers that are no brokers (KRaft): who is active, what the loss of them stops, and what it leaves behind.
+
+The rules are those of `protocol/quorum.py`. A controller that is killed comes back with its log. Controllers reach each
+other unless `quorum` is cut between them, and brokers reach all of them. The number of attempts that an election takes
+is left out: the epoch counts elections that were won.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.reference_model.lockstep.brokers import Outcome
+from kafka_chaos.reference_model.lockstep.controller import broker_failed
+from kafka_chaos.reference_model.lockstep.processes import register, require
+from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterConfig, ClusterState, Quorum
+from kafka_chaos.reference_model.protocol.quorum import disturbs, doubts_sessions, has_majority, stays_active
+
+
+def kill_controller(state: ClusterState, config: ClusterConfig, controller: int) -> ClusterState:
+    """SIGKILL of a controller that is no broker."""
+    quorum = _quorum(state, controller)
+    require(controller not in quorum.down, f"controller {controller} does not run")
+    return _with(state, down=(*quorum.down, controller), campaigned=_without(quorum.campaigned, controller))
+
+
+def start_controller(state: ClusterState, config: ClusterConfig, controller: int) -> ClusterState:
+    """A controller that was killed starts from its files."""
+    quorum = _quorum(state, controller)
+    require(controller in quorum.down, f"controller {controller} runs already")
+    return _with(state, down=_without(quorum.down, controller))
+
+
+def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """Controllers resign, are deposed and are elected, as far as they reach each other; urgent."""
+    quorum = state.quorum
+    if quorum is None:
+        return
+    active, electable = state.controller, [one for one in quorum.voters if _leads_majority(state, one)]
+    if not active:
+        yield from _elect(state, quorum, electable)
+    elif active in quorum.down:
+        yield f"Controller {active} is gone.", state._replace(controller=NOBODY)
+    elif not stays_active(len(state.reached_by(active)), len(quorum.voters), resigns=config.resigns_without_majority):
+        campaigned = (*quorum.campaigned, active)
+        after = _with(state, campaigned=campaigned, deposed_while_reached=True)
+        yield f"Controller {active} resigns.", after._replace(controller=NOBODY)
+    elif quorum.rival and set(state.reached_by(active)) & set(state.reached_by(quorum.rival)):
+        after = _take_over(_with(state, deposed_while_reached=True), quorum.rival)
+        yield f"Controller {active} learns of controller {quorum.rival}.", after
+    elif active not in electable and not quorum.rival:
+        for rival in electable:
+            yield f"Controller {rival} is elected; brokers do not hear of it.", _with(state, rival=rival)
+    else:
+        yield from _meet_again(state, config, quorum)
+
+
+def _elect(state: ClusterState, quorum: Quorum, electable: list[int]) -> Iterator[Outcome]:
+    """Any controller with a majority is elected. Without one, each that runs goes on trying."""
+    for controller in electable:
+        if controller not in quorum.behind:
+            yield f"Controller {controller} is active.", _take_over(state, controller)
+    trying = tuple(one for one in quorum.voters if one not in quorum.down)
+    if not electable and not (quorum.interrupted and quorum.campaigned == trying):
+        yield "No controller has a majority.", _with(state, interrupted=True, campaigned=trying)
+
+
+def _take_over(state: ClusterState, controller: int) -> ClusterState:
+    """A controller is active in a new epoch. Who reaches it campaigns no longer."""
+    quorum = state.quorum
+    assert quorum is not None
+    doubts = doubts_sessions(quorum.interrupted, quorum.deposed_while_reached)
+    doubted = tuple(r.broker for r in state.replicas if doubts and r.registered and r.runs)
+    reached = state.reached_by(controller)
+    state = state._replace(controller=controller, controller_epoch=state.controller_epoch + 1)
+    return _with(
+        state,
+        rival=NOBODY,
+        campaigned=tuple(one for one in quorum.campaigned if one not in reached),
+        behind=(),
+        interrupted=False,
+        deposed_while_reached=False,
+        doubted=doubted,
+    )
+
+
+def _meet_again(state: ClusterState, config: ClusterConfig, quorum: Quorum) -> Iterator[Outcome]:
+    """One that has campaigned alone is back: it follows, or makes the others elect. What they have written meanwhile it
+    lacks, so that nobody votes for it."""
+    for back in quorum.campaigned:
+        if back not in state.reached_by(state.controller):
+            continue
+        after = _with(state, campaigned=_without(quorum.campaigned, back))
+        if disturbs(campaigned=True, asks_first=config.asks_before_election):
+            after = _with(after, behind=(*quorum.behind, back))._replace(controller=NOBODY)
+        yield f"Controller {back} is back.", after
+
+
+def doubted_sessions_end(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A new controller hears of a broker in time, or takes its session for over, and lets it back; urgent."""
+    quorum = state.quorum
+    if quorum is None or not state.controller_runs:
+        return
+    for broker in quorum.doubted:
+        left = _with(state, doubted=_without(quorum.doubted, broker))
+        yield f"The controller hears of broker {broker} in time.", left
+        over = _with(left, returning=(*quorum.returning, broker))
+        yield f"The session of broker {broker} is over.", broker_failed(over, config, broker)
+    for broker in quorum.returning:
+        after = _with(state, returning=_without(quorum.returning, broker))
+        returns = state.replica(broker).runs and not state.replica(broker).registered
+        yield f"Broker {broker} is no longer fenced.", register(after, config, broker) if returns else after
+
+
+def _leads_majority(state: ClusterState, controller: int) -> bool:
+    assert state.quorum is not None
+    return has_majority(len(state.reached_by(controller)), len(state.quorum.voters))
+
+
+def _quorum(state: ClusterState, controller: int) -> Quorum:
+    voters = () if state.quorum is None else state.quorum.voters
+    require(controller in voters, f"no controller {controller}; those that are no brokers are {list(voters)}")
+    assert state.quorum is not None
+    return state.quorum
+
+
+def _with(state: ClusterState, **changes: object) -> ClusterState:
+    assert state.quorum is not None
+    sets = {name: tuple(sorted(value)) if isinstance(value, tuple) else value for name, value in changes.items()}
+    return state._replace(quorum=state.quorum._replace(**sets))  # type: ignore[arg-type]
+
+
+def _without(members: tuple[int, ...], gone: int) -> tuple[int, ...]:
+    return tuple(one for one in members if one != gone)

@@ -1,0 +1,119 @@
+"""Faults at three controllers that are no brokers: each takes effect, proves so and heals, and leaders serve on."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kafka_chaos.faults.fault import Fault
+from kafka_chaos.faults.isolate import Isolate
+from kafka_chaos.faults.kill import Kill
+from kafka_chaos.faults.partition import Partition
+from kafka_chaos.faults.pause import Pause
+from kafka_chaos.faults.stop import Stop
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.broker_client import BrokerClient
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.fault_control import ClusterView
+from kafka_chaos.harness.waiting import wait_until
+
+pytestmark = pytest.mark.cluster
+nightly = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Three controllers and three brokers; every test leaves them healed."""
+    layout = ClusterLayout(metadata_mode="kraft", controllers=3)
+    with Cluster(layout, run_id=f"test-controllers-{secrets.token_hex(4)}") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: Cluster) -> ClusterAdmin:
+    return cluster.admin()
+
+
+@pytest.fixture(scope="module")
+def view(cluster: Cluster, admin: ClusterAdmin) -> ClusterView:
+    return ClusterView(cluster, admin)
+
+
+@pytest.fixture
+def topic(make_topic: Callable[..., str]) -> str:
+    return make_topic()
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "keys"),
+    [
+        (Kill, "controllers:majority", {}),
+        (Partition, "controller", {}),
+        pytest.param(Kill, "controllers:minority", {}, marks=nightly),
+        pytest.param(Kill, "controllers", {}, marks=nightly),
+        pytest.param(Stop, "controllers:minority", {}, marks=nightly),
+        pytest.param(Stop, "controllers:majority", {}, marks=nightly),
+        pytest.param(Stop, "controllers", {}, marks=nightly),
+        pytest.param(Pause, "controller", {}, marks=nightly),
+        pytest.param(Pause, "controllers:majority", {}, marks=nightly),
+        pytest.param(Partition, "controllers:majority", {"port": "control", "action": "reject"}, marks=nightly),
+        pytest.param(
+            Partition, "controller", {"peers": "brokers", "port": "control", "direction": "in"}, marks=nightly
+        ),
+        pytest.param(Isolate, "controllers:majority", {}, marks=nightly),
+    ],
+)
+def test_leaders_serve_on_while_controllers_are_hit(
+    kind: Callable[..., Fault],
+    target: str,
+    keys: dict[str, object],
+    topic: str,
+    cluster: Cluster,
+    view: ClusterView,
+    admin: ClusterAdmin,
+) -> None:
+    metadata = cluster.metadata()
+    fault = kind(target=Target.parse(target), **keys)
+    nodes = fault.target.resolve(view, 0)
+    assert nodes
+    assert all(node.name.startswith("controller-") for node in nodes)
+    assert not fault.proof(view, nodes).took_effect
+    fault.inject(view, nodes)
+    try:
+        fault.inject(view, nodes)
+        wait_until(lambda: fault.proof(view, nodes).took_effect, f"{fault.kind} of {target} to take effect", timeout=15)
+        with BrokerClient(cluster.client_address(1)) as client:
+            error, _ = client.produce(topic, "meanwhile", acks="1")
+        assert error == 0
+    finally:
+        fault.heal(view, nodes)
+    fault.heal(view, nodes)
+    assert not fault.proof(view, nodes).took_effect
+    wait_until(
+        lambda: metadata.controller() is not None and cluster.registered_brokers() == {1, 2, 3},
+        "a controller with all brokers",
+        timeout=30,
+    )
+    admin.await_full_isr([topic])
+
+
+def test_a_broker_that_no_controller_hears_is_fenced_though_all_brokers_reach_it(
+    topic: str, cluster: Cluster, view: ClusterView, admin: ClusterAdmin
+) -> None:
+    fault = Partition(target=Target.parse("broker:1"), peers="controllers", port="control", direction="out")
+    nodes = fault.target.resolve(view, 0)
+    fault.inject(view, nodes)
+    try:
+        assert admin.await_leader(topic, 0, other_than=1) in (2, 3)
+        assert fault.proof(view, nodes).took_effect
+        # Its own metadata is from before it was fenced: it takes itself for the leader, and acknowledges.
+        with BrokerClient(cluster.client_address(1)) as client:
+            error, _ = client.produce(topic, "to nobody", acks="1")
+        assert error == 0
+    finally:
+        fault.heal(view, nodes)
+    wait_until(lambda: cluster.registered_brokers() == {1, 2, 3}, "broker 1 to be back", timeout=30)
+    admin.await_full_isr([topic])

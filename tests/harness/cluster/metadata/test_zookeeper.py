@@ -1,0 +1,63 @@
+"""Brokers that start again with ZooKeeper, on a machine where sessions expire."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode
+from kafka_chaos.harness.errors import ClusterFailure
+
+
+class Broker:
+    """A broker that is down. Each start ends with the next of `logs`; the last one serves if that is empty."""
+
+    role, number, name = "broker", 1, "broker-1"
+
+    def __init__(self, *logs: str) -> None:
+        self._logs = list(logs)
+        self._log = ""
+        self.starts = 0
+
+    def is_running(self) -> bool:
+        return False
+
+    def start(self) -> None:
+        self.starts += 1
+        self._log = self._logs.pop(0)
+
+    def await_ready(self, timeout: float) -> None:
+        if self._log:
+            raise ClusterFailure(f"{self.name} ended while it was waited for")
+
+    def ended_with(self, text: str) -> bool:
+        return text in self._log
+
+
+def start(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    mode = ZooKeeperMode.__new__(ZooKeeperMode)
+    monkeypatch.setattr(mode, "registered_brokers", lambda *_, **__: frozenset())
+    mode.start_again(cast(Any, None), [cast(Any, broker)], timeout=1)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "KeeperException$NodeExistsException: KeeperErrorCode = NodeExists",
+        "KeeperException$SessionExpiredException: KeeperErrorCode = Session expired for /brokers/ids",
+    ],
+)
+def test_a_broker_that_lost_its_session_while_it_started_starts_once_more(
+    log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(log, "")
+    start(broker, monkeypatch)
+    assert broker.starts == 2
+
+
+def test_a_broker_that_ended_for_another_reason_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker("No space left on device", "")
+    with pytest.raises(ClusterFailure):
+        start(broker, monkeypatch)
+    assert broker.starts == 1

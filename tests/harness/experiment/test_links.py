@@ -1,0 +1,71 @@
+"""Connections pass links only for faults that act on single requests; what these can't do is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.faults.cut import Cut
+from kafka_chaos.faults.delay import Delay
+from kafka_chaos.faults.drop import Drop
+from kafka_chaos.faults.hold import Hold
+from kafka_chaos.faults.registry import fault_kinds
+from kafka_chaos.harness.cluster.layout import ClusterLayout
+from kafka_chaos.harness.experiment.disks import layout_of
+from kafka_chaos.harness.experiment.file import parse_experiment
+from kafka_chaos.harness.experiment.specs import Experiment
+
+EXPERIMENT = """
+name: links
+cluster: {{{cluster}}}
+workload: {{duration: 60}}
+lanes: [{{lane: one, acks: 1}}]
+schedule:
+{schedule}
+"""
+
+
+def experiment(*faults: str, cluster: str = "brokers: 3") -> Experiment:
+    schedule = "".join(f"  - {{at: 2, duration: 1, {fault}}}\n" for fault in faults)
+    return parse_experiment(EXPERIMENT.format(cluster=cluster, schedule=schedule), "links.yaml")
+
+
+def test_the_kinds_are_installed() -> None:
+    assert {"hold": Hold, "delay": Delay, "drop": Drop, "cut": Cut}.items() <= fault_kinds().items()
+
+
+@pytest.mark.parametrize("kind", ["hold", "delay", "drop", "cut"])
+def test_a_fault_that_acts_on_requests_gets_links(kind: str) -> None:
+    layout = layout_of(experiment(f"fault: {kind}, target: leader(one), api: Produce"))
+    assert layout.links
+    assert layout.described.endswith("every connection through a link")
+
+
+def test_no_other_experiment_pays_for_links() -> None:
+    assert not layout_of(experiment("fault: kill, target: leader(one)")).links
+    assert layout_of(experiment("fault: kill, target: leader(one)", cluster="links: true")).links
+
+
+@pytest.mark.parametrize(
+    ("faults", "cluster", "refusal"),
+    [
+        (["fault: hold, target: leader(one), api: Produced"], "", r"api: 'Produced' is no request of Kafka: .*Produce"),
+        (["fault: hold, target: all, lane: two"], "", "lane: there is no lane two; the lanes are one"),
+        (["fault: hold, target: zookeeper"], "", "target: zookeeper: ZooKeeper does not speak Kafka's protocol"),
+        (["fault: hold, target: all"], ", security: mtls", "fault: hold reads requests, and mtls encrypts them"),
+        (["fault: hold, target: all, side: both"], "", "side: .*expected request or response"),
+        (
+            ["fault: hold, target: all", "fault: partition, target: all, port: replication, direction: in"],
+            "",
+            "port: replication: connections to the target's listeners pass its link",
+        ),
+    ],
+)
+def test_what_a_link_cannot_do_is_refused(faults: list[str], cluster: str, refusal: str) -> None:
+    with pytest.raises(UsageFailure, match=refusal):
+        experiment(*faults, cluster=f"brokers: 3{cluster}")
+
+
+def test_what_is_encrypted_can_pass_no_link() -> None:
+    with pytest.raises(UsageFailure, match="links, which can't read what is encrypted"):
+        ClusterLayout(links=True, security="mtls")
