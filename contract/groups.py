@@ -47,6 +47,12 @@ class GroupAnomaly(StrEnum):
     OWNED_TWICE = "owned_twice"
 
 
+OF_LOOPS = (GroupAnomaly.PROCESSED_TWICE, GroupAnomaly.NOT_PROCESSED)
+"""These are looked for in the output of a loop."""
+OF_GROUPS = tuple(anomaly for anomaly in GroupAnomaly if anomaly not in OF_LOOPS)
+"""These are looked for in a lane that a group reads, and, of the group of its loop, in the output of a loop."""
+
+
 def group_of(lane: str) -> str:
     """The id of the group that reads a lane with a `group`, in `assignments/`, `commits/` and `groups.json`."""
     return f"{lane}-group"

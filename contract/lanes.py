@@ -13,7 +13,7 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.groups import CONSUMER, IN_TRANSACTION, Group, Loop
+from kafka_chaos.contract.groups import CONSUMER, IN_TRANSACTION, OF_GROUPS, Group, GroupAnomaly, Loop
 from kafka_chaos.contract.metadata import (
     KRAFT,
     METADATA_MODES,
@@ -98,7 +98,14 @@ class Lane:
     @property
     def anomalies(self) -> tuple[AnyAnomaly, ...]:
         """The anomalies that are looked for in this lane."""
-        return (*Anomaly, *(TransactionAnomaly if self.transactional is not None else ()))
+        return (*Anomaly, *(TransactionAnomaly if self.transactional is not None else ()), *self.group_anomalies)
+
+    @property
+    def group_anomalies(self) -> tuple[GroupAnomaly, ...]:
+        """Those of them that its group and its loop bring along."""
+        if self.loop is not None:
+            return tuple(GroupAnomaly)
+        return OF_GROUPS if self.group is not None else ()
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Lane:

@@ -172,6 +172,33 @@ class TransactionsLedger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPartitionLedger:
+    """How far a group came in a partition: the highest offset processed, the highest that it committed with an
+    acknowledgement, and the offset that it had committed in the end (null if groups.json does not say)."""
+
+    partition: int
+    processed_to: int | None
+    acknowledged: int | None
+    final: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLedger:
+    """A group of the lane, and the lane that it reads: its rows in assignments/ and their members, the records that
+    these processed, its rows in commits/ by outcome, and its partitions."""
+
+    group: str
+    reads: str
+    assignments: int
+    members: int
+    processed: int
+    acknowledged: int
+    refused: int
+    in_doubt: int
+    partitions: tuple[GroupPartitionLedger, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionLedger:
     """Where the statuses come from (`prediction.json` or `model`), and the digest of the model that confirmed them."""
 
@@ -182,7 +209,8 @@ class PredictionLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The evidence of one lane. It is complete if nothing is `missing`. `transactions`: only of transactional lanes."""
+    """The evidence of one lane. It is complete if nothing is `missing`. `transactions`: only of transactional lanes;
+    `groups`: only of lanes with a group or a loop."""
 
     missing: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -194,6 +222,7 @@ class Ledger:
     high_watermark_reports: int
     prediction: PredictionLedger
     transactions: TransactionsLedger | None = None
+    groups: tuple[GroupLedger, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -205,4 +234,6 @@ class Ledger:
         entry = {"complete": self.complete, **asdict(self)}
         if self.transactions is None:
             del entry["transactions"]
+        if not self.groups:
+            del entry["groups"]
         return entry

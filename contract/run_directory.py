@@ -39,7 +39,7 @@ CONTENTS: Mapping[str, str] = {
     "transactions/*.parquet": "every transaction, with its outcome; only where a lane is transactional",
     "assignments/*.parquet": "who read what, in which isolation level; only where a lane has transactions or a group",
     "commits/*.parquet": "the offsets that members of groups committed, with outcomes; only where a lane has a group",
-    GROUPS_FILE: "the offsets that each group had committed in the end, by lane and partition",
+    GROUPS_FILE: 'the offsets that groups had committed in the end: `{"groups": {group: {"lane/partition": offset}}}`',
     CHECKPOINTS_FILE: "each broker's high watermarks, log end offsets and leader epochs",
     EVENTS_FILE: "faults, leader, ISR and controller changes, and everything else that happened, in order of time",
     f"{LOGS_FOLDER}/": "every container's log",

@@ -122,9 +122,11 @@ def faults() -> str:
 def anomalies() -> str:
     """Every anomaly with its short meaning and its specification: the docstring of its function."""
     from kafka_chaos.contract.anomalies import Anomaly
+    from kafka_chaos.contract.groups import GroupAnomaly
     from kafka_chaos.contract.transactions import TransactionAnomaly
     from kafka_chaos.harness.report import matrix
     from kafka_chaos.verification.detection import anomalies as functions
+    from kafka_chaos.verification.groups import anomalies as of_groups
     from kafka_chaos.verification.transactions import anomalies as of_transactions
 
     lines = [
@@ -142,6 +144,10 @@ def anomalies() -> str:
     for one in TransactionAnomaly:
         function = getattr(of_transactions, one.value)
         lines += [f"## {one}", "", f"*{matrix.meaning(one).capitalize()}.*", "", _prose(function.__doc__), ""]
+    lines += ["The following are looked for in lanes with a consumer group, the first two in those of loops only.", ""]
+    for grouped in GroupAnomaly:
+        function = getattr(of_groups, grouped.value)
+        lines += [f"## {grouped}", "", f"*{matrix.meaning(grouped).capitalize()}.*", "", _prose(function.__doc__), ""]
     return "\n".join(lines)
 
 

@@ -19,6 +19,7 @@ from click.core import ParameterSource
 
 from kafka_chaos.contract.errors import ExitCode, LaneError, UsageFailure, quoted
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.groups import IN_TRANSACTION
 from kafka_chaos.contract.lanes import ACKS, Lane
 from kafka_chaos.contract.metadata import METADATA_MODES, USUAL_VERSION
 from kafka_chaos.contract.transactions import Transactional
@@ -26,6 +27,7 @@ from kafka_chaos.reference_model.compare import Cluster
 from kafka_chaos.reference_model.compare import compare as compare_clusters
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
+from kafka_chaos.reference_model.group_options import group_options, taken_from
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.predict.lockstep_phase import parse_lockstep
 from kafka_chaos.reference_model.predict.prediction import (
@@ -83,6 +85,7 @@ def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[s
 @click.option("--transaction-size", type=int, default=10, show_default=True, help="Records in a transaction.")
 @click.option("--producers", type=int, default=1, show_default=True, help="Producers with a transactional id each.")
 @click.option("--partitions", type=int, default=2, show_default=True, help="Matters to transactions only.")
+@group_options
 @click.option(
     "--compare",
     metavar="BEFORE,AFTER",
@@ -134,8 +137,12 @@ def predict_command(
     found: Prediction | Unfinished
     try:
         in_elr = None if elr is None else elr == "true"
-        used = _transactional(settings, transaction_size, producers) if transactional else None
-        lane = Lane(lane="predict", faults=split_list(faults), elr=in_elr, transactional=used, **settings)
+        group, loop = taken_from(settings)
+        in_transaction = loop is not None and loop.offsets == IN_TRANSACTION
+        writers = loop.group.members if loop is not None and in_transaction else producers
+        used = _transactional(settings, transaction_size, writers) if transactional or in_transaction else None
+        settings |= {"transactional": used, "group": group, "loop": loop}
+        lane = Lane(lane="predict", faults=split_list(faults), elr=in_elr, **settings)
         steps = None if lockstep is None else parse_lockstep(split_list((lockstep,)))
         with _cancelled_by_signals(budget):
             if no_cache:
@@ -162,7 +169,12 @@ def predict_command(
         sys.exit(ExitCode.UNKNOWN)
 
 
-OPTIONS = {"transactional.size": "--transaction-size", "transactional.producers": "--producers"}
+OPTIONS = {
+    "transactional.size": "--transaction-size",
+    "transactional.producers": "--producers",
+    **{f"{at}.{key}": f"--{key}" for at in ("group", "loop.group") for key in ("members", "crashes", "assignor")},
+    **{f"{at}.protocol": "--group-protocol" for at in ("group", "loop.group")},
+}
 """The options whose names are not those of the lane's keys."""
 
 
@@ -201,7 +213,7 @@ def _compare(clusters: str, as_json: bool) -> None:
 def render(answer: dict[str, Any]) -> str:
     """A prediction's JSON for people: one paragraph per anomaly, forbidden ones last."""
     lines = []
-    entries = {**answer.get("transactions", {}), **answer["anomalies"]}
+    entries = {**answer.get("groups", {}), **answer.get("transactions", {}), **answer["anomalies"]}
     for anomaly, entry in sorted(entries.items(), key=lambda item: item[1]["status"] == "forbidden"):
         lines.append(f"{anomaly}: {entry['status']}")
         lines.extend(f"    {sentence}" for sentence in entry["why"])

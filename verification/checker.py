@@ -106,6 +106,7 @@ def _judged_by_spark(
     predictions = {lane.lane: prediction_of(run.path, lane, run.predictions.get(lane.lane)) for lane in run.lanes}
     from kafka_chaos.verification import output
     from kafka_chaos.verification.detection import findings
+    from kafka_chaos.verification.groups import survey as of_groups
     from kafka_chaos.verification.survey import survey_of
     from kafka_chaos.verification.tables import counts, refusals
     from kafka_chaos.verification.transactions import survey as of_transactions
@@ -113,17 +114,19 @@ def _judged_by_spark(
     with refusals.of_unreadable_files(run):
         refusals.require_no_nulls(session, run, frames)
         transactions = of_transactions.transactions_of(run, frames)
+        groups = of_groups.groups_of(session, run, frames, transactions)
         frames = of_transactions.in_doubt_if_aborted(frames, transactions)
         survey = survey_of(session, run, frames, method=method)
         facts = counts.with_replicas(run, frames, survey.facts)
         facts = counts.with_unjudged(run, survey.scope.records, facts)
-        facts = of_transactions.with_transactions(facts, transactions)
+        facts = of_groups.with_groups(of_transactions.with_transactions(facts, transactions), groups)
         skipped = {lane.lane: not_applied(run, lane, facts.get(lane.lane, LaneFacts())) for lane in run.lanes}
-        cases = findings.find(session, run, replace(survey, facts=facts), skipped, transactions)
+        cases = findings.find(session, run, replace(survey, facts=facts), skipped, transactions, groups)
         facts = {**facts, **cases.facts}
-        tables = tables_as_read(run, facts, frames)
-        missing = unread(run, tables, (*HISTORY, *OF_TRANSACTIONS, "commits"))
+        tables = tables_as_read(run, facts, groups.rows if groups else {})
+        missing = unread(run, tables, (*HISTORY, *OF_TRANSACTIONS))
         missing_replicas = unread(run, tables, ["replicas"])
+        missing_commits = unread(run, tables, ["commits"])
         lanes = tuple(
             judge(
                 run,
@@ -133,6 +136,7 @@ def _judged_by_spark(
                 _of_lane(cases.observed, lane.lane),
                 unread=missing,
                 unread_replicas=missing_replicas,
+                unread_commits=missing_commits,
             )
             for lane in run.lanes
         )
@@ -147,8 +151,11 @@ def _judged_by_spark(
     return verdict
 
 
-def tables_as_read(run: RunDirectory, facts: Mapping[str, LaneFacts], frames: Frames) -> dict[str, TableLedger]:
-    """Every table that the run has, with its rows by footer and the rows that Spark read."""
+def tables_as_read(
+    run: RunDirectory, facts: Mapping[str, LaneFacts], of_groups: Mapping[str, int]
+) -> dict[str, TableLedger]:
+    """Every table that the run has, with its rows by footer and the rows that Spark read. `of_groups`: those of tables
+    that were read for groups."""
     counted = {
         "produced": sum(lane.total("produced") for lane in facts.values()),
         "consumed": sum(lane.total("consumed") for lane in facts.values()),
@@ -156,10 +163,8 @@ def tables_as_read(run: RunDirectory, facts: Mapping[str, LaneFacts], frames: Fr
         "replicas": sum(lane.replica_rows for lane in facts.values()),
         "transactions": sum(lane.transactions.transactions for lane in facts.values() if lane.transactions),
         "assignments": sum(lane.transactions.assignments for lane in facts.values() if lane.transactions),
+        **of_groups,
     }
-    if any(lane.group or lane.loop for lane in run.lanes):
-        of_groups = {"assignments": frames.assignments, "commits": frames.commits}
-        counted |= {name: table.count() for name, table in of_groups.items() if table is not None}
     return {name: run.tables[name].ledger(name, rows) for name, rows in counted.items() if run.has(name)}
 
 

@@ -21,6 +21,7 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
     EVENTS_FILE,
+    GROUPS_FILE,
     PREDICTION_FILE,
     VERDICT_FILE,
     RunDirectoryError,
@@ -29,6 +30,7 @@ from kafka_chaos.verification import schemas
 from kafka_chaos.verification.checker import judged
 from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkpoints
 from kafka_chaos.verification.inputs.events import Events, read_events
+from kafka_chaos.verification.inputs.groups import read_groups
 from kafka_chaos.verification.inputs.kafka_log import topic_log
 from kafka_chaos.verification.inputs.predictions import read_predictions
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run, require_tables
@@ -54,20 +56,22 @@ def verify_frames(
     *,
     transactions: DataFrame | None = None,
     assignments: DataFrame | None = None,
+    commits: DataFrame | None = None,
     lanes: Iterable[Lane | Mapping[str, Any]],
     metadata: str | RunPath | None = None,
     method: Method | None = None,
 ) -> RunVerdict:
     """Judge a history given as DataFrames with the columns of a run directory's tables.
 
-    `lanes`: lanes, or entries of lanes.json; transactional ones need `transactions` and `assignments`. `metadata`: a
-    folder whose events.jsonl, checkpoints.json and prediction.json are used if they exist. A nullable column may be
+    `lanes`: lanes, or entries of lanes.json; transactional ones need `transactions` and `assignments`, those with a
+    group or a loop `assignments` and `commits`. `metadata`: a folder whose events.jsonl, checkpoints.json, groups.json
+    and prediction.json are used if they exist. A nullable column may be
     missing; additional columns are ignored. The DataFrames are read several times: persist those that are slow to read.
     Raises `RunDirectoryError` for a missing column or a wrong type, and names table and column.
     """
     spark = produced.sparkSession
     given = {"produced": produced, "consumed": consumed, "log": log, "replicas": replicas}
-    given |= {"transactions": transactions, "assignments": assignments}
+    given |= {"transactions": transactions, "assignments": assignments, "commits": commits}
     frames = {name: _checked(name, frame) for name, frame in given.items() if frame is not None}
     known = tuple(lane if isinstance(lane, Lane) else Lane.from_json(lane) for lane in lanes)
     counts = _counted(frames)
@@ -81,6 +85,7 @@ def verify_frames(
         events=read_events(folder / EVENTS_FILE, known) if folder else Events(),
         predictions=read_predictions(folder / PREDICTION_FILE) if folder else {},
         checkpoints=read_checkpoints(folder / CHECKPOINTS_FILE, known) if folder else Checkpoints(),
+        groups=read_groups(folder / GROUPS_FILE, known) if folder else {},
     )
     with evidence.tuned(spark, run.rows):
         return judged(spark, run, evidence.chosen(spark, run, frames), write=False, method=method)

@@ -11,6 +11,7 @@ import click
 from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.lanes import clients_described
+from kafka_chaos.contract.transactions import PREDICTED_IN
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,7 +85,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     for spec in phase.lanes:
         lane = experiment.as_lane(phase, spec)
         answer = predicted(phase, lane)
-        answers = {**answer["anomalies"], **answer.get("transactions", {})}
+        answers = {name: one for part in PREDICTED_IN for name, one in answer.get(part, {}).items()}
         statuses = {str(name): entry["status"] for name, entry in answers.items()}
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses}
         clients = {key: value for key, value in lane.to_json().items() if key in ("transactional", "group", "loop")}

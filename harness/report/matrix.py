@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lanes import clients_described
 from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, TransactionAnomaly
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
@@ -49,6 +50,12 @@ _MEANINGS: Mapping[AnyAnomaly, str] = {
     TransactionAnomaly.ZOMBIE_COMMIT: "a commit by an incarnation that a later one had fenced",
     TransactionAnomaly.HANGING_TRANSACTION: "a transaction that stays open past its time-out",
     TransactionAnomaly.DEPENDENCY_CYCLE: "transactions with records before each other's, in a cycle",
+    GroupAnomaly.PROCESSED_TWICE: "an input of a loop with two outputs or more",
+    GroupAnomaly.NOT_PROCESSED: "an input of a loop without an output, though its offset was committed",
+    GroupAnomaly.COMMIT_LOST: "a group went on behind an acknowledged commit",
+    GroupAnomaly.COMMIT_REGRESSED: "a committed offset lower than one before it",
+    GroupAnomaly.SKIPPED_AFTER_REBALANCE: "a record that a group committed past and no member processed",
+    GroupAnomaly.OWNED_TWICE: "a partition with two owners in one generation",
 }
 
 
@@ -86,8 +93,9 @@ class Row:
     reasons: tuple[str, ...] = ()
 
     def cell(self, anomaly: AnyAnomaly) -> Cell:
-        """The cell of an anomaly; one of transactions is not judged in a lane that has none."""
-        without = Cell(anomaly, "", None, "not-judged", "the lane has no transactions")
+        """The cell of an anomaly; one of transactions or of groups is not judged in a lane that has none."""
+        kind = "transactions" if isinstance(anomaly, TransactionAnomaly) else "group or loop that shows it"
+        without = Cell(anomaly, "", None, "not-judged", f"the lane has no {kind}")
         return next((cell for cell in self.cells if cell.anomaly == anomaly), without)
 
 
@@ -199,10 +207,12 @@ def _row(evidence: Evidence, name: str) -> Row:
 
 
 def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list[AnyAnomaly]:
-    """The anomalies of the lane: those of transactions where it has some, or where the verdict names one."""
+    """The anomalies of the lane: those of transactions and groups where it has some, or where the verdict names one."""
     named = {*as_dict(entry.get("predicted")), *as_dict(entry.get("anomalies")), *as_dict(entry.get("not_judged"))}
-    has_all = evidence.lanes.get(name, {}).get("transactional") is not None
-    return [*Anomaly, *(anomaly for anomaly in TransactionAnomaly if has_all or anomaly in named)]
+    lane, expected = evidence.lanes.get(name, {}), set[AnyAnomaly](Anomaly)
+    for key, anomalies in {"transactional": TransactionAnomaly, "group": OF_GROUPS, "loop": GroupAnomaly}.items():
+        expected |= {*(anomalies if lane.get(key) is not None else ())}
+    return [anomaly for anomaly in ALL_ANOMALIES if anomaly in expected or anomaly in named]
 
 
 def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: AnyAnomaly, verdict: Verdict) -> Cell:

@@ -13,12 +13,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from kafka_chaos.contract.transactions import PREDICTED_IN
 from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.predict.prediction import Prediction
 
 FILE = "answers.json"
-PARTS = ("anomalies", "transactions")
-"""The parts of an answer that name anomalies; the second one only for lanes with transactions."""
 
 
 def shipped(key: str, model: str) -> Prediction | None:
@@ -42,7 +41,7 @@ def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, 
         told = [{"id": defect, "why": [sentences[number] for number in numbers]} for defect, numbers in defects]
         return {"status": status, "why": [sentences[number] for number in why], "known_defects": told}
 
-    told = {part: {name: entry(*packed) for name, packed in body.get(part, {}).items()} for part in PARTS}
+    told = {part: {name: entry(*packed) for name, packed in body.get(part, {}).items()} for part in PREDICTED_IN}
     return {**told, "scope": body["scope"]}
 
 
@@ -57,7 +56,9 @@ def as_file(model: str, answers: Iterable[tuple[str, Prediction]]) -> str:
     bodies = {}
     for key, prediction in answers:
         body = prediction.to_json()
-        parts = {part: {name: packed(entry) for name, entry in body[part].items()} for part in PARTS if part in body}
+        parts = {
+            part: {name: packed(entry) for name, entry in body[part].items()} for part in PREDICTED_IN if part in body
+        }
         bodies[key] = {**parts, "scope": body["scope"]}
     content = {"model": model, "sentences": sentences.values, "answers": bodies}
     lines = (json.dumps({name: part}, separators=(",", ":"))[1:-1] for name, part in content.items())

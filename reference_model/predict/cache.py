@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.groups import Group
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.predict.answers import shipped
 from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.prediction import Prediction, predict
@@ -85,6 +87,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         "faults": sorted(lane.faults),
         "lockstep": None if lockstep is None else [str(step) for step in lockstep],
         **_transactions(lane),
+        **_groups(lane),
     }
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
 
@@ -95,16 +98,33 @@ def _transactions(lane: Lane) -> dict[str, Any]:
     if used is None:
         return {}
     rules = rules_of_transactions(lane)
-    several = [used.size > 1, used.producers > 1, lane.partitions > 1]
+    several = [used.size > 1, used.producers > 1, lane.partitions > 1 or lane.loop is not None]
     return {"transactions": [rules.name, rules.verifies, *several]}
+
+
+def _groups(lane: Lane) -> dict[str, Any]:
+    """What of a lane's group and its loop an answer depends on."""
+    found: dict[str, Any] = {}
+    if lane.group is not None:
+        found["group"] = _group(lane.group, lane.group.commits)
+    if lane.loop is not None:
+        found["loop"] = _group(lane.loop.group, lane.loop.offsets)
+    return found
+
+
+def _group(group: Group, commits: str) -> list[Any]:
+    several = [group.members > 1 or group.joins > 0, group.crashes > 0, group.leaves > 0]
+    return [rules_of_group(group).name, commits, group.static, *several]
 
 
 SOURCES = (
     "kafka_chaos/contract/anomalies.py",
     "kafka_chaos/contract/fault_kinds.py",
+    "kafka_chaos/contract/groups.py",
     "kafka_chaos/contract/lanes.py",
     "kafka_chaos/contract/metadata.py",
     "kafka_chaos/contract/transactions.py",
+    "kafka_chaos/reference_model/groups",
     "kafka_chaos/reference_model/interning.py",
     "kafka_chaos/reference_model/predict",
     "kafka_chaos/reference_model/protocol",

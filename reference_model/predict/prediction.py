@@ -4,7 +4,8 @@ A status comes from an exhausted search of the lane's state space (`predict/step
 (`protocol/axioms.py`), never from a table. A search that is not exhausted raises `ScopeNotExhausted`, with what it
 found until then.
 
-A lane with transactions has answers for their anomalies, too (`predict/transactional.py`).
+A lane with transactions has answers for their anomalies, too (`predict/transactional.py`), and so has one with a
+consumer group or a loop (`predict/grouped.py`).
 
 Scope: one partition; as many records and attempts of one producer, plain or idempotent, as `Scope` says; consumers
 that read everything they are shown. `predict/exchanges.py` names what is left out.
@@ -14,15 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.reference_model.groups import examine as of_groups
 from kafka_chaos.reference_model.predict.anomalies import CHECKS, Form, ending, is_resolved, shown
 from kafka_chaos.reference_model.predict.defects import known_defects
 from kafka_chaos.reference_model.predict.effects import Step
+from kafka_chaos.reference_model.predict.grouped import answers_of_groups, consumer_offsets_of, questions_of
 from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, LockstepStep, usual_scope
 from kafka_chaos.reference_model.predict.logs import may_diverge
 from kafka_chaos.reference_model.predict.result import (
@@ -89,7 +94,8 @@ def predict(
     work = _Work(lane, in_order, budget or Budget(MAX_STATES), scope or usual_scope(lane, in_order))
     with work.to_its_end():
         plain = work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
-        return plain if lane.transactional is None else work.with_transactions(plain, lane.transactional)
+        found = plain if lane.transactional is None else work.with_transactions(plain, lane.transactional)
+        return work.with_groups(found) if lane.group_anomalies else found
 
 
 def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
@@ -127,6 +133,7 @@ class _Work:
         self.budget = budget
         self.stories: dict[Anomaly, Story] = {}
         self.transactions: Mapping[TransactionAnomaly, Story] | None = None if lane.transactional is None else {}
+        self.groups: dict[GroupAnomaly, Story | None] = dict.fromkeys(lane.group_anomalies)
 
     @contextmanager
     def to_its_end(self) -> Iterator[None]:
@@ -136,7 +143,7 @@ class _Work:
                 yield
             except _BudgetIsEmpty:
                 found = Unfinished(
-                    self.stories, self.budget.states, self.budget.reason, self.bounds(), self.transactions
+                    self.stories, self.budget.states, self.budget.reason, self.bounds(), self.transactions, self.groups
                 )
                 raise PredictionNotExhausted(self.lane, found) from None
 
@@ -174,6 +181,23 @@ class _Work:
         bounds = {**plain.bounds, "transactions": scope_of(question)}
         answers = answers_to(question, found, lane)
         return Prediction(with_notes(plain.anomalies), plain.states + found.states, True, bounds, answers)
+
+    def with_groups(self, plain: Prediction) -> Prediction:
+        """The prediction with what the lane's group and its loop may show."""
+        lane = self.lane
+        may_lose = self._may_lose(consumer_offsets_of(lane))
+        fails = bool(lane.faults or self.lockstep)
+        asked: dict[of_groups.Question, of_groups.Findings] = {}
+        for question in questions_of(lane, plain, fails=fails, offsets_may_be_lost=may_lose):
+            asked[question] = of_groups.examine(question, self.budget)
+            self.groups.update(asked[question].stories)
+            _require(asked[question].complete)
+        return replace(
+            plain,
+            states=plain.states + sum(found.states for found in asked.values()),
+            bounds={**plain.bounds, "groups": [of_groups.scope_of(question) for question in asked]},
+            groups=answers_of_groups(lane, asked, plain),
+        )
 
     def _may_lose(self, lane: Lane) -> bool:
         """Whether an acknowledged record of another lane may be lost: one record is enough to tell."""

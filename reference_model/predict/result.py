@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.predict.defects import DefectTrace
@@ -49,6 +50,7 @@ class Prediction:
     """A lane's predictions, one for every anomaly, and the scope that was searched for them.
 
     `transactions` has one for every anomaly of transactions, in a lane whose producers use them; it is empty otherwise.
+    `groups` has those that the lane's group and its loop bring along.
     """
 
     anomalies: Mapping[Anomaly, AnomalyPrediction]
@@ -56,6 +58,7 @@ class Prediction:
     complete: bool
     bounds: Mapping[str, Any]
     transactions: Mapping[TransactionAnomaly, AnomalyPrediction] = field(default_factory=dict)
+    groups: Mapping[GroupAnomaly, AnomalyPrediction] = field(default_factory=dict)
 
     def status(self, anomaly: Anomaly) -> Status:
         """The status of one anomaly."""
@@ -63,10 +66,14 @@ class Prediction:
 
     def to_json(self) -> dict[str, Any]:
         """The form of `predict --json` and of `prediction.json`."""
-        transactions = {str(anomaly): answer.to_json() for anomaly, answer in self.transactions.items()}
+        others: dict[str, Mapping[Any, AnomalyPrediction]] = {"transactions": self.transactions, "groups": self.groups}
         return {
             "anomalies": {str(anomaly): answer.to_json() for anomaly, answer in self.anomalies.items()},
-            **({"transactions": transactions} if transactions else {}),
+            **{
+                part: {str(anomaly): answer.to_json() for anomaly, answer in answers.items()}
+                for part, answers in others.items()
+                if answers
+            },
             "scope": {"states": self.states, "complete": self.complete, **self.bounds},
         }
 
@@ -82,9 +89,14 @@ class Prediction:
         }
         if transactions and set(transactions) != set(TransactionAnomaly):
             raise ValueError("a prediction names every anomaly of transactions, or none")
+        groups = {
+            GroupAnomaly(name): AnomalyPrediction.from_json(entry) for name, entry in value.get("groups", {}).items()
+        }
+        if groups and set(groups) not in (set(OF_GROUPS), set(GroupAnomaly)):
+            raise ValueError("a prediction names every anomaly of groups, of loops too, or none")
         bounds = dict(value["scope"])
         states, complete = int(bounds.pop("states")), bool(bounds.pop("complete"))
-        return cls(anomalies, states, complete, bounds, transactions)
+        return cls(anomalies, states, complete, bounds, transactions, groups)
 
 
 @dataclass(slots=True)
@@ -96,6 +108,7 @@ class Unfinished:
     reason: str = ""
     bounds: Mapping[str, Any] = field(default_factory=dict)
     transactions: Mapping[TransactionAnomaly, Story] | None = None
+    groups: Mapping[GroupAnomaly, Story | None] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The form of `predict --json`; no `Prediction` can be read from it."""
@@ -107,6 +120,7 @@ class Unfinished:
                 if transactions is None
                 else {"transactions": {str(a): _unfinished(transactions.get(a)) for a in TransactionAnomaly}}
             ),
+            **({"groups": {str(a): _unfinished(story) for a, story in self.groups.items()}} if self.groups else {}),
             "scope": {"states": self.states, "complete": False, "reason": self.reason, **self.bounds},
         }
 

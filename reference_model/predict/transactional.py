@@ -49,11 +49,11 @@ TRANSACTION_STATE_MIN_ISR = 1
 def question_of(
     lane: Lane, transactional: Transactional, *, fails: bool, data_may_lose: bool, states_may_be_lost: bool
 ) -> Question:
-    """What the lane asks; `fails`: whether brokers may fail."""
+    """What the lane asks; `fails`: whether brokers may fail. The offsets of a loop are a partition of their own."""
     return Question(
         rules_of_transactions(lane),
         several_records=transactional.size > 1,
-        several_partitions=lane.partitions > 1,
+        several_partitions=lane.partitions > 1 or lane.loop is not None,
         several_producers=transactional.producers > 1,
         brokers_may_fail=fails,
         data_may_lose=data_may_lose,

@@ -8,6 +8,7 @@ import pytest
 
 from kafka_chaos.reference_model import document, predict_cached
 from kafka_chaos.reference_model.explore.exploration import explore
+from kafka_chaos.reference_model.groups import document as groups
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.transactions import document as transactions
 from kafka_chaos.reference_model.transactions.rules import V2
@@ -39,6 +40,23 @@ def test_the_rules_of_transactions_are_up_to_date() -> None:
 @pytest.mark.parametrize("name", ["requests are late", "brokers fail, and nothing acknowledged is lost"])
 def test_a_row_of_transactions_is_up_to_date(name: str) -> None:
     assert transactions.row(V2, name, **transactions.SITUATIONS[name]) in written()
+
+
+def test_the_rules_of_groups_are_up_to_date() -> None:
+    assert "\n".join(groups.introduction()) in written()
+    assert "\n".join(groups.broken()) in written()
+    assert "\n".join(groups.slow_member()) in written()
+
+
+@pytest.mark.parametrize(("commits", "is_loop"), [("before", False), ("after", True)])
+def test_a_row_of_groups_is_up_to_date(commits: str, is_loop: bool) -> None:
+    name = "brokers fail, and nothing acknowledged is lost"
+    assert groups.row(commits, is_loop, name, **groups.SITUATIONS[name]) in written()
+
+
+@pytest.mark.slow
+def test_every_row_of_groups_is_up_to_date() -> None:
+    assert "\n".join(groups.section()) in written()
 
 
 @pytest.mark.slow

@@ -75,6 +75,57 @@ def test_transactions_that_no_producer_could_have_are_refused(arguments: tuple[s
     assert message in " ".join(result.stderr.split())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "permitted"),
+    [
+        (("--group",), set()),
+        (("--group", "--commits", "before", "--crashes", "1", "--members", "2"), {"skipped_after_rebalance"}),
+        (("--loop", "after", "--assignor", "range", "--static"), {"processed_twice"}),
+    ],
+)
+def test_groups_and_loops_are_predicted_when_asked_for(arguments: tuple[str, ...], permitted: set[str]) -> None:
+    result = run_predict(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert {name for name, entry in answer["groups"].items() if entry["status"] == "permitted"} == permitted
+    assert len(answer["groups"]) == (6 if "--loop" in arguments else 4)
+    text = run_predict(*arguments).stdout
+    assert "owned_twice: forbidden" in text
+    assert "groups" not in json.loads(run_predict("--json").stdout)
+
+
+def test_a_loop_in_transactions_brings_them_along() -> None:
+    result = run_predict("--loop", "transaction", "--members", "2", "--transaction-size", "1", "--json")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert set(answer) == {"anomalies", "transactions", "groups", "scope"}
+    assert {entry["status"] for entry in answer["groups"].values()} == {"forbidden"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--crashes", "1"), "'--crashes': needs --group or --loop"),
+        (("--group-protocol", "classic"), "'--group-protocol': needs --group or --loop"),
+        (("--group", "--members", "0"), "'--members': 0: expected a whole number"),
+        (("--loop", "after", "--members", "0"), "'--members': 0: expected a whole number"),
+        (("--group", "--group-protocol", "consumer"), "'--group-protocol': consumer: expected classic"),
+        (
+            ("--group", "--group-protocol", "consumer", "--kafka-version", "4.3.1", "--assignor", "range"),
+            "'--assignor': range: expected none with the protocol consumer",
+        ),
+        (("--loop", "after", "--transactional"), "'--transactional': given: expected none"),
+        (("--loop", "transaction", "--no-idempotence"), "'--no-idempotence': transactions need idempotence"),
+    ],
+)
+def test_groups_that_no_lane_could_have_are_refused(arguments: tuple[str, ...], message: str) -> None:
+    result = run_predict(*arguments)
+    assert result.exit_code == 64
+    assert message in " ".join(result.stderr.split()).replace("'consumer'", "consumer").replace(
+        "'range'", "range"
+    ).replace("'given'", "given")
+
+
 def test_faults_repeat_or_stand_in_a_list() -> None:
     repeated = run_predict("--acks", "0", "--faults", "kill", "--faults", "kill", "--json")
     listed = run_predict("--acks", "0", "--faults", "kill,kill", "--json")

@@ -48,7 +48,7 @@ class Rows:
 
     @property
     def format_version(self) -> int:
-        return 2 if any(lane.get("transactional") for lane in self.lanes) else 1
+        return 2 if any(lane.get(key) for lane in self.lanes for key in ("transactional", "group", "loop")) else 1
 
     def tick(self) -> int:
         self.clock += 1000
@@ -157,20 +157,31 @@ def write_table(folder: Path, table: str, rows: list[dict[str, Any]], *, files: 
         pq.write_table(part, folder / f"part-{index:05d}.parquet")
 
 
-def lane_of(name: str, history: LaneHistory) -> dict[str, Any]:
+def lane_of(name: str, history: LaneHistory, clients: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The entry of lanes.json for a history."""
     entry: dict[str, Any] = {"lane": name, "partitions": 4}
     if history.timeout_ms is not None:
         entry |= {"idempotence": True, "transactional": {"timeout_ms": history.timeout_ms}}
-    return entry
+    return {**entry, **(clients or {})}
 
 
-def write_histories(folder: Path, histories: Mapping[str, LaneHistory]) -> Path:
-    """The run directory of several lanes; a final log is written if the first lane has one."""
+def write_histories(
+    folder: Path,
+    histories: Mapping[str, LaneHistory],
+    clients: Mapping[str, Mapping[str, Any]] | None = None,
+    groups: Mapping[str, Mapping[str, int]] | None = None,
+) -> Path:
+    """The run directory of several lanes; a final log is written if the first lane has one.
+
+    `clients`: by lane further keys of lanes.json, such as its group. `groups`: the content of groups.json.
+    """
     final_log = next(iter(histories.values())).log is not None
-    rows = Rows(lanes=[lane_of(name, history) for name, history in histories.items()], log=[] if final_log else None)
+    rows = Rows(
+        lanes=[lane_of(name, history, (clients or {}).get(name)) for name, history in histories.items()],
+        log=[] if final_log else None,
+    )
     if rows.format_version > 1:
-        rows.transactions, rows.assignments = [], []
+        rows.transactions, rows.assignments, rows.commits = [], [], []
     replicas: list[dict[str, Any]] = []
     high_watermarks: dict[str, Any] = {}
     for lane, history in histories.items():
@@ -181,13 +192,17 @@ def write_histories(folder: Path, histories: Mapping[str, LaneHistory]) -> Path:
             rows.log += [{"lane": lane, **stored._asdict()} for stored in history.log or ()]
         if rows.transactions is not None and rows.assignments is not None:
             rows.transactions += [{"lane": lane, **ended._asdict()} for ended in history.transactions]
-            times = {"member": "m", "start_ns": 1}
-            rows.assignments += [{"lane": lane, **assigned._asdict(), **times} for assigned in history.assignments]
+            rows.assignments += [{"lane": lane, **assigned._asdict()} for assigned in history.assignments]
+        if rows.commits is not None:
+            rows.commits += [{"lane": lane, **committed._asdict()} for committed in history.commits]
         replicas += [{"lane": lane, **replica._asdict()} for replica in history.replicas]
         for partition, mark in history.high_watermarks.items():
             high_watermarks[f"{lane}/{partition}"] = {"high_watermark": mark}
     rows.replicas = replicas or None
     rows.checkpoints = {"brokers": {"1": high_watermarks}} if high_watermarks else None
+    if groups is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "groups.json", {"groups": groups})
     return rows.write(folder, files=2)
 
 

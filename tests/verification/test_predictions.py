@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
@@ -31,6 +32,7 @@ class Computed:
     def __init__(self, *permitted: Anomaly, required: tuple[Anomaly, ...] = ()) -> None:
         self.anomalies: dict[Anomaly, Any] = {}
         self.transactions: dict[TransactionAnomaly, Any] = {}
+        self.groups: dict[GroupAnomaly, Any] = {}
         for anomaly in Anomaly:
             status = "required" if anomaly in required else "permitted" if anomaly in permitted else "forbidden"
             self.anomalies[anomaly] = type("Answer", (), {"status": status, "known_defects": ()})

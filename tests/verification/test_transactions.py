@@ -34,7 +34,9 @@ def _predicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is forbidden in transactional lanes."""
     forbidden = SimpleNamespace(status=Status.FORBIDDEN, known_defects=())
     answer = SimpleNamespace(
-        anomalies=dict.fromkeys(Anomaly, forbidden), transactions=dict.fromkeys(TransactionAnomaly, forbidden)
+        anomalies=dict.fromkeys(Anomaly, forbidden),
+        transactions=dict.fromkeys(TransactionAnomaly, forbidden),
+        groups={},
     )
     cache = import_module("kafka_chaos.reference_model.predict.cache")
     monkeypatch.setattr(cache, "predict_cached", lambda *_, **__: answer)

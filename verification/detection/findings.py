@@ -16,13 +16,16 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.causes import CAUSED
-from kafka_chaos.contract.transactions import ABORT, COMMIT, AnyAnomaly, TransactionAnomaly, anomaly_named
+from kafka_chaos.contract.transactions import ABORT, COMMIT, AnyAnomaly, anomaly_named
 from kafka_chaos.verification.detection import anomalies, causes
 from kafka_chaos.verification.detection.replicas import suspects
+from kafka_chaos.verification.groups.findings import cases_of_groups
+from kafka_chaos.verification.groups.survey import Groups
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import causes_of
 from kafka_chaos.verification.judging.replicas import limit_of
 from kafka_chaos.verification.judging.result import Observation
+from kafka_chaos.verification.schemas import IDENTITY
 from kafka_chaos.verification.tables import history
 from kafka_chaos.verification.tables.evidence import is_small
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -61,6 +64,7 @@ def find(
     survey: Survey,
     skipped: Mapping[str, Mapping[AnyAnomaly, str]],
     transactions: Transactions | None = None,
+    groups: Groups | None = None,
 ) -> Cases:
     """The run's CASES. `skipped`: by lane the anomalies that are not judged there."""
     tables = _tables_of_cases(spark, run, survey, skipped, transactions)
@@ -72,6 +76,9 @@ def find(
         of_transactions, found = cases_of_transactions(spark, run, transactions)
         parts.append(_judged(of_transactions, skipped))
         facts = with_transactions({lane: survey.facts.get(lane, LaneFacts()) for lane in found.lanes}, found)
+    if groups is not None:
+        known = survey.frames.produced.select(*IDENTITY)
+        parts.append(_judged(cases_of_groups(groups, known, small=is_small(run)), skipped))
     if not parts:
         return Cases(None)
     small = is_small(run)
@@ -82,7 +89,7 @@ def find(
 def _judged(cases: DataFrame, skipped: Mapping[str, Mapping[AnyAnomaly, str]]) -> DataFrame:
     """CASES without those of anomalies that are not judged in their lane."""
     exempt = [(lane, anomaly) for lane, reasons in skipped.items() for anomaly in reasons]
-    exempt = [(lane, anomaly) for lane, anomaly in exempt if isinstance(anomaly, TransactionAnomaly)]
+    exempt = [(lane, anomaly) for lane, anomaly in exempt if not isinstance(anomaly, Anomaly)]
     judged = (~((F.col("lane") == lane) & (F.col("anomaly") == anomaly.value)) for lane, anomaly in exempt)
     return reduce(DataFrame.where, judged, cases)
 

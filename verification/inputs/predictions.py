@@ -14,7 +14,7 @@ from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
-from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, anomaly_named
+from kafka_chaos.contract.transactions import ALL_ANOMALIES, PREDICTED_IN, AnyAnomaly, anomaly_named
 from kafka_chaos.verification.inputs.documents import expect, read_versioned
 from kafka_chaos.verification.inputs.storage import RunPath
 
@@ -66,11 +66,14 @@ def _lane_prediction(path: RunPath, name: str, entry: object) -> GivenPrediction
     anomalies = entry.get("anomalies") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(anomalies, dict):
         raise RunDirectoryError(path, "expected an object", column=f"lanes.{name}.anomalies")
-    transactions = entry.get("transactions", {})
-    expect(isinstance(transactions, dict), path, f"lanes.{name}.transactions", "expected an object")
+    answers = {f"anomalies.{anomaly}": (anomaly, answer) for anomaly, answer in anomalies.items()}
+    for part in PREDICTED_IN[1:]:
+        others = entry.get(part, {})
+        expect(isinstance(others, dict), path, f"lanes.{name}.{part}", "expected an object")
+        answers |= {f"{part}.{anomaly}": (anomaly, answer) for anomaly, answer in others.items()}
     statuses: dict[AnyAnomaly, Status] = {}
-    for anomaly, answer in [*anomalies.items(), *transactions.items()]:
-        key = f"lanes.{name}.{'anomalies' if anomaly in anomalies else 'transactions'}.{anomaly}"
+    for place, (anomaly, answer) in answers.items():
+        key = f"lanes.{name}.{place}"
         expect(anomaly in ALL_ANOMALIES, path, key, f"no such anomaly; they are {', '.join(ALL_ANOMALIES)}")
         status = answer.get("status") if isinstance(answer, dict) else None
         expect(status in set(Status), path, f"{key}.status", f"{status!r}, expected {', '.join(Status)}")
@@ -102,6 +105,7 @@ def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | Non
     answers: dict[AnyAnomaly, AnomalyPrediction] = {}
     answers.update(computed.anomalies.items())
     answers.update(computed.transactions.items())
+    answers.update(computed.groups.items())
     statuses = {anomaly: Status(answers[anomaly].status) for anomaly in lane.anomalies if anomaly in answers}
     for anomaly, status in (given.statuses if given else {}).items():
         if anomaly not in statuses:

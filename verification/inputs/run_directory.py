@@ -15,6 +15,7 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
     EVENTS_FILE,
+    GROUPS_FILE,
     LANES_FILE,
     LANES_VERSIONS,
     PREDICTION_FILE,
@@ -24,6 +25,7 @@ from kafka_chaos.contract.run_directory import (
 from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkpoints
 from kafka_chaos.verification.inputs.documents import expect, read_versioned
 from kafka_chaos.verification.inputs.events import Events, read_events
+from kafka_chaos.verification.inputs.groups import CommittedOffsets, read_groups
 from kafka_chaos.verification.inputs.predictions import GivenPrediction, read_predictions
 from kafka_chaos.verification.inputs.storage import RunPath, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
@@ -39,6 +41,7 @@ class RunDirectory:
     events: Events = field(default_factory=Events)
     predictions: Mapping[str, GivenPrediction] = field(default_factory=dict)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    groups: CommittedOffsets = field(default_factory=dict)
 
     def has(self, table: str) -> bool:
         """Whether the run has the table."""
@@ -80,6 +83,7 @@ def open_run(path: str | RunPath) -> RunDirectory:
         events=read_events(root / EVENTS_FILE, lanes),
         predictions=read_predictions(root / PREDICTION_FILE),
         checkpoints=read_checkpoints(root / CHECKPOINTS_FILE, lanes),
+        groups=read_groups(root / GROUPS_FILE, lanes),
     )
 
 
@@ -104,7 +108,17 @@ def read_lanes(path: RunPath) -> tuple[Lane, ...]:
         problem = f"is {version!r}, expected {WITH_TRANSACTIONS}: lane {lane.lane!r} has transactions or a group"
         expect(known, path, "format_version", problem)
         lanes.append(lane)
+    require_sources(path, lanes)
     return tuple(lanes)
+
+
+def require_sources(path: RunPath, lanes: Sequence[Lane]) -> None:
+    """Refuse a loop over a lane that is not there."""
+    names = [lane.lane for lane in lanes]
+    for index, lane in enumerate(lanes):
+        known = lane.loop is None or lane.loop.source in names
+        source = None if lane.loop is None else lane.loop.source
+        expect(known, path, f"lanes[{index}].loop.source", f"{source!r} is no lane; they are {', '.join(names)}")
 
 
 def require_tables(root: RunPath | None, lanes: Sequence[Lane], tables: Mapping[str, Table]) -> None:

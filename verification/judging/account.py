@@ -12,6 +12,7 @@ from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import AnyAnomaly
+from kafka_chaos.verification.groups import evidence as of_groups
 from kafka_chaos.verification.inputs.events import LOCKSTEP
 from kafka_chaos.verification.inputs.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -96,6 +97,7 @@ class Account:
                 model_digest=self.prediction.model_digest,
             ),
             transactions=transactions_ledger(facts),
+            groups=of_groups.groups_ledger(facts),
         )
 
     def _partition(self, number: int) -> contract.PartitionLedger:
@@ -114,7 +116,8 @@ def account_of(run: RunDirectory, lane: Lane, facts: LaneFacts, prediction: Lane
     _of_what_is_there(account)
     _of_history(account)
     account.incomplete.update(proves_nothing(run, lane, facts))
-    account.doubts += doubts_of_transactions(run, lane, facts)
+    account.incomplete.update(of_groups.proves_nothing(lane, facts))
+    account.doubts += [*doubts_of_transactions(run, lane, facts), *of_groups.doubts_of_groups(lane, facts)]
     _of_faults(account)
     if replicas is not None and replicas.problems:
         account.incomplete[Anomaly.REPLICA_DIVERGENCE] = "; ".join(replicas.problems)
@@ -153,6 +156,7 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
     if lane.transactional is not None:
         reasons.update(_not_applied_to_transactions(run, facts))
         reasons.update(not_shown(run, lane, facts))
+    reasons.update(of_groups.not_shown(run, lane, facts))
     return reasons
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import AnyAnomaly, TransactionAnomaly
 from kafka_chaos.verification.inputs.predictions import LanePrediction
@@ -28,7 +29,7 @@ LOST_FOR_CERTAIN = (
 )
 """A lane is unknown if one of these is forbidden or required, but could not be judged."""
 NEVER_LEFT_OUT = (*TransactionAnomaly, *MISFIRES_WITHOUT_LOG)
-"""A transactional lane is unknown if one of these could not be judged."""
+"""A transactional lane is unknown if one of these could not be judged; any lane, if an anomaly of groups could not."""
 
 
 def judge(
@@ -40,14 +41,15 @@ def judge(
     *,
     unread: tuple[str, ...] = (),
     unread_replicas: tuple[str, ...] = (),
+    unread_commits: tuple[str, ...] = (),
 ) -> LaneVerdict:
     """One lane's verdict, with its ledger and every reason for not conforming.
 
     `unread`: why produced/, consumed/ or log/ were not read in full; then no finding is certain. `unread_replicas`: the
-    same for replicas/, which shows how transactions ended.
+    same for replicas/, which shows how transactions ended. `unread_commits`: the same for commits/.
     """
     account = account_of(run, lane, facts, prediction)
-    account.doubts[:0] = [*unread, *unread_replicas]
+    account.doubts[:0] = [*unread, *unread_replicas, *unread_commits]
     predicted = prediction.statuses
     counts = {anomaly: observed.get(anomaly, Observation()).count for anomaly in lane.anomalies}
     not_judged = {
@@ -73,7 +75,7 @@ def judge(
             missing = doubts if _nothing_happened(run, lane, facts) else violations
             missing.append(f"{anomaly} is required and was not found")
     verdict = Verdict.VIOLATION if violations else Verdict.UNKNOWN if doubts else Verdict.CONFORMS
-    if unread or (unread_replicas and lane.transactional is not None):
+    if unread or (unread_replicas and lane.transactional is not None) or (unread_commits and lane.group_anomalies):
         verdict = Verdict.UNKNOWN
     return LaneVerdict(
         lane=lane.lane,
@@ -97,7 +99,9 @@ def _not_judged_doubts(
     for anomaly, why in not_judged.items():
         if predicted.get(anomaly) == Status.REQUIRED:
             doubts.append(f"{anomaly} is required and could not be judged: {why}")
-        elif account.lane.transactional is not None and anomaly in NEVER_LEFT_OUT:
+        elif isinstance(anomaly, GroupAnomaly) or (
+            account.lane.transactional is not None and anomaly in NEVER_LEFT_OUT
+        ):
             doubts.append(f"{anomaly} could not be judged: {why}")
         elif anomaly in LOST_FOR_CERTAIN and anomaly in account.incomplete and predicted[anomaly] == Status.FORBIDDEN:
             doubts.append(why)

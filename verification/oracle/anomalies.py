@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
+from kafka_chaos.verification.oracle import groups as of_groups
+from kafka_chaos.verification.oracle.groups import Group, check_groups
 from kafka_chaos.verification.oracle.rows import Identity, LaneHistory, Place, Read, View
 from kafka_chaos.verification.oracle.transactions import FOUND, check_transactions
 
@@ -27,12 +29,12 @@ class Case(NamedTuple):
     seq: int | None
 
 
-def check(history: LaneHistory) -> list[Case]:
-    """All cases of one lane, sorted; what needs a log is left out where there is none."""
+def check(history: LaneHistory, groups: Iterable[Group] = ()) -> list[Case]:
+    """All cases of one lane and of its groups, sorted; what needs a log is left out where there is none."""
     view = View(history)
     finders = [*ALWAYS, *(NEED_LOG if history.log is not None else ())]
     cases = [case for finder in finders for case in finder(view)]
-    cases += [_case(*found) for found in check_transactions(history)]
+    cases += [_case(*found) for found in (*check_transactions(history), *check_groups(groups))]
     return sorted(cases, key=case_order)
 
 
@@ -224,7 +226,7 @@ ALWAYS: tuple[Finder, ...] = (
     _replica_divergence,
 )
 NEED_LOG: tuple[Finder, ...] = (_offset_mismatch, _truncated_read, _offset_gap)
-LOOKED_FOR = (*(finder.__name__[1:] for finder in (*ALWAYS, *NEED_LOG)), *FOUND)
+LOOKED_FOR = (*(finder.__name__[1:] for finder in (*ALWAYS, *NEED_LOG)), *FOUND, *of_groups.FOUND)
 """The anomalies that `check` finds."""
 SAMPLED = ("lost_write", "duplicate", "false_failure", "offset_mismatch", "truncated_read")
 """Those that `check_sample` finds, given a final log; without one, the second and the third."""

@@ -19,6 +19,8 @@ class Produced(NamedTuple):
     transaction: int | None = None
     invoke_ns: int = 1
     complete_ns: int | None = 2
+    source_producer_id: int | None = None
+    source_seq: int | None = None
 
 
 class Read(NamedTuple):
@@ -66,11 +68,29 @@ class Transaction(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """A partition that a consumer read, and its isolation level."""
+    """A partition that a consumer read, and its isolation level; of a group, who had it in which generation."""
 
     consumer: str
     partition: int
     isolation: str
+    group: str | None = None
+    member: str = "m"
+    generation: int | None = None
+    start_ns: int = 1
+
+
+class Commit(NamedTuple):
+    """An offset that a member of a group committed, and its outcome: ok, fail or info."""
+
+    group: str
+    consumer: str
+    partition: int
+    offset: int
+    invoke_ns: int
+    complete_ns: int | None
+    outcome: str
+    producer_id: int | None = None
+    transaction: int | None = None
 
 
 @dataclass
@@ -88,6 +108,7 @@ class LaneHistory:
     high_watermarks: dict[int, int] = field(default_factory=dict)
     transactions: list[Transaction] = field(default_factory=list)
     assignments: list[Assigned] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
     timeout_ms: int | None = None
     healed_ns: int = 0
 

@@ -19,9 +19,22 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kafka_chaos.contract.columns import TABLES, arrow_schema
+from kafka_chaos.contract.groups import group_of
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.verification.inputs.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.oracle.anomalies import Case, check, check_sample
-from kafka_chaos.verification.oracle.rows import Assigned, LaneHistory, Produced, Read, Replicated, Stored, Transaction
+from kafka_chaos.verification.oracle.groups import Group
+from kafka_chaos.verification.oracle.rows import (
+    Assigned,
+    Commit,
+    LaneHistory,
+    Produced,
+    Read,
+    Replicated,
+    Stored,
+    Transaction,
+)
 
 ROWS = 20_000
 """About as many rows as it looks at."""
@@ -39,6 +52,7 @@ _KINDS: Mapping[str, Any] = {
     "replicas": Replicated,
     "transactions": Transaction,
     "assignments": Assigned,
+    "commits": Commit,
 }
 
 
@@ -100,14 +114,16 @@ def _look(run: RunDirectory) -> dict[str, LaneLook]:
         if rows[lane] <= left:
             left -= rows[lane]
             whole.append(lane)
+    histories = {lane: of for lane, of in _histories(run, whole).items() if _span(of) <= MOST_OFFSETS}
+    groups = {lane.lane: _groups(run, lane, histories) for lane in run.lanes}
     found = {
-        lane: LaneLook(rows[lane], tuple(check(history)))
-        for lane, history in _histories(run, whole).items()
-        if _span(history) <= MOST_OFFSETS
+        lane: LaneLook(rows[lane], tuple(check(history, groups[lane] or ())))
+        for lane, history in histories.items()
+        if groups[lane] is not None
     }
-    # What a record of a transaction means is known only with all others of its partition.
-    transactional = {lane.lane for lane in run.lanes if lane.transactional is not None}
-    rest = [lane for lane in rows if lane not in whole and lane not in transactional]
+    # What a record of a transaction or a loop means is known only with all others.
+    left_out = {lane.lane for lane in run.lanes if lane.transactional is not None or lane.group_anomalies}
+    rest = [lane for lane in rows if lane not in whole and lane not in left_out]
     if rest and left:
         # A record has about three rows: sent, read, stored.
         share = max(1, left // len(rest) // 3 // WINDOWS)
@@ -137,6 +153,18 @@ def _histories(run: RunDirectory, lanes: list[str]) -> dict[str, LaneHistory]:
             found[entry.lane].timeout_ms = entry.transactional.timeout_ms
             found[entry.lane].healed_ns = max(healed, default=0)
     return found
+
+
+def _groups(run: RunDirectory, lane: Lane, histories: Mapping[str, LaneHistory]) -> list[Group] | None:
+    """The groups of a lane; None if another lane is needed and too large."""
+    reads = groups_of_lane(lane)
+    if not {lane.lane, *reads.values()} <= histories.keys():
+        return None
+    own = None if lane.group is None else group_of(lane.lane)
+    return [
+        Group(group, histories[source], None if group == own else histories[lane.lane], dict(run.groups.get(group, {})))
+        for group, source in reads.items()
+    ]
 
 
 def _read(run: RunDirectory, sample: _Sample, tables: tuple[str, ...]) -> dict[str, LaneHistory]:
@@ -173,7 +201,7 @@ def _rows_by_lane(run: RunDirectory) -> tuple[Counter[str], dict[str, int]]:
     rows: Counter[str] = Counter()
     last_seqs: dict[str, int] = {}
     for name in _KINDS:
-        number = "seq" if "seq" in _KINDS[name]._fields else "partition" if name == "assignments" else "producer_id"
+        number = next(key for key in ("seq", "partition", "producer_id") if key in _KINDS[name]._fields)
         for batch in _batches(run, name, ["lane", number]):
             table = pa.Table.from_batches([batch])
             grouped = table.group_by("lane").aggregate([(number, "count"), (number, "max")]).to_pydict()

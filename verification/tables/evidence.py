@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from kafka_chaos.contract.columns import OF_TRANSACTIONS
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath, exact
@@ -150,9 +149,8 @@ def chosen(spark: SparkSession, run: RunDirectory, tables: Mapping[str, DataFram
     if run.events.reports:
         rows = [dataclasses.astuple(report) for report in run.events.reports]
         reports = local_frame(spark, schemas.HIGH_WATERMARKS, rows)
-    transactions, assignments = (table(name) for name in OF_TRANSACTIONS)
-    log, replicas, commits = (table(name) for name in ("log", "replicas", "commits"))
-    return Frames(produced, consumed, log, replicas, reports, transactions, assignments, commits)
+    transactions, assignments, commits = (table(name) for name in ("transactions", "assignments", "commits"))
+    return Frames(produced, consumed, table("log"), table("replicas"), reports, transactions, assignments, commits)
 
 
 def chosen_table(run: RunDirectory, name: str, table: DataFrame) -> DataFrame:
@@ -160,12 +158,14 @@ def chosen_table(run: RunDirectory, name: str, table: DataFrame) -> DataFrame:
     return gathered(table.select(*_NEEDED[name]), small=is_small(run))
 
 
+SOURCE = ("source_producer_id", "source_seq")
+"""What a record of a loop was made of."""
 _NEEDED: Mapping[str, tuple[str, ...]] = {
-    "produced": (*IDENTITY, "partition", "offset", "outcome", "invoke_ns", "complete_ns", "transaction"),
+    "produced": (*IDENTITY, "partition", "offset", "outcome", "invoke_ns", "complete_ns", "transaction", *SOURCE),
     "consumed": tuple(schemas.POLLS.names),
     "log": (*POSITION, "producer_id", "seq"),
     "replicas": tuple(schemas.REPLICAS.names),
     "transactions": tuple(schemas.TRANSACTIONS.names),
-    "assignments": ("lane", "consumer", "partition", "isolation"),
-    "commits": tuple(schemas.COMMITS.names),
+    "assignments": tuple(schemas.ASSIGNMENTS.names),
+    "commits": tuple(name for name in schemas.COMMITS.names if name != "error"),
 }

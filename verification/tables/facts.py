@@ -102,6 +102,46 @@ class TransactionFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupPartitionFacts:
+    """A partition that a group reads: the lowest and the highest offset that members processed, the lowest that one
+    committed and the highest that was acknowledged, and what was committed in the end (None: groups.json lacks it)."""
+
+    processed_from: int | None = None
+    processed_to: int | None = None
+    committed_from: int | None = None
+    acknowledged: int | None = None
+    final: int | None = None
+
+    @property
+    def first(self) -> int | None:
+        """The first offset that the group processed or committed."""
+        return min((at for at in (self.processed_from, self.committed_from) if at is not None), default=None)
+
+    @property
+    def past(self) -> int | None:
+        """The offset that the group has committed: in the end, or if that is not known, at most."""
+        return self.acknowledged if self.final is None else self.final
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """A group of a lane. `lane`: the one that it reads. `without_generation`: assignments that name none; `doubled`:
+    rows of assignments/ and commits/ that repeat another one. `acknowledged`, `refused`, `in_doubt`: its commits."""
+
+    group: str
+    lane: str
+    assignments: int = 0
+    members: int = 0
+    without_generation: int = 0
+    doubled: int = 0
+    processed: int = 0
+    acknowledged: int = 0
+    refused: int = 0
+    in_doubt: int = 0
+    partitions: Mapping[int, GroupPartitionFacts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class CommittedEnds:
     """How far the partitions of the transactional `lanes` go, by lane and partition.
 
@@ -118,13 +158,16 @@ class LaneFacts:
     """Per lane: its partitions' facts, by number; produced rows without a partition are under None.
 
     `unjudged`: acknowledged records whose fate neither the log nor a read shows.
-    `replicas`: by partition and broker. `transactions`: None if the lane is not transactional.
+    `replicas`: by partition and broker. `transactions`: None if the lane is not transactional. `groups`: those of the
+    lane's group and its loop; `without_input`: records of a loop that name none.
     """
 
     partitions: Mapping[int | None, PartitionFacts] = field(default_factory=dict)
     unjudged: int = 0
     replicas: Mapping[int, Mapping[int, ReplicaFacts]] = field(default_factory=dict)
     transactions: TransactionFacts | None = None
+    groups: tuple[GroupFacts, ...] = ()
+    without_input: int = 0
 
     def total(self, name: str) -> int:
         """The sum of a count over all partitions."""

@@ -18,6 +18,7 @@ from ruamel.yaml.error import YAMLError
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, LANES_FILE, PREDICTION_FILE, VERDICT_FILE
+from kafka_chaos.contract.transactions import PREDICTED_IN
 
 _LACKS = {
     PREDICTION_FILE: "the model's traces",
@@ -64,7 +65,7 @@ class Evidence:
     def predictions_of(self, lane: str) -> Mapping[str, Any]:
         """What prediction.json says of a lane, by anomaly."""
         entry = as_dict(self.predicted.get(lane))
-        return {**as_dict(entry.get("anomalies")), **as_dict(entry.get("transactions"))}
+        return {name: one for part in PREDICTED_IN for name, one in as_dict(entry.get(part)).items()}
 
     @property
     def run_id(self) -> str:

@@ -6,7 +6,8 @@ import pytest
 import report_runs as runs
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.transactions import ALL_ANOMALIES, TransactionAnomaly
+from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
+from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.evidence import Evidence, read_evidence
 
@@ -107,13 +108,29 @@ def test_the_anomalies_of_transactions_are_columns_where_a_lane_is_transactional
         ),
     ]
     table = matrix.rows(read_evidence(runs.write(tmp_path / "run", lanes, verdicts)))
-    assert matrix.columns(table) == list(ALL_ANOMALIES)
+    assert matrix.columns(table) == [*Anomaly, *TransactionAnomaly]
     assert matrix.columns(table[:1]) == list(Anomaly)
     plain, transactional = (row.cell(torn) for row in table)
     assert (plain.state, plain.note) == ("not-judged", "the lane has no transactions")
     assert (transactional.state, transactional.count) == ("violation", 2)
     assert matrix.notable_anomalies(table) == [torn]
     assert matrix.quiet_columns(table)[-1] == "Not judged: hanging transaction (the history ends too early)."
+
+
+def test_the_anomalies_of_groups_are_columns_where_a_lane_has_a_group(tmp_path: Path) -> None:
+    lanes = [runs.lane("a"), runs.lane("g", group={"members": 2}), runs.lane("l", loop={"source": "a"})]
+    skipped, twice = GroupAnomaly.SKIPPED_AFTER_REBALANCE, GroupAnomaly.PROCESSED_TWICE
+    verdicts = [
+        runs.judged("a"),
+        runs.judged("g", verdict="violation", found={skipped: (2, "forbidden")}),
+        runs.judged("l", found={twice: (1, "permitted")}),
+    ]
+    table = matrix.rows(read_evidence(runs.write(tmp_path / "run", lanes, verdicts)))
+    assert matrix.columns(table[1:2]) == [*Anomaly, *OF_GROUPS]
+    assert matrix.columns(table) == [*Anomaly, *GroupAnomaly]
+    assert [row.cell(skipped).count for row in table] == [None, 2, 0]
+    assert [row.cell(twice).state for row in table] == ["not-judged", "not-judged", "confirmed"]
+    assert table[0].cell(skipped).note == "the lane has no group or loop that shows it"
 
 
 def test_a_prediction_has_the_anomalies_of_transactions_apart(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def run_phase(
 ) -> tuple[Tables, list[str]]:
     notices: list[str] = []
     events = EventBus(lambda event: notices.append(event.text) if isinstance(event, ClientNotice) else None)
-    workload = WorkloadSpec(rate=200, duration=SECONDS, settle_timeout=60)
+    workload = WorkloadSpec(rate=200, duration=SECONDS, settle_timeout=120)
     phase = PhaseSpec(phase="main", lanes=lanes, workload=workload)
     run = PhaseRun(phase, admin, cluster.bootstrap_servers, folder, events, threading.Event(), seed=3)
     for lane in lanes:
@@ -134,7 +134,7 @@ def test_loops_process_once_or_not_as_they_commit(cluster: Cluster, admin: Clust
     loops = {
         offsets: lane(offsets, loop={"source": source.lane, "offsets": offsets, "group": crash}, **settings)
         for offsets, settings in {
-            "transaction": {"transactional": {"abort": 0.1, "timeout_ms": 10_000}},
+            "transaction": {"transactional": {"size": 40, "abort": 0.1, "timeout_ms": 10_000}},
             "after": {},
             "before": {},
         }.items()

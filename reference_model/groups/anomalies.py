@@ -1,0 +1,68 @@
+"""Which anomalies of groups and loops a state shows if the run ends in it: each anomaly one function.
+
+A run may end wherever no member is in the middle of a batch and no transaction is open: members that have not crashed
+finish what they were given. The definitions are those of docs/anomalies.md, which the verification applies to real
+histories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from kafka_chaos.contract.groups import GroupAnomaly
+from kafka_chaos.reference_model.groups.state import ACTIVE, NONE, State
+
+
+def is_over(state: State) -> bool:
+    """Whether a run can end here."""
+    is_open = any(offset != NONE for offset in state.coordinator.pending)
+    return not is_open and all(member.phase != ACTIVE or member.record == NONE for member in state.members)
+
+
+def processed_twice(end: State) -> bool:
+    """Two outputs of a loop are of the same input."""
+    return any(count > 1 for count in end.outputs)
+
+
+def not_processed(end: State) -> bool:
+    """An input of a loop has no output, and the committed offset is past it."""
+    return any(not count for count in end.outputs[: end.coordinator.committed])
+
+
+def commit_lost(end: State) -> bool:
+    """A member began to read behind a commit that was acknowledged before, or the last committed offset lies behind."""
+    return end.is_lost or end.coordinator.committed < end.acknowledged
+
+
+def commit_regressed(end: State) -> bool:
+    """A commit was acknowledged whose offset is lower than that of one acknowledged before."""
+    return end.is_regressed
+
+
+def skipped_after_rebalance(end: State) -> bool:
+    """No member has processed a record, and the committed offset is past it."""
+    return any(not end.processed >> offset & 1 for offset in range(end.coordinator.committed))
+
+
+def owned_twice(end: State) -> bool:
+    """Two members of one generation were given records of one partition."""
+    return end.is_owned_twice
+
+
+Check = Callable[[State], bool]
+
+CHECKS: Mapping[GroupAnomaly, Check] = {
+    GroupAnomaly.PROCESSED_TWICE: processed_twice,
+    GroupAnomaly.NOT_PROCESSED: not_processed,
+    GroupAnomaly.COMMIT_LOST: commit_lost,
+    GroupAnomaly.COMMIT_REGRESSED: commit_regressed,
+    GroupAnomaly.SKIPPED_AFTER_REBALANCE: skipped_after_rebalance,
+    GroupAnomaly.OWNED_TWICE: owned_twice,
+}
+
+
+def shown(end: State, wanted: Iterable[GroupAnomaly] = tuple(CHECKS)) -> frozenset[GroupAnomaly]:
+    """Those of the wanted anomalies that a run leaves behind; none if it can't end yet."""
+    if not is_over(end):
+        return frozenset()
+    return frozenset([anomaly for anomaly in wanted if CHECKS[anomaly](end)])

@@ -1,0 +1,215 @@
+"""The group coordinator: who joins, when a generation begins, who gets the partition; how members crash and expire.
+
+Sources: KIP-62 (members that are not heard from, or do not poll, are removed), KIP-345 (a static member that comes back
+within its session time-out has what it had, without a rebalance), KIP-429 and KIP-848 (what is to move is given back
+first). The assignor is free to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.contract.groups import IN_TRANSACTION
+from kafka_chaos.reference_model.groups.state import (
+    ABSENT,
+    ACTIVE,
+    DEAD,
+    EXPELLED,
+    FIRST_DONE,
+    NONE,
+    SECOND_DONE,
+    Action,
+    Coordinator,
+    Member,
+    Setup,
+    State,
+    Step,
+    exchanged,
+    slots_in,
+    with_coordinator,
+    with_member,
+)
+
+
+def join(state: State, setup: Setup) -> Iterator[Step]:
+    """A member that is not in the group joins it: a new one, one that comes back, or one that was removed."""
+    for slot, member in enumerate(state.members):
+        if state.coordinator.known[slot] != NONE or member.record != NONE:
+            continue
+        is_new = member.phase == ABSENT and state.joins > 0
+        if member.phase == ACTIVE and (member.owns or member.generation != NONE):
+            continue
+        if member.phase != ACTIVE and not is_new and member.phase != DEAD:
+            continue
+        number = member.number if member.phase == ACTIVE else state.incarnations
+        after = with_member(state, slot, Member(ACTIVE, number))
+        # In the group, it has no generation before the next one begins.
+        known = exchanged(state.coordinator.known, slot, 0)
+        yield (
+            Action("join", slot),
+            with_coordinator(after, setup, state.coordinator._replace(known=known))._replace(
+                preparing=True,
+                joined=state.joined | 1 << slot,
+                joins=state.joins - is_new,
+                incarnations=max(state.incarnations, number + 1),
+            ),
+        )
+
+
+def join_again(state: State, setup: Setup) -> Iterator[Step]:
+    """A member of the group takes part in a rebalance, between batches. An eager one first gives back what it has."""
+    if not state.preparing or not setup.rules.waits_for_all:
+        return
+    for slot in slots_in(state):
+        member = state.members[slot]
+        if member.phase != ACTIVE or member.record != NONE or state.joined >> slot & 1:
+            continue
+        given_back = member._replace(owns=False, position=NONE) if setup.rules.gives_back_all else member
+        yield (
+            Action("join_again", slot, detail="owns" if member.owns else ""),
+            with_member(state, slot, given_back)._replace(joined=state.joined | 1 << slot),
+        )
+
+
+def assign(state: State, setup: Setup) -> Iterator[Step]:
+    """The next generation begins: the partition stays, moves, or is first given back by its owner."""
+    present = slots_in(state)
+    if not state.preparing or not present:
+        return
+    if setup.rules.waits_for_all and any(not state.joined >> slot & 1 for slot in present):
+        return
+    owners = [slot for slot in present if _has_it(state, setup, slot)]
+    for target in present:
+        if not setup.rules.waits_for_all and state.members[target].phase != ACTIVE:
+            continue
+        if owners and target not in owners and setup.rules.revokes_first:
+            if all(_is_idle(state.members[slot]) for slot in owners):
+                after = _begun(state, setup, present if setup.rules.waits_for_all else owners, NONE)
+                yield Action("give_back", owners[0]), after._replace(preparing=True)
+        else:
+            yield (
+                Action("assign", target),
+                _begun(state, setup, present if setup.rules.waits_for_all else [target], target),
+            )
+
+
+def _is_idle(member: Member) -> bool:
+    return member.phase == ACTIVE and member.record == NONE
+
+
+def _has_it(state: State, setup: Setup, slot: int) -> bool:
+    """Whether a member owns the partition, as far as its coordinator knows.
+
+    It knows what a member says of itself when it joins; with KIP-848, what it gave and has not got back.
+    """
+    return state.members[slot].owns if setup.rules.waits_for_all else state.coordinator.owner == slot
+
+
+def _begun(state: State, setup: Setup, moved: list[int], owner: int) -> State:
+    """A generation has begun for these members: all of them, or with KIP-848 those whose share changes."""
+    generation = state.coordinator.generation + 1
+    known = state.coordinator.known
+    for slot in moved:
+        known = exchanged(known, slot, generation)
+        member = state.members[slot]
+        if member.phase == ACTIVE:
+            owns = slot == owner or (member.owns and not setup.rules.revokes_first)
+            position = member.position if owns and member.owns else NONE
+            state = with_member(state, slot, member._replace(generation=generation, owns=owns, position=position))
+    changed = state.coordinator._replace(generation=generation, known=known, owner=owner)
+    return with_coordinator(state, setup, changed)._replace(preparing=False, joined=0)
+
+
+def crash(state: State, setup: Setup) -> Iterator[Step]:
+    """A member dies without leaving."""
+    if state.crashes:
+        for slot, member in enumerate(state.members):
+            if member.phase == ACTIVE and member.generation != NONE:
+                dead = Member(DEAD, member.number, member.generation, record=NONE, stage=member.stage)
+                yield Action("crash", slot), with_member(state, slot, dead)._replace(crashes=state.crashes - 1)
+
+
+def come_back(state: State, setup: Setup) -> Iterator[Step]:
+    """A static member is started again within its session time-out: it has what it had, in the same generation."""
+    if not setup.is_static:
+        return
+    for slot in slots_in(state):
+        member = state.members[slot]
+        if member.phase == DEAD and member.generation == state.coordinator.known[slot] and not _is_open(state, slot):
+            owns = state.coordinator.owner == slot
+            back = Member(ACTIVE, member.number, member.generation, owns=owns)
+            yield Action("come_back", slot), with_member(state, slot, back)
+
+
+def remove(state: State, setup: Setup) -> Iterator[Step]:
+    """The coordinator removes a member: one that is dead, or one that it has not heard from and that goes on."""
+    for slot in slots_in(state):
+        member = state.members[slot]
+        is_dead = member.phase == DEAD
+        if not is_dead and (not state.removals or member.generation == NONE):
+            continue
+        known = exchanged(state.coordinator.known, slot, NONE)
+        owner = NONE if state.coordinator.owner == slot else state.coordinator.owner
+        after = with_coordinator(state, setup, state.coordinator._replace(known=known, owner=owner))
+        yield (
+            Action("expire" if is_dead else "remove", slot),
+            after._replace(
+                preparing=True,
+                joined=state.joined & ~(1 << slot),
+                removals=state.removals - (not is_dead),
+            ),
+        )
+
+
+def abort_transaction(state: State, setup: Setup) -> Iterator[Step]:
+    """The time-out of a transaction passes, or the next incarnation of its producer begins: it is aborted."""
+    if setup.commits != IN_TRANSACTION:
+        return
+    for slot, member in enumerate(state.members):
+        is_left = member.phase == DEAD or state.coordinator.known[slot] == NONE
+        if not is_left or not _is_open(state, slot):
+            continue
+        pending = exchanged(state.coordinator.pending, slot, NONE)
+        after = with_coordinator(state, setup, state.coordinator._replace(pending=pending))
+        if member.phase == ACTIVE:
+            after = with_member(after, slot, member._replace(stage=EXPELLED))
+        yield Action("abort", slot), after
+
+
+def _is_open(state: State, slot: int) -> bool:
+    """Whether a member has a transaction that its coordinator may abort."""
+    member = state.members[slot]
+    is_writing = member.phase == ACTIVE and member.record != NONE and member.stage in (FIRST_DONE, SECOND_DONE)
+    return state.coordinator.pending[slot] != NONE or is_writing
+
+
+def fail_over(state: State, setup: Setup) -> Iterator[Step]:
+    """Another broker becomes coordinator. One that does not read its log knows no commits."""
+    if state.failovers and not setup.rules.replays and state.coordinator.committed:
+        forgotten = state.coordinator._replace(committed=0)
+        yield Action("fail_over"), state._replace(coordinator=forgotten, failovers=state.failovers - 1, earlier=())
+
+
+def lose(state: State, setup: Setup) -> Iterator[Step]:
+    """A log loses an end that it has acknowledged."""
+    if not state.losses:
+        return
+    fewer = state._replace(losses=state.losses - 1)
+    if setup.offsets_may_be_lost:
+        for at in dict.fromkeys(state.earlier):
+            yield Action("lose_offsets", offset=at.committed), _with_earlier(fewer, at)
+    if setup.source_may_lose:
+        for end in range(state.log_end):
+            yield Action("lose_source", offset=end), fewer._replace(log_end=end)
+    if setup.output_may_lose:
+        for record, count in enumerate(state.outputs):
+            if count:
+                lost = exchanged(state.outputs, record, count - 1)
+                yield Action("lose_output", offset=record), fewer._replace(outputs=lost)
+
+
+def _with_earlier(state: State, coordinator: Coordinator) -> State:
+    """The coordinator knows an earlier state only: members in other generations have to join again."""
+    pairs = zip(coordinator.known, state.members, strict=True)
+    differs = any(known != NONE and known != member.generation for known, member in pairs)
+    return state._replace(coordinator=coordinator, earlier=(), preparing=differs or state.preparing, joined=0)

@@ -1,0 +1,174 @@
+"""Searches the machine of groups for what a lane's group or loop may show: one exhausted search per scope.
+
+Searched are, in this order, for whatever is still open:
+
+- two members, or one and its successor, that read two records of one partition, with one crash, one member that is
+  removed without knowing it, one that joins and one that leaves, as far as the group or its faults have them;
+- the same with one answer that a failover of the coordinator costs, where brokers may fail;
+- the same with one loss of what a log has acknowledged: that of the coordinator (`__consumer_offsets`, replicated with
+  acks=all and clean elections whatever the lane's topic does), the topic that is read, the output of a loop.
+
+Which faults cost a log what, is for replication to say (`predict/`).
+
+Left out: several partitions (a partition's offsets are committed beside those of others, and the assignor may choose
+anyone for each); batches of several records; a commit that arrives after a later one of its member (members wait for
+the answer); a topic that is read from its end (`auto.offset.reset=latest`) or whose retention removes records before
+they are read; group metadata that expires (`offsets.retention.minutes`); a reset of offsets by hand; the source of a
+loop, which is taken to keep what was read; how the transactions of a loop end, which `transactions/` searches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
+from kafka_chaos.reference_model.groups.anomalies import CHECKS, shown
+from kafka_chaos.reference_model.groups.rules import Rules
+from kafka_chaos.reference_model.groups.state import Setup, State, initial_state
+from kafka_chaos.reference_model.groups.steps import canonical, steps
+from kafka_chaos.reference_model.groups.story import tell
+from kafka_chaos.reference_model.search import Budget, Search, breadth_first
+
+Story = tuple[str, ...]
+
+DEFECT_STATES = 200_000
+"""A defect's search may end early: what it finds is reachable, and of the rest nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the answer depends on: the rules, when offsets are committed, whether it is a loop and whether its members
+    are static; whether members may crash, be removed without knowing it, join and leave; whether brokers may fail, and
+    which logs may lose an acknowledged end."""
+
+    rules: Rules
+    commits: str
+    is_loop: bool = False
+    is_static: bool = False
+    crash: bool = False
+    are_removed: bool = False
+    several: bool = True
+    leave: bool = False
+    brokers_may_fail: bool = False
+    offsets_may_be_lost: bool = False
+    source_may_lose: bool = False
+    output_may_lose: bool = False
+    ends_may_tear: bool = False
+
+    @property
+    def anomalies(self) -> frozenset[GroupAnomaly]:
+        """The anomalies that are asked for."""
+        return frozenset(CHECKS) if self.is_loop else frozenset(OF_GROUPS)
+
+    @property
+    def setup(self) -> Setup:
+        """The scope of the first search."""
+        return Setup(
+            self.rules,
+            self.commits,
+            self.is_loop,
+            self.is_static,
+            crashes=int(self.crash),
+            removals=int(self.are_removed),
+            joins=int(self.several),
+            leaves=int(self.leave),
+        )
+
+    def setups(self) -> Iterator[Setup]:
+        """Each search."""
+        yield self.setup
+        if self.brokers_may_fail:
+            yield replace(self.setup, failovers=1)
+        losing = replace(self.setup, losses=1)
+        if self.offsets_may_be_lost:
+            yield replace(losing, offsets_may_be_lost=True)
+        if self.source_may_lose:
+            yield replace(losing, source_may_lose=True)
+        if self.output_may_lose:
+            yield replace(losing, output_may_lose=True)
+        if self.ends_may_tear:
+            yield replace(losing, ends_may_tear=True)
+
+
+@dataclass(slots=True)
+class Findings:
+    """The shortest story to each anomaly that is reachable, and the states searched; the rest is unreachable if
+    `complete`."""
+
+    stories: dict[GroupAnomaly, Story] = field(default_factory=dict)
+    states: int = 0
+    complete: bool = True
+
+
+_complete: dict[Question, Findings] = {}
+
+
+def examine(question: Question, budget: Budget) -> Findings:
+    """Search until no anomaly is open or nothing is left; an empty budget leaves the findings incomplete.
+
+    Many lanes ask the same: complete findings are kept.
+    """
+    if question in _complete:
+        return _complete[question]
+    found = Findings()
+    for setup in question.setups():
+        wanted = question.anomalies - found.stories.keys()
+        if not wanted or not found.complete:
+            continue
+        budget.label = "groups"
+        search, first = search_for(wanted, setup, budget)
+        found.states += len(search.parents)
+        found.complete = search.complete or first.keys() >= wanted
+        for anomaly, state in first.items():
+            found.stories[anomaly] = tell(search.path(state), setup)
+    if found.complete:
+        _complete[question] = found
+    return found
+
+
+def search_for(
+    wanted: Set[GroupAnomaly], setup: Setup, budget: Budget
+) -> tuple[Search[State], dict[GroupAnomaly, State]]:
+    """Search one scope, and the nearest state that shows each of the wanted anomalies."""
+    first: dict[GroupAnomaly, State] = {}
+
+    def visit(state: State) -> bool:
+        for anomaly in shown(state, wanted - first.keys()):
+            first[anomaly] = state
+        return first.keys() >= wanted
+
+    def successors(state: State) -> list[State]:
+        return [canonical(after, setup) for _, after in steps(state, setup)]
+
+    return breadth_first(canonical(initial_state(setup), setup), successors, visit, budget), first
+
+
+@cache
+def stories_of_torn_ends(question: Question) -> dict[GroupAnomaly, Story]:
+    """What a loop shows if one of its transactions ends in one of output and offsets only."""
+    setup = replace(question.setup, losses=1, ends_may_tear=True)
+    search, first = search_for(question.anomalies, setup, Budget(DEFECT_STATES))
+    return {anomaly: tell(search.path(state), setup) for anomaly, state in first.items()}
+
+
+def scope_of(question: Question) -> dict[str, Any]:
+    """The scope, as `predict --json` names it."""
+    setup = question.setup
+    return {
+        "rules": setup.rules.name,
+        "commits": setup.commits,
+        "static": setup.is_static,
+        "members": setup.slots,
+        "records": setup.records,
+        "crashes": setup.crashes,
+        "removals": setup.removals,
+        "leaves": setup.leaves,
+        "coordinator_failovers": int(question.brokers_may_fail),
+        "offsets_may_be_lost": question.offsets_may_be_lost,
+        "source_may_lose": question.source_may_lose,
+        "output_may_lose": question.output_may_lose,
+        "transactions_may_tear": question.ends_may_tear,
+    }

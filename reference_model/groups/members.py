@@ -1,0 +1,220 @@
+"""What members do: ask for the committed offset, poll, process, commit, leave and come back.
+
+A batch is one record. With `after` it is processed, then its offset is committed; with `before` the other way round. A
+loop writes its output where a plain member processes. In a `transaction` the output is written, the offset is added,
+and the transaction is committed. With `auto` the client commits what was given, whenever it likes: librdkafka stores
+the offset of a record when it hands it out (`enable.auto.offset.store`), whether it is processed or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION
+from kafka_chaos.reference_model.groups.state import (
+    ACTIVE,
+    EXPELLED,
+    FIRST_DONE,
+    GIVEN,
+    NONE,
+    SECOND_DONE,
+    Action,
+    Member,
+    Setup,
+    State,
+    Step,
+    exchanged,
+    is_present,
+    with_coordinator,
+    with_member,
+)
+
+MOST_OUTPUTS = 2
+"""More outputs of one input show nothing that two do not."""
+
+
+def ask_for_offset(state: State, setup: Setup) -> Iterator[Step]:
+    """A member that was given the partition asks where to begin."""
+    is_unstable = any(offset != NONE for offset in state.coordinator.pending)
+    if is_unstable and setup.rules.waits_for_stable:
+        return
+    for slot, member in _at_work(state):
+        if member.owns and member.position == NONE:
+            committed = state.coordinator.committed
+            yield (
+                Action("ask", slot, committed),
+                with_member(state, slot, member._replace(position=committed, promised=state.acknowledged)),
+            )
+
+
+def poll(state: State, setup: Setup) -> Iterator[Step]:
+    """A member is given the next record. One whose position lies past the end begins again at the start."""
+    for slot, member in _at_work(state):
+        if not member.owns or member.position == NONE or member.record != NONE:
+            continue
+        offset, name = (0, "reset") if member.position > state.log_end else (member.position, "poll")
+        if offset >= state.log_end:
+            continue
+        taken = member._replace(position=offset + 1, promised=NONE, record=offset, stage=GIVEN)
+        others = {number for generation, number in state.given if generation == member.generation}
+        yield (
+            Action(name, slot, offset),
+            with_member(state, slot, taken)._replace(
+                given=state.given | {(member.generation, member.number)},
+                is_owned_twice=state.is_owned_twice or bool(others - {member.number}),
+                is_lost=state.is_lost or offset < member.promised,
+            ),
+        )
+
+
+def process(state: State, setup: Setup) -> Iterator[Step]:
+    """A member processes its record; of a loop, it writes the output and sees it acknowledged."""
+    for slot, member in _at_work(state):
+        if member.record == NONE:
+            continue
+        if member.stage == (FIRST_DONE if setup.commits == BEFORE else GIVEN):
+            after = _processed(state, setup, member.record)
+            is_last = setup.commits in (BEFORE, AUTO)
+            done = _finished(member) if is_last else member._replace(stage=FIRST_DONE)
+            yield Action("process", slot, member.record), with_member(after, slot, done)
+
+
+def _processed(state: State, setup: Setup, record: int) -> State:
+    outputs = state.outputs
+    if setup.is_loop and setup.commits != IN_TRANSACTION:
+        outputs = _with_output(outputs, record)
+    return state._replace(processed=state.processed | 1 << record, outputs=outputs)
+
+
+def _with_output(outputs: tuple[int, ...], record: int) -> tuple[int, ...]:
+    return exchanged(outputs, record, min(MOST_OUTPUTS, outputs[record] + 1))
+
+
+def _finished(member: Member) -> Member:
+    return member._replace(record=NONE, stage=GIVEN)
+
+
+def commit(state: State, setup: Setup) -> Iterator[Step]:
+    """A member commits the offset of its record, at the point that the order of commits gives it."""
+    for slot, member in _at_work(state):
+        due = {AFTER: FIRST_DONE, BEFORE: GIVEN}.get(setup.commits)
+        if member.record == NONE or member.stage != due:
+            continue
+        offset = member.record + 1
+        if not is_present(state, slot) and setup.rules.fences:
+            yield Action("refused", slot, offset), with_member(state, slot, _dropped(member))
+            continue
+        taken = _committed(state, setup, offset)
+        done = _finished(member) if setup.commits == AFTER else member._replace(stage=FIRST_DONE)
+        yield Action("commit", slot, offset), _acknowledged(with_member(taken, slot, done), offset)
+        if state.failovers:
+            # The coordinator moves before it answers: the member asks again.
+            yield Action("unanswered", slot, offset), taken._replace(failovers=state.failovers - 1)
+
+
+def _committed(state: State, setup: Setup, offset: int) -> State:
+    return with_coordinator(state, setup, state.coordinator._replace(committed=offset))
+
+
+def _acknowledged(state: State, offset: int) -> State:
+    return state._replace(acknowledged=offset, is_regressed=state.is_regressed or offset < state.acknowledged)
+
+
+def _dropped(member: Member) -> Member:
+    """A member that has learned that it is not in the group any more."""
+    return Member(ACTIVE, member.number)
+
+
+def commit_automatically(state: State, setup: Setup) -> Iterator[Step]:
+    """The client commits what its member was given."""
+    if setup.commits != AUTO:
+        return
+    for slot, member in _at_work(state):
+        if not member.owns or member.position == NONE or member.position == state.coordinator.committed:
+            continue
+        if is_present(state, slot) or not setup.rules.fences:
+            taken = _committed(state, setup, member.position)
+            yield Action("auto_commit", slot, member.position), _acknowledged(taken, member.position)
+        else:
+            # What it was given it processes all the same.
+            left = member._replace(owns=False, position=NONE, generation=NONE)
+            yield Action("refused", slot, member.position), with_member(state, slot, left)
+
+
+def add_offset(state: State, setup: Setup) -> Iterator[Step]:
+    """A member of a loop adds the offset of its record to its transaction."""
+    if setup.commits != IN_TRANSACTION:
+        return
+    for slot, member in _at_work(state):
+        if member.record == NONE or member.stage != FIRST_DONE:
+            continue
+        offset = member.record + 1
+        if not is_present(state, slot) and setup.rules.fences_transactions:
+            yield Action("refused_in_transaction", slot, offset), with_member(state, slot, _dropped(member))
+            continue
+        coordinator = state.coordinator
+        pending = coordinator._replace(pending=exchanged(coordinator.pending, slot, offset))
+        after = with_coordinator(state, setup, pending)
+        yield (
+            Action("add_offset", slot, offset),
+            with_member(after, slot, member._replace(stage=SECOND_DONE)),
+        )
+
+
+def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
+    """A member commits its transaction: output and offset together; one that was aborted learns it."""
+    if setup.commits != IN_TRANSACTION:
+        return
+    for slot, member in _at_work(state):
+        if member.stage == EXPELLED:
+            yield Action("expelled", slot), with_member(state, slot, _dropped(member))
+        if member.record == NONE or member.stage != SECOND_DONE:
+            continue
+        offset = member.record + 1
+        coordinator = state.coordinator
+        closed = coordinator._replace(pending=exchanged(coordinator.pending, slot, NONE))
+        done = with_member(state, slot, _finished(member))
+        with_output = done._replace(outputs=_with_output(state.outputs, member.record))
+        whole = closed._replace(committed=offset)
+        yield (
+            Action("end", slot, offset),
+            _acknowledged(with_coordinator(with_output, setup, whole), offset),
+        )
+        if setup.ends_may_tear and state.losses:
+            torn = state.losses - 1
+            yield (
+                Action("torn", slot, offset, "offset"),
+                _acknowledged(with_coordinator(done._replace(losses=torn), setup, whole), offset),
+            )
+            yield (
+                Action("torn", slot, offset, "output"),
+                with_coordinator(with_output, setup, closed)._replace(losses=torn),
+            )
+
+
+def learn(state: State, setup: Setup) -> Iterator[Step]:
+    """A member between batches learns that it is not in the group any more."""
+    for slot, member in _at_work(state):
+        if member.generation != NONE and state.coordinator.known[slot] == NONE and member.record == NONE:
+            yield Action("learn", slot), with_member(state, slot, _dropped(member))
+
+
+def leave(state: State, setup: Setup) -> Iterator[Step]:
+    """A member leaves in order, between batches."""
+    if not state.leaves:
+        return
+    for slot, member in _at_work(state):
+        if is_present(state, slot) and member.record == NONE:
+            known = exchanged(state.coordinator.known, slot, NONE)
+            owner = NONE if state.coordinator.owner == slot else state.coordinator.owner
+            after = with_coordinator(state, setup, state.coordinator._replace(known=known, owner=owner))
+            yield (
+                Action("leave", slot),
+                with_member(after, slot, Member())._replace(
+                    leaves=state.leaves - 1, preparing=True, joined=state.joined & ~(1 << slot)
+                ),
+            )
+
+
+def _at_work(state: State) -> list[tuple[int, Member]]:
+    return [(slot, member) for slot, member in enumerate(state.members) if member.phase == ACTIVE]

@@ -1,0 +1,87 @@
+"""Which rules the members of a group and its coordinator go by.
+
+| rules | who goes by them | at a rebalance | source |
+| --- | --- | --- | --- |
+| `eager` | `range`, `roundrobin` | all give back everything, then all of them get the next generation | KIP-62 |
+| `cooperative` | `cooperative-sticky` | members keep what they have; what is to move is given back in one generation \
+and given on in the next | KIP-429 |
+| `consumer` | protocol `consumer` | members follow the coordinator one by one, each in an epoch of its own | KIP-848 |
+
+Which member gets a partition is left open, so that each of these stands for every assignor of its kind.
+
+`BROKEN` has variants in which one rule is missing. They are negative controls: a model that finds nothing wrong with
+them checks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kafka_chaos.contract.groups import AFTER, CONSUMER, COOPERATIVE, IN_TRANSACTION, Group, GroupAnomaly
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of a protocol.
+
+    `gives_back_all`: a member that joins again gives back what it has. `waits_for_all`: a generation begins once all
+    members have joined. `fences`: the commit of a member that is not in the group, or in another generation, is
+    refused; `fences_transactions`: so are offsets in a transaction (KIP-447). `revokes_first`: a partition is given on
+    only after its owner has given it back. `waits_for_stable`: whoever asks for a committed offset waits for the end of
+    the transaction that has one (KIP-447). `replays`: a new coordinator reads its log.
+    """
+
+    name: str
+    gives_back_all: bool
+    waits_for_all: bool
+    fences: bool = True
+    fences_transactions: bool = True
+    revokes_first: bool = True
+    waits_for_stable: bool = True
+    replays: bool = True
+
+
+EAGER_RULES = Rules("eager", gives_back_all=True, waits_for_all=True)
+COOPERATIVE_RULES = Rules("cooperative", gives_back_all=False, waits_for_all=True)
+CONSUMER_RULES = Rules("consumer", gives_back_all=False, waits_for_all=False)
+PROTOCOL_RULES = (EAGER_RULES, COOPERATIVE_RULES, CONSUMER_RULES)
+
+
+def rules_of_group(group: Group) -> Rules:
+    """The rules that a group's members and its coordinator go by."""
+    if group.protocol == CONSUMER:
+        return CONSUMER_RULES
+    return COOPERATIVE_RULES if group.assignor == COOPERATIVE else EAGER_RULES
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A protocol without one rule: the anomalies that it shows, in a group that commits so, or in a loop."""
+
+    rules: Rules
+    shows: tuple[GroupAnomaly, ...]
+    commits: str = AFTER
+    is_loop: bool = False
+    failovers: int = 0
+
+
+BROKEN: Mapping[str, Broken] = {
+    "fencing of members": Broken(replace(EAGER_RULES, fences=False), (GroupAnomaly.COMMIT_REGRESSED,)),
+    "fencing of members (KIP-848)": Broken(replace(CONSUMER_RULES, fences=False), (GroupAnomaly.COMMIT_REGRESSED,)),
+    "commits that a new coordinator reads": Broken(
+        replace(COOPERATIVE_RULES, replays=False),
+        (GroupAnomaly.COMMIT_LOST, GroupAnomaly.COMMIT_REGRESSED),
+        failovers=1,
+    ),
+    "the owner that gives back first": Broken(
+        replace(COOPERATIVE_RULES, revokes_first=False), (GroupAnomaly.OWNED_TWICE, GroupAnomaly.COMMIT_REGRESSED)
+    ),
+    "fencing of offsets in transactions": Broken(
+        replace(EAGER_RULES, fences_transactions=False), (GroupAnomaly.PROCESSED_TWICE,), IN_TRANSACTION, is_loop=True
+    ),
+    "waiting for the end of a transaction": Broken(
+        replace(EAGER_RULES, waits_for_stable=False), (GroupAnomaly.PROCESSED_TWICE,), IN_TRANSACTION, is_loop=True
+    ),
+}
+"""Protocols by what they lack."""

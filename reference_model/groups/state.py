@@ -1,0 +1,175 @@
+"""The state of a group that reads one partition, and the scope of a search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafka_chaos.reference_model.groups.rules import Rules
+
+NONE = -1
+
+# What a member is: not there, at work, dead without having left.
+ABSENT, ACTIVE, DEAD = range(3)
+
+# How far a member is with its record: it was given, then whatever the order of commits says; EXPELLED: its
+# transaction was aborted by its coordinator.
+GIVEN, FIRST_DONE, SECOND_DONE, EXPELLED = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The rules and the scope of a search.
+
+    `commits`: when members commit (`contract.groups`); of a loop, when the offsets are. `slots` members read `records`
+    records. At most so many `crashes`, `removals` of a member that goes on without knowing it, `joins` of further
+    members, `leaves`, `failovers` of the coordinator, and `losses` of what a log has acknowledged: that of the
+    coordinator (`offsets_may_be_lost`), the partition that is read (`source_may_lose`), the output of a loop
+    (`output_may_lose`). `ends_may_tear`: a transaction may be committed in one of output and offsets only.
+    """
+
+    rules: Rules
+    commits: str
+    is_loop: bool = False
+    is_static: bool = False
+    slots: int = 2
+    records: int = 2
+    crashes: int = 0
+    removals: int = 0
+    joins: int = 1
+    leaves: int = 0
+    failovers: int = 0
+    losses: int = 0
+    offsets_may_be_lost: bool = False
+    source_may_lose: bool = False
+    output_may_lose: bool = False
+    ends_may_tear: bool = False
+
+
+class Member(NamedTuple):
+    """A member's process. `number`: its incarnation. `generation`: that it knows. `owns`: whether it has the partition;
+    `position`: the next offset it asks for, NONE before it has asked for the committed one. `promised`: where it has to
+    begin at least, by what was acknowledged when it asked; NONE once it was given a record. `record`: the offset that
+    it is working on, NONE between batches."""
+
+    phase: int = ABSENT
+    number: int = NONE
+    generation: int = NONE
+    owns: bool = False
+    position: int = NONE
+    promised: int = NONE
+    record: int = NONE
+    stage: int = GIVEN
+
+
+class Coordinator(NamedTuple):
+    """What the log of the coordinator holds: the group's generation, by slot that of each member (NONE: it is not in
+    the group), the owner of the partition, the committed offset, and by slot the offset in an open transaction."""
+
+    generation: int
+    known: tuple[int, ...]
+    owner: int
+    committed: int
+    pending: tuple[int, ...]
+
+
+class State(NamedTuple):
+    """A whole state.
+
+    `log_end`: of the partition. `preparing`: a rebalance is due; `joined`: the bit set of slots that have joined it.
+    `earlier`: what the coordinator's log held, kept only where a loss may bring it back. `processed`: the bit set of
+    records that some member processed; `outputs`: by record, how many outputs of a loop it has, committed ones.
+    `acknowledged`: the offset of the last acknowledged commit. `given`: which member was given a record in which
+    generation. `is_lost`, `is_regressed`, `is_owned_twice`: what readers and commits have shown.
+    """
+
+    members: tuple[Member, ...]
+    coordinator: Coordinator
+    log_end: int
+    preparing: bool
+    joined: int
+    earlier: tuple[Coordinator, ...]
+    processed: int
+    outputs: tuple[int, ...]
+    acknowledged: int
+    given: frozenset[tuple[int, int]]
+    incarnations: int
+    is_lost: bool
+    is_regressed: bool
+    is_owned_twice: bool
+    crashes: int
+    removals: int
+    joins: int
+    leaves: int
+    failovers: int
+    losses: int
+
+
+class Action(NamedTuple):
+    """What happened in a step. `slot`: the member; `offset` and `detail`: what its sentence names."""
+
+    name: str
+    slot: int = NONE
+    offset: int = NONE
+    detail: str = ""
+
+
+Step = tuple[Action, State]
+
+
+def initial_state(setup: Setup) -> State:
+    """One member has the partition, and has read nothing of it yet."""
+    first = Member(ACTIVE, 0, 1, owns=True)
+    absent = (NONE,) * (setup.slots - 1)
+    return State(
+        members=(first, *(Member(),) * (setup.slots - 1)),
+        coordinator=Coordinator(1, (1, *absent), 0, 0, (NONE,) * setup.slots),
+        log_end=setup.records,
+        preparing=False,
+        joined=0,
+        earlier=(),
+        processed=0,
+        outputs=(0,) * setup.records,
+        acknowledged=0,
+        given=frozenset(),
+        incarnations=1,
+        is_lost=False,
+        is_regressed=False,
+        is_owned_twice=False,
+        crashes=setup.crashes,
+        removals=setup.removals,
+        joins=setup.joins,
+        leaves=setup.leaves,
+        failovers=setup.failovers,
+        losses=setup.losses,
+    )
+
+
+def with_member(state: State, slot: int, member: Member) -> State:
+    """The state with one member exchanged."""
+    members = state.members
+    return state._replace(members=(*members[:slot], member, *members[slot + 1 :]))
+
+
+def with_coordinator(state: State, setup: Setup, coordinator: Coordinator) -> State:
+    """The state after the coordinator's log was appended to."""
+    keeps = state.losses and setup.offsets_may_be_lost
+    keeps = keeps or (state.failovers and not setup.rules.replays)
+    earlier = (*state.earlier, state.coordinator) if keeps else ()
+    return state._replace(coordinator=coordinator, earlier=earlier)
+
+
+def exchanged(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
+    """A tuple with one value exchanged."""
+    return (*values[:at], value, *values[at + 1 :])
+
+
+def slots_in(state: State) -> list[int]:
+    """The slots whose member the coordinator takes for one of the group."""
+    return [slot for slot, generation in enumerate(state.coordinator.known) if generation != NONE]
+
+
+def is_present(state: State, slot: int) -> bool:
+    """Whether the coordinator knows a member in its generation."""
+    known = state.coordinator.known[slot]
+    return known != NONE and known == state.members[slot].generation

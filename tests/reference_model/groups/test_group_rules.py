@@ -1,0 +1,172 @@
+"""The machine of groups: what its rules forbid, what they permit, and that each rule is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, COMMITS, IN_TRANSACTION, OFFSETS, GroupAnomaly
+from kafka_chaos.contract.groups import GroupAnomaly as A
+from kafka_chaos.reference_model.groups.anomalies import CHECKS, is_over
+from kafka_chaos.reference_model.groups.examine import Question, examine, search_for, stories_of_torn_ends
+from kafka_chaos.reference_model.groups.rules import (
+    BROKEN,
+    CONSUMER_RULES,
+    COOPERATIVE_RULES,
+    EAGER_RULES,
+    PROTOCOL_RULES,
+    Broken,
+    Rules,
+)
+from kafka_chaos.reference_model.groups.state import ACTIVE, NONE, Setup, State, initial_state
+from kafka_chaos.reference_model.groups.steps import canonical, steps
+from kafka_chaos.reference_model.search import Budget, breadth_first
+
+LOOPS = {(offsets, True) for offsets in OFFSETS}
+GROUPS = {(commits, False) for commits in COMMITS}
+
+
+def shown(commits: str, is_loop: bool = False, rules: Rules = EAGER_RULES, **settings: bool) -> set[A]:
+    question = Question(rules, commits, is_loop, **{"are_removed": True, **settings})  # type: ignore[arg-type]
+    found = examine(question, Budget(2_000_000))
+    assert found.complete
+    return set(found.stories)
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_a_protocol_without_one_rule_is_caught(broken: Broken) -> None:
+    assert broken.shows
+    setup = Setup(broken.rules, broken.commits, broken.is_loop, removals=1, failovers=broken.failovers)
+    _, first = search_for(set(broken.shows), setup, Budget(200_000))
+    assert first.keys() == set(broken.shows)
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_a_broken_protocol_differs_from_a_whole_one_in_one_rule(broken: Broken) -> None:
+    def differing(whole: Rules) -> list[str]:
+        return [field for field in Rules.__slots__ if getattr(broken.rules, field) != getattr(whole, field)]
+
+    assert min(len(differing(whole)) for whole in PROTOCOL_RULES) == 1
+
+
+@pytest.mark.parametrize("rules", PROTOCOL_RULES, ids=lambda rules: rules.name)
+@pytest.mark.parametrize(("commits", "is_loop"), sorted(GROUPS | LOOPS))
+def test_a_calm_group_shows_nothing(commits: str, is_loop: bool, rules: Rules) -> None:
+    assert shown(commits, is_loop, rules, are_removed=False) == set()
+
+
+@pytest.mark.parametrize(
+    ("commits", "expected"),
+    [(AFTER, set()), (BEFORE, {A.SKIPPED_AFTER_REBALANCE}), (AUTO, {A.SKIPPED_AFTER_REBALANCE})],
+)
+def test_a_crash_costs_what_was_committed_and_not_processed(commits: str, expected: set[A]) -> None:
+    assert shown(commits, crash=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("offsets", "expected"),
+    [
+        (IN_TRANSACTION, set()),
+        (AFTER, {A.PROCESSED_TWICE}),
+        (BEFORE, {A.NOT_PROCESSED, A.SKIPPED_AFTER_REBALANCE}),
+    ],
+)
+def test_a_loop_is_exactly_once_at_least_once_or_at_most_once(offsets: str, expected: set[A]) -> None:
+    assert shown(offsets, True, crash=True) == expected
+
+
+def test_a_slow_member_alone_makes_a_loop_write_twice_and_never_skip() -> None:
+    assert shown(AFTER, True) == {A.PROCESSED_TWICE}
+    assert shown(BEFORE, True) == set()
+
+
+def test_an_answer_that_a_failover_costs_may_leave_a_record_behind() -> None:
+    assert shown(BEFORE, brokers_may_fail=True) == {A.SKIPPED_AFTER_REBALANCE}
+    assert shown(AFTER, brokers_may_fail=True) == set()
+
+
+@pytest.mark.parametrize("rules", PROTOCOL_RULES, ids=lambda rules: rules.name)
+def test_what_the_coordinator_forgets_is_read_again(rules: Rules) -> None:
+    found = shown(IN_TRANSACTION, True, rules, are_removed=False, offsets_may_be_lost=True)
+    assert found == {A.PROCESSED_TWICE, A.COMMIT_LOST, A.COMMIT_REGRESSED, A.OWNED_TWICE}
+    assert A.SKIPPED_AFTER_REBALANCE not in shown(AFTER, False, rules, are_removed=False, offsets_may_be_lost=True)
+
+
+def test_a_position_past_the_end_begins_again() -> None:
+    assert shown(AFTER, source_may_lose=True) == {A.COMMIT_LOST, A.COMMIT_REGRESSED}
+
+
+def test_an_output_that_is_lost_is_not_processed() -> None:
+    assert shown(IN_TRANSACTION, True, output_may_lose=True) == {A.NOT_PROCESSED}
+
+
+def test_a_torn_transaction_tears_outputs_and_offsets_apart() -> None:
+    expected = {A.PROCESSED_TWICE, A.NOT_PROCESSED}
+    assert shown(IN_TRANSACTION, True, ends_may_tear=True) == expected
+    assert set(stories_of_torn_ends(Question(COOPERATIVE_RULES, IN_TRANSACTION, True))) == expected
+
+
+def test_a_plain_group_is_not_asked_about_outputs() -> None:
+    assert Question(EAGER_RULES, AFTER).anomalies == set(CHECKS) - {A.PROCESSED_TWICE, A.NOT_PROCESSED}
+    assert Question(EAGER_RULES, AFTER, is_loop=True).anomalies == set(GroupAnomaly)
+
+
+def test_a_story_tells_who_did_what() -> None:
+    story = examine(Question(EAGER_RULES, BEFORE, crash=True), Budget(100_000)).stories[A.SKIPPED_AFTER_REBALANCE]
+    assert story == (
+        "Member 1 has the partition, in generation 1.",
+        "Member 1 asks for the committed offset, 0.",
+        "Member 1 is given record 0.",
+        "Member 1 commits offset 1, and it is acknowledged.",
+        "Member 1 crashes.",
+        "The run ends: the committed offset is 1; nothing was processed.",
+    )
+
+
+def test_a_budget_that_is_too_small_answers_nothing() -> None:
+    found = examine(Question(EAGER_RULES, AFTER, crash=True, are_removed=True, leave=True, is_static=True), Budget(50))
+    assert not found.complete
+    assert not found.stories
+
+
+def reached(setup: Setup) -> list[State]:
+    search = breadth_first(
+        canonical(initial_state(setup), setup),
+        lambda state: [canonical(after, setup) for _, after in steps(state, setup)],
+        lambda state: False,
+        Budget(300_000),
+    )
+    assert search.complete
+    return list(search.parents)
+
+
+@pytest.mark.parametrize("rules", [EAGER_RULES, COOPERATIVE_RULES, CONSUMER_RULES], ids=lambda rules: rules.name)
+def test_at_most_one_member_that_the_coordinator_knows_owns_the_partition(rules: Rules) -> None:
+    for state in reached(Setup(rules, AFTER, removals=1, crashes=1)):
+        known = state.coordinator.known
+        owners = [
+            slot
+            for slot, member in enumerate(state.members)
+            if member.phase == ACTIVE and member.owns and known[slot] not in (NONE, 0)
+        ]
+        assert len(owners) <= 1
+
+
+def test_a_run_does_not_end_in_the_middle_of_a_batch_or_of_a_transaction() -> None:
+    states = reached(Setup(EAGER_RULES, IN_TRANSACTION, is_loop=True, crashes=1))
+    assert any(is_over(state) for state in states)
+    for state in states:
+        if is_over(state):
+            assert all(member.record == NONE for member in state.members if member.phase == ACTIVE)
+            assert set(state.coordinator.pending) == {NONE}
+
+
+def test_eager_members_give_back_what_they_have_and_others_keep_it() -> None:
+    def kept(rules: Rules) -> set[bool]:
+        found = set()
+        for state in reached(Setup(rules, AFTER)):
+            for action, after in steps(state, Setup(rules, AFTER)):
+                if action.name == "join_again" and state.members[action.slot].owns:
+                    found.add(after.members[action.slot].owns)
+        return found
+
+    assert (kept(EAGER_RULES), kept(COOPERATIVE_RULES), kept(CONSUMER_RULES)) == ({False}, {True}, set())

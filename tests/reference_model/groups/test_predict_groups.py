@@ -1,0 +1,127 @@
+"""What `predict` answers for a lane with a consumer group, and for the output of a loop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.groups import CONSUMER, OF_GROUPS, Group, Loop
+from kafka_chaos.contract.groups import GroupAnomaly as A
+from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.reference_model import Anomaly, Lane, Prediction, Status, predict
+from kafka_chaos.reference_model.predict.cache import cache_key
+from kafka_chaos.reference_model.predict.grouped import consumer_offsets_of
+from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted
+from kafka_chaos.reference_model.search import Budget
+
+LANE = Lane(lane="one", replication_factor=2)
+GROUP = replace(LANE, group=Group(members=2))
+LOOP = replace(LANE, loop=Loop(source="in", offsets="after"))
+EXACTLY_ONCE = replace(
+    LANE,
+    idempotence=True,
+    transactional=Transactional(size=1, producers=2),
+    loop=Loop(source="in", group=Group(members=2)),
+)
+
+
+def shown(prediction: Prediction) -> set[A]:
+    return {anomaly for anomaly, answer in prediction.groups.items() if answer.status is not Status.FORBIDDEN}
+
+
+def test_a_group_is_asked_about_four_anomalies_and_a_loop_about_all() -> None:
+    assert tuple(predict(GROUP).groups) == OF_GROUPS == GROUP.group_anomalies
+    prediction = predict(LOOP)
+    assert tuple(prediction.groups) == tuple(A) == LOOP.group_anomalies
+    assert all(answer.why for answer in prediction.groups.values())
+    assert set(LOOP.anomalies) == {*Anomaly, *A}
+    assert Prediction.from_json(prediction.to_json()) == prediction
+
+
+def test_a_lane_without_a_group_is_asked_nothing_of_them() -> None:
+    assert predict(LANE).groups == {}
+    assert "groups" not in predict(LANE).to_json()
+
+
+@pytest.mark.parametrize(
+    ("lane", "expected"),
+    [
+        (GROUP, set()),
+        (replace(GROUP, group=Group(members=2, crashes=1)), set()),
+        (replace(GROUP, group=Group(members=2, crashes=1, commits="before")), {A.SKIPPED_AFTER_REBALANCE}),
+        (replace(GROUP, group=Group(members=2, crashes=1, commits="auto")), {A.SKIPPED_AFTER_REBALANCE}),
+        (replace(GROUP, faults=("power-loss",)), {A.COMMIT_LOST, A.COMMIT_REGRESSED, A.OWNED_TWICE}),
+        (LOOP, {A.PROCESSED_TWICE}),
+        (replace(LOOP, loop=Loop(source="in", offsets="before")), set()),
+        (replace(LOOP, acks="1", faults=("kill",)), {A.PROCESSED_TWICE, A.NOT_PROCESSED}),
+    ],
+    ids=str,
+)
+def test_what_groups_and_loops_may_show(lane: Lane, expected: set[A]) -> None:
+    assert shown(predict(lane)) == expected
+
+
+def test_a_loop_in_transactions_shows_nothing_but_by_a_known_defect() -> None:
+    prediction = predict(EXACTLY_ONCE)
+    assert shown(prediction) == set()
+    named = {a: [trace.defect.id for trace in answer.known_defects] for a, answer in prediction.groups.items()}
+    torn = {A.PROCESSED_TWICE, A.NOT_PROCESSED}
+    # A transaction of one record, with one partition and the offsets, can't be torn by records: but by its offsets.
+    assert {a for a, defects in named.items() if defects} <= torn
+    assert prediction.bounds["groups"][0]["rules"] == "cooperative"
+
+
+def test_a_group_beside_a_loop_is_asked_too() -> None:
+    both = replace(LOOP, group=Group(members=2, commits="before", crashes=1))
+    assert shown(predict(both)) == {A.PROCESSED_TWICE, A.SKIPPED_AFTER_REBALANCE}
+    assert len(predict(both).bounds["groups"]) == 2
+
+
+def test_the_offsets_are_kept_as_safely_as_the_cluster_keeps_its_own_topics() -> None:
+    offsets = consumer_offsets_of(replace(GROUP, acks="0", unclean_leader_election=True, faults=("kill",)))
+    assert (offsets.acks, offsets.unclean_leader_election, offsets.faults) == ("all", False, ("kill",))
+    assert offsets.group is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"commits": "before"},
+        {"crashes": 1},
+        {"leaves": 1},
+        {"static": True},
+        {"members": 1},
+        {"assignor": "range"},
+    ],
+    ids=str,
+)
+def test_a_different_group_is_a_different_question(change: dict[str, Any]) -> None:
+    other = replace(GROUP, group=Group(**{"members": 2, **change}))
+    assert cache_key(other, None) != cache_key(GROUP, None)
+    assert cache_key(replace(GROUP, group=Group(members=3, session_timeout_ms=7_000)), None) == cache_key(GROUP, None)
+
+
+def test_a_different_loop_is_a_different_question() -> None:
+    assert cache_key(LOOP, None) != cache_key(replace(LOOP, loop=Loop(source="in", offsets="before")), None)
+    assert cache_key(LOOP, None) == cache_key(replace(LOOP, loop=Loop(source="other", offsets="after")), None)
+
+
+def test_the_protocol_of_brokers_is_searched_by_its_own_rules() -> None:
+    own = Group(members=2, protocol=CONSUMER, assignor=None)
+    prediction = predict(replace(GROUP, kafka_version="4.3.1", metadata_mode="kraft", group=own))
+    assert prediction.bounds["groups"][0]["rules"] == "consumer"
+    assert shown(prediction) == set()
+
+
+def test_what_a_small_budget_has_not_searched_is_not_known() -> None:
+    states = predict(replace(LANE)).states
+    with pytest.raises(PredictionNotExhausted) as raised:
+        predict(
+            replace(LOOP, loop=Loop(source="in", offsets="after", group=Group(crashes=1, leaves=1))),
+            budget=Budget(states + 30),
+        )
+    entries = raised.value.found.to_json()["groups"]
+    assert entries.keys() == {str(anomaly) for anomaly in A}
+    assert {entry["status"] for entry in entries.values()} == {"not exhausted"}

@@ -1,0 +1,358 @@
+"""Clean lanes with a group and with loops, and each anomaly planted in them.
+
+The lanes `in` and `exact` are read by loops, whose outputs are `out` and `once`; `in` has a group of its own, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from kafka_chaos.contract.groups import group_of, loop_group_of
+from kafka_chaos.verification.oracle.anomalies import Case, case_order, check
+from kafka_chaos.verification.oracle.groups import Group
+from kafka_chaos.verification.oracle.rows import (
+    Assigned,
+    Commit,
+    LaneHistory,
+    Produced,
+    Read,
+    Replicated,
+    Stored,
+    Transaction,
+)
+
+PARTITIONS, RECORDS, BATCH = 2, 12, 3
+SOURCES = {"out": "in", "once": "exact"}
+
+
+@dataclass
+class Histories:
+    """A run: lanes, what each group had committed in the end, and the clock."""
+
+    lanes: dict[str, LaneHistory] = field(default_factory=dict)
+    final: dict[str, dict[int, int]] = field(default_factory=dict)
+    clock: int = 1_000
+
+    def tick(self) -> int:
+        self.clock += 10
+        return self.clock
+
+    def groups_of(self, lane: str) -> list[Group]:
+        found = (
+            [Group(group_of(lane), self.lanes[lane], None, self.final.get(group_of(lane), {}))] if lane == "in" else []
+        )
+        if lane in SOURCES:
+            name = loop_group_of(lane)
+            found.append(Group(name, self.lanes[SOURCES[lane]], self.lanes[lane], self.final.get(name, {})))
+        return found
+
+    @property
+    def clients(self) -> dict[str, dict[str, object]]:
+        """The keys of lanes.json that say which groups there are."""
+        found: dict[str, dict[str, object]] = {"in": {"group": {"members": 2}}}
+        for lane, source in SOURCES.items():
+            offsets = "transaction" if lane == "once" else "after"
+            found[lane] = {"loop": {"source": source, "offsets": offsets, "group": {"members": 1}}}
+        return found
+
+    @property
+    def committed(self) -> dict[str, dict[str, int]]:
+        """The content of groups.json."""
+        reads = {loop_group_of(lane): source for lane, source in SOURCES.items()}
+        return {
+            group: {f"{reads.get(group, 'in')}/{partition}": offset for partition, offset in final.items()}
+            for group, final in self.final.items()
+        }
+
+    def checked(self, lane: str) -> list[Case]:
+        return check(self.lanes[lane], self.groups_of(lane))
+
+    def commits(self, group: str) -> list[Commit]:
+        return [row for of in self.lanes.values() for row in of.commits if row.group == group]
+
+    def replace_commit(self, row: Commit, **values: object) -> None:
+        rows = next(of.commits for of in self.lanes.values() if row in of.commits)
+        rows[rows.index(row)] = row._replace(**values)  # type: ignore[arg-type]
+
+
+def store(run: Histories, lane: str, partition: int, producer_id: int, seq: int) -> int:
+    """Append a record; returns its offset."""
+    history = run.lanes[lane]
+    assert history.log is not None
+    held = [row.offset for row in history.log if row.partition == partition]
+    markers = [row.offset for row in history.replicas if row.partition == partition]
+    offset = max([*held, *markers], default=-1) + 1
+    history.log.append(Stored(partition, offset, producer_id, seq))
+    replicate(run, lane, partition, offset, producer_id, seq, "data")
+    return offset
+
+
+def replicate(run: Histories, lane: str, partition: int, offset: int, producer_id: int, seq: int, kind: str) -> None:
+    for broker in range(3):
+        run.lanes[lane].replicas.append(Replicated(partition, broker, offset, 0, producer_id, seq, kind))
+
+
+def load(run: Histories, lane: str) -> None:
+    """A producer writes in turn to all partitions."""
+    run.lanes[lane] = LaneHistory(log=[])
+    for seq in range(RECORDS):
+        begin = run.tick()
+        offset = store(run, lane, seq % PARTITIONS, 0, seq)
+        run.lanes[lane].produced.append(Produced(0, seq, seq % PARTITIONS, offset, "ok", None, begin, run.tick()))
+
+
+def follow(run: Histories, lane: str, isolation: str | None = None) -> None:
+    """A consumer of no group reads everything."""
+    history = run.lanes[lane]
+    name = f"follower-{isolation}"
+    if isolation is not None:
+        history.assignments += [Assigned(name, partition, isolation) for partition in range(PARTITIONS)]
+    history.consumed += [Read(name, *row, poll_ns=run.tick()) for row in history.log or ()]
+
+
+def assign(run: Histories, lane: str, group: str, consumer: str, partition: int, generation: int, member: str) -> None:
+    run.lanes[lane].assignments.append(
+        Assigned(consumer, partition, "read_committed", group, member, generation, run.tick())
+    )
+
+
+def process(
+    run: Histories, lane: str, consumer: str, partition: int, offsets: Iterable[int], output: str | None = None
+) -> list[Stored]:
+    """A member processes the records at these offsets; of a loop, it writes an output of each."""
+    rows = [row for row in run.lanes[lane].log or () if row.partition == partition and row.offset in offsets]
+    for row in rows:
+        run.lanes[lane].consumed.append(Read(consumer, *row, poll_ns=run.tick()))
+        if output is not None:
+            write_output(run, output, (row.producer_id, row.seq))
+    return rows
+
+
+def write_output(run: Histories, lane: str, source: tuple[int, int], *, transaction: int | None = None) -> Produced:
+    history = run.lanes[lane]
+    seq = len(history.produced)
+    begin = run.tick()
+    offset = store(run, lane, seq % PARTITIONS, 7, seq)
+    if lane == "once" and transaction is None:
+        transaction = len(history.transactions)
+    row = Produced(7, seq, seq % PARTITIONS, offset, "ok", transaction, begin, run.tick(), *source)
+    history.produced.append(row)
+    return row
+
+
+def end(run: Histories, outcome: str) -> None:
+    """The transaction of the loop's producer ends."""
+    history = run.lanes["once"]
+    for partition in range(PARTITIONS):
+        assert history.log is not None
+        held = [row.offset for row in (*history.log, *history.replicas) if row.partition == partition]
+        kind = "commit" if outcome == "committed" else "abort"
+        replicate(run, "once", partition, max(held, default=-1) + 1, 7, -1, kind)
+    number = len(history.transactions)
+    history.transactions.append(Transaction(7, number, "once-0", run.clock - 5, run.tick(), outcome))
+
+
+def commit(
+    run: Histories, lane: str, group: str, consumer: str, partition: int, offset: int, outcome: str = "ok"
+) -> None:
+    begin = run.tick()
+    done = None if outcome == "info" else run.tick()
+    number = len(run.lanes["once"].transactions) if group == loop_group_of("once") else None
+    producer_id = None if number is None else 7
+    run.lanes[lane].commits.append(
+        Commit(group, consumer, partition, offset, begin, done, outcome, producer_id, number)
+    )
+
+
+def work(run: Histories, group: str, lane: str, output: str | None = None) -> None:
+    """One member per partition processes it batch by batch and commits; in the middle, both change places."""
+    ends = RECORDS // PARTITIONS
+    for half, generation in ((0, 1), (ends // 2, 2)):
+        for partition in range(PARTITIONS):
+            consumer, member = f"{group}-{generation}-{partition}", f"{group}-m{(partition + generation) % PARTITIONS}"
+            assign(run, lane, group, consumer, partition, generation, member)
+            for first in range(half, half + ends // 2, BATCH):
+                process(run, lane, consumer, partition, range(first, first + BATCH), output)
+                commit(run, lane, group, consumer, partition, first + BATCH)
+                if output == "once":
+                    end(run, "committed")
+    run.final[group] = dict.fromkeys(range(PARTITIONS), ends)
+
+
+def clean() -> Histories:
+    """No anomaly."""
+    run = Histories()
+    for lane in ("in", "exact"):
+        load(run, lane)
+    for lane, timeout in (("out", None), ("once", 60_000)):
+        run.lanes[lane] = LaneHistory(log=[], timeout_ms=timeout)
+    work(run, group_of("in"), "in")
+    for output, source in SOURCES.items():
+        work(run, loop_group_of(output), source, output)
+    for lane in ("in", "exact", "out"):
+        follow(run, lane)
+    for isolation in ("read_committed", "read_uncommitted"):
+        follow(run, "once", isolation)
+    return run
+
+
+Plant = tuple[Histories, dict[str, list[Case]]]
+
+
+def calm() -> Plant:
+    return clean(), {}
+
+
+def a_member_that_processes_again() -> Plant:
+    """What is processed twice by a plain group is no anomaly."""
+    run = clean()
+    assign(run, "in", group_of("in"), "again", 0, 3, "m9")
+    process(run, "in", "again", 0, range(2, 6))
+    # It was asked for before the last commits were acknowledged.
+    rows = run.lanes["in"].assignments
+    rows[-1] = rows[-1]._replace(start_ns=1)
+    return run, {}
+
+
+def processed_twice() -> Plant:
+    """The output of an input is written once more."""
+    run = clean()
+    write_output(run, "out", (0, 5))
+    for lane in ("out",):
+        run.lanes[lane].consumed = []
+        follow(run, lane)
+    return run, {"out": [Case("processed_twice", None, None, 0, 5)]}
+
+
+def processed_twice_in_an_aborted_transaction() -> Plant:
+    """An output that is aborted is none."""
+    run = clean()
+    write_output(run, "once", (0, 5))
+    end(run, "aborted")
+    run.lanes["once"].consumed = []
+    run.lanes["once"].assignments = []
+    history = run.lanes["once"]
+    follow(run, "once", "read_uncommitted")
+    aborted = (7, history.produced[-1].seq)
+    name = "follower-read_committed"
+    history.assignments += [Assigned(name, partition, "read_committed") for partition in range(PARTITIONS)]
+    for row in history.log or ():
+        if (row.producer_id, row.seq) != aborted:
+            history.consumed.append(Read(name, *row, poll_ns=run.tick()))
+    return run, {}
+
+
+def not_processed() -> Plant:
+    """The output of an input is another input's."""
+    run = clean()
+    rows = run.lanes["out"].produced
+    at = next(index for index, row in enumerate(rows) if row.source_seq == 4)
+    rows[at] = rows[at]._replace(source_seq=5)
+    return run, {"out": [Case("processed_twice", None, None, 0, 5), Case("not_processed", None, None, 0, 4)]}
+
+
+def commit_lost() -> Plant:
+    """In the end, less is committed than was acknowledged."""
+    run = clean()
+    run.final[group_of("in")][1] = 3
+    return run, {"in": [Case("commit_lost", 1, 6, None, None)]}
+
+
+def began_behind() -> Plant:
+    """A member begins behind a commit that was acknowledged before it had the partition."""
+    run = clean()
+    assign(run, "in", group_of("in"), "behind", 0, 3, "m9")
+    process(run, "in", "behind", 0, range(2, 6))
+    return run, {"in": [Case("commit_lost", 0, 6, None, None)]}
+
+
+def began_behind_what_may_have_come_late() -> Plant:
+    """A commit in doubt may have taken effect last."""
+    run = clean()
+    commit(run, "in", group_of("in"), f"{group_of('in')}-2-0", 0, 2, "info")
+    assign(run, "in", group_of("in"), "behind", 0, 3, "m9")
+    process(run, "in", "behind", 0, range(2, 6))
+    return run, {}
+
+
+def commit_regressed() -> Plant:
+    """A commit goes back, and so does the last committed offset."""
+    run = clean()
+    commit(run, "in", group_of("in"), f"{group_of('in')}-1-0", 0, 3)
+    run.final[group_of("in")][0] = 3
+    return run, {"in": [Case("commit_regressed", 0, 3, None, None)]}
+
+
+def refused_commit() -> Plant:
+    """A commit that is refused does not count."""
+    run = clean()
+    commit(run, "in", group_of("in"), f"{group_of('in')}-1-0", 0, 3, "fail")
+    return run, {}
+
+
+def skipped_after_rebalance() -> Plant:
+    """No member processes a record, and the group commits past it."""
+    run = clean()
+    group = group_of("in")
+    skipped = next(row for row in run.lanes["in"].log or () if (row.partition, row.offset) == (1, 3))
+    run.lanes["in"].consumed = [
+        row
+        for row in run.lanes["in"].consumed
+        if not (row.consumer.startswith(group) and (row.partition, row.offset) == (1, 3))
+    ]
+    return run, {"in": [Case("skipped_after_rebalance", *skipped)]}
+
+
+def an_offset_that_was_used_again() -> Plant:
+    """The group was given another record at the offset."""
+    run = clean()
+    group = group_of("in")
+    history = run.lanes["in"]
+    history.produced.append(Produced(0, 99, 1, None, "info", None, 1, 2))
+    history.consumed = [
+        row._replace(seq=99) if row.consumer.startswith(group) and (row.partition, row.offset) == (1, 3) else row
+        for row in history.consumed
+    ]
+    return run, {
+        "in": [Case("inconsistent_offset", 1, 3, 0, 99), Case("truncated_read", 1, 3, 0, 99)],
+    }
+
+
+def owned_twice() -> Plant:
+    """Two members of one generation process a partition side by side."""
+    run = clean()
+    history, group = run.lanes["in"], group_of("in")
+    first = next(row for row in history.assignments if row.consumer == f"{group}-2-0")
+    second = replace_member(first, "twin", "m9", run.tick())
+    history.assignments.append(second)
+    reads = [row for row in history.consumed if row.consumer == first.consumer]
+    history.consumed += [row._replace(consumer="twin", poll_ns=row.poll_ns + 1) for row in reads]
+    # It was given the partition before the last commit was acknowledged.
+    history.assignments[-1] = second._replace(start_ns=first.start_ns + 1)
+    return run, {"in": [Case("owned_twice", 0, 3, None, None)]}
+
+
+def replace_member(row: Assigned, consumer: str, member: str, start_ns: int) -> Assigned:
+    return row._replace(consumer=consumer, member=member, start_ns=start_ns)
+
+
+PLANTS: tuple[Callable[[], Plant], ...] = (
+    calm,
+    a_member_that_processes_again,
+    processed_twice,
+    processed_twice_in_an_aborted_transaction,
+    not_processed,
+    commit_lost,
+    began_behind,
+    began_behind_what_may_have_come_late,
+    commit_regressed,
+    refused_commit,
+    skipped_after_rebalance,
+    an_offset_that_was_used_again,
+    owned_twice,
+)
+
+
+def expected(plant: Plant, lane: str) -> list[Case]:
+    return sorted(plant[1].get(lane, []), key=case_order)

@@ -1,0 +1,107 @@
+"""Assesses what a lane's history can show about its group and its loop. Pure Python, no Spark.
+
+Guarantee: an anomaly of groups is judged only where its evidence is there, and is otherwise named with the reason. No
+lane conforms with one that was not judged.
+"""
+
+from __future__ import annotations
+
+from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.groups import OF_LOOPS, GroupAnomaly
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
+from kafka_chaos.contract.transactions import AnyAnomaly
+from kafka_chaos.verification.inputs.groups import groups_of_lane
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.tables.facts import GroupFacts, LaneFacts
+
+BY_THE_LOG = (*OF_LOOPS, GroupAnomaly.SKIPPED_AFTER_REBALANCE)
+"""These need the final log of the lane that is read; those of loops also that of the output."""
+BY_COMMITS = (
+    GroupAnomaly.NOT_PROCESSED,
+    GroupAnomaly.COMMIT_LOST,
+    GroupAnomaly.COMMIT_REGRESSED,
+    GroupAnomaly.SKIPPED_AFTER_REBALANCE,
+)
+"""Without an acknowledged commit, these can't occur."""
+
+
+def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
+    """The anomalies that are not searched for in a lane, and why."""
+    reasons: dict[AnyAnomaly, str] = {}
+    anomalies = lane.group_anomalies
+    if not anomalies:
+        return reasons
+    sources = [run.lane(reads) for reads in groups_of_lane(lane).values()]
+    if not run.has_log:
+        reasons.update(dict.fromkeys(BY_THE_LOG, "there is no final log (log/)"))
+    for one in sources:
+        if one.transactional is not None and not run.has("replicas"):
+            why = f"replicas/ does not show what lane {one.lane} has committed"
+            reasons.update(dict.fromkeys(BY_THE_LOG, why))
+    if lane.transactional is not None and (facts.transactions is None or facts.transactions.markers is None):
+        reasons.update(dict.fromkeys(OF_LOOPS, "replicas/ does not show the markers that end transactions"))
+    if lane.loop is not None and lane.cleanup_policy is not None:
+        reasons.update(dict.fromkeys(OF_LOOPS, f"cleanup.policy={lane.cleanup_policy} removes outputs"))
+    for group in groups_of_lane(lane):
+        found = next((one for one in facts.groups if one.group == group), None)
+        if found is None or not found.assignments:
+            reasons.update(dict.fromkeys(anomalies, f"assignments/ holds no assignment of group {group}"))
+        elif found.without_generation:
+            missing = counted(found.without_generation, "assignment")
+            reasons[GroupAnomaly.OWNED_TWICE] = f"assignments/ names no generation of {missing} of group {group}"
+    return {anomaly: why for anomaly, why in reasons.items() if anomaly in anomalies}
+
+
+def proves_nothing(lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
+    """The anomalies whose absence in a lane proves nothing, and why."""
+    reasons: dict[AnyAnomaly, str] = {}
+    for group in facts.groups:
+        if unknown := _without_end(group):
+            reasons[GroupAnomaly.COMMIT_LOST] = (
+                f"groups.json does not say what group {group.group} had committed in partition {unknown[0]} in the end"
+            )
+        if not group.acknowledged:
+            reasons.update(dict.fromkeys(BY_COMMITS, f"no commit of group {group.group} was acknowledged"))
+        if not group.processed:
+            reasons.update(dict.fromkeys(GroupAnomaly, f"no member of group {group.group} processed a record"))
+    return {anomaly: why for anomaly, why in reasons.items() if anomaly in lane.group_anomalies}
+
+
+def _without_end(group: GroupFacts) -> list[int]:
+    return [number for number, at in group.partitions.items() if at.acknowledged is not None and at.final is None]
+
+
+def doubts_of_groups(lane: Lane, facts: LaneFacts) -> list[str]:
+    """Why a lane with a group or a loop can't conform, whatever was found."""
+    sentences = [
+        f"assignments/ and commits/ hold {counted(group.doubled, 'row')} of group {group.group} twice"
+        for group in facts.groups
+        if group.doubled
+    ]
+    if facts.without_input:
+        sentences.append(f"produced/ names no input of {counted(facts.without_input, 'record')} of a loop")
+    return sentences if lane.group_anomalies else []
+
+
+def groups_ledger(facts: LaneFacts) -> tuple[GroupLedger, ...]:
+    """The lane's groups in verdict.json."""
+    return tuple(
+        GroupLedger(
+            group=group.group,
+            reads=group.lane,
+            assignments=group.assignments,
+            members=group.members,
+            processed=group.processed,
+            acknowledged=group.acknowledged,
+            refused=group.refused,
+            in_doubt=group.in_doubt,
+            partitions=tuple(
+                GroupPartitionLedger(
+                    partition=number, processed_to=at.processed_to, acknowledged=at.acknowledged, final=at.final
+                )
+                for number, at in sorted(group.partitions.items())
+            ),
+        )
+        for group in facts.groups
+    )
