@@ -13,6 +13,11 @@ LEADER_AND_ISR = Document(
     "About the Kafka API LeaderAndIsr", "[Kafka] kafka api - LeaderAndIsr 에 관하여", "23 April 2021"
 )
 KRAFT = Document('Kafka\'s documentation, "KRaft"', "KRaft", None)
+UPGRADING = Document('Kafka\'s documentation, "Upgrading"', "Upgrading", None)
+MIGRATION = Document("KIP-866: ZooKeeper to KRaft Migration", "KIP-866: ZooKeeper to KRaft Migration", None)
+QUORUM = Document(
+    "KIP-595: A Raft Protocol for the Metadata Quorum", "KIP-595: A Raft Protocol for the Metadata Quorum", None
+)
 ELIGIBLE = Document("KIP-966: Eligible Leader Replicas", "KIP-966: Eligible Leader Replicas", None)
 
 _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
@@ -62,6 +67,10 @@ SOURCES = {
     ),
     "kraft-election": Source(KRAFT, "Process roles and controllers", "Configuration"),
     "kraft-zombie-leader": Source(KRAFT, "Process roles and controllers", "Configuration"),
+    "quorum-majority-lost": Source(KRAFT, "Process roles and controllers", "Configuration"),
+    "quorum-leader-cut": Source(QUORUM, "Leader progress timeout", "Leader Progress Timeout"),
     "elr-last-replica-standing": Source(ELIGIBLE, "Motivation: the last replica standing", "Motivation"),
     "unclean-shutdown": Source(ELIGIBLE, "Unclean shutdown detection", "Proposed Changes"),
+    "rolling-upgrade": Source(UPGRADING, "Upgrading KRaft-based clusters", "Upgrading to 4.x"),
+    "migration": Source(MIGRATION, "Migration", "Proposed Changes"),
 }

@@ -241,24 +241,14 @@ def _probe(image: str) -> Iterator[Check]:
 def _probe_links(container: Container) -> Check:
     """A link in the container's network namespace, which faults of single requests need."""
     from kafka_chaos.faults.links import why_no_links
-    from kafka_chaos.harness.cluster.links.links import Links
+    from kafka_chaos.harness.cluster.links.links import try_link
 
-    name, reason = "Links", why_no_links()
-    if reason is not None:
-        found, _, remedy = reason.partition(": ")
-        return Check(name, "note", found, f"{remedy}; only faults of single requests need it")
     container.reload()
-    links = Links({}, (9092,))
-    try:
-        links.of("doctor").attach(int(container.attrs["State"]["Pid"]))
-    except ClusterFailure as error:
-        needed = (
-            "load the kernel's modules iptable_nat, xt_REDIRECT and xt_mark; only faults of single requests need it"
-        )
-        return Check(name, "note", _first_line(str(error)), needed)
-    finally:
-        links.close()
-    return Check(name, "ok", "connections to a container were redirected to a link and back")
+    reason = why_no_links() or try_link(int(container.attrs["State"]["Pid"]))
+    if reason is None:
+        return Check("Links", "ok", "connections to a container were redirected to a link")
+    found, _, remedy = reason.partition(": ")
+    return Check("Links", "note", found, f"{remedy}; only faults of single requests need it")
 
 
 def _probe_freezer(container: Container) -> Check:

@@ -34,6 +34,7 @@ __all__ = [
     "FETCH_FROM_LEADER",
     "BrokerClient",
     "BrokerUnreachable",
+    "FeaturesAnswer",
     "CoordinatorKind",
     "FetchAnswer",
     "MetadataAnswer",
@@ -55,6 +56,7 @@ _DESCRIBE_QUORUM = 1
 _PREFERRED = 0
 _ADMIN_TIMEOUT_MS = 10_000
 _LATEST = -1
+_WITH_FEATURES = 3
 _FIRST_WITH_BATCHES = 3
 """The first version of Produce that takes message format v2."""
 _FIRST_WITH_EPOCHS = 9
@@ -98,6 +100,14 @@ class QuorumAnswer:
 
     leader: int
     leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesAnswer:
+    """The features (KIP-584) that a broker supports, as (lowest, highest) level, and the levels that are in force."""
+
+    supported: Mapping[str, tuple[int, int]]
+    in_force: Mapping[str, int]
 
 
 class BrokerClient:
@@ -307,6 +317,14 @@ class BrokerClient:
         if found is None or found.error_code != NONE:
             return None
         return QuorumAnswer(int(found.leader_id), int(found.leader_epoch))
+
+    def features(self) -> FeaturesAnswer:
+        """The features that this broker supports, and their levels as it knows them."""
+        answer = self.request(ApiVersionsRequest("kafka-chaos", "0", version=_WITH_FEATURES))
+        return FeaturesAnswer(
+            {one.name: (one.min_version, one.max_version) for one in answer.supported_features or ()},
+            {one.name: one.max_version_level for one in answer.finalized_features or ()},
+        )
 
     def leader_epoch(self, topic: str, partition: int = 0, *, guess: int = 0) -> int | None:
         """The leader epoch that this broker's replica is in, exactly; None where it has no replica, or fences nobody.

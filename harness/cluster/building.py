@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka_chaos.harness.cluster.containers.engine import docker_client
+from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import ROLE
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion
 from kafka_chaos.harness.cluster.layout import ClusterLayout
@@ -30,13 +31,12 @@ CONTROLLER_OPTIONS = ("-Xmx160m",)
 class NodeBuilder:
     """What all containers of a cluster share.
 
-    `images` by Kafka's version, `addresses` by host name, the host's free `ports`, one for each container, and the
-    `disks` of the brokers that have one of their own.
+    `addresses` by host name, the host's free `ports`, one for each container, and the `disks` of the brokers that have
+    one of their own.
     """
 
     spec: ClusterLayout
     run_id: str
-    images: Mapping[str, str]
     network: str
     labels: Mapping[str, str]
     addresses: Mapping[str, str]
@@ -66,7 +66,7 @@ class NodeBuilder:
 
         api_version = docker_client().api._version
         endpoint = EndpointConfig(version=api_version, aliases=[name], ipv4_address=self.addresses[name])
-        container = DockerContainer(self.images[version.number], name=f"kafka-chaos-{self.run_id}-{name}")
+        container = DockerContainer(ensure_image(version.number), name=f"kafka-chaos-{self.run_id}-{name}")
         container.with_command(["/opt/kafka/bin/start-server", server, *jvm_options])
         # Not copied into the container: that costs every start a mount of its file system.
         for key, value in {"SERVER_PROPERTIES": properties, **(environment or {})}.items():

@@ -25,7 +25,9 @@ from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.containers.network import create_network, node_addresses
 from kafka_chaos.harness.cluster.containers.ports import free_ports
 from kafka_chaos.harness.cluster.containers.reaper import choose_reaper
+from kafka_chaos.harness.cluster.containers.versions import check_version
 from kafka_chaos.harness.cluster.layout import ClusterLayout
+from kafka_chaos.harness.cluster.metadata.migration import Migration
 from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, MetadataMode
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode, zookeeper_addresses
 from kafka_chaos.harness.cluster.node import Node
@@ -91,12 +93,12 @@ class Cluster:
     @property
     def zookeepers(self) -> dict[int, Node]:
         """ZooKeeper servers by number; empty in KRaft mode."""
-        return {} if self.spec.metadata_mode == KRAFT else self.members.servers
+        return self.members.zookeepers
 
     @property
     def controllers(self) -> dict[int, Node]:
         """Controllers that are no brokers, by number; empty where brokers are controllers."""
-        return self.members.servers if self.spec.metadata_mode == KRAFT else {}
+        return self.members.controllers
 
     @property
     def bootstrap_servers(self) -> str:
@@ -164,11 +166,28 @@ class Cluster:
         """Start what is down, none of them in the way of its own former session, and wait until all serve."""
         self.mode.start_again(self.members, nodes, timeout=timeout)
 
+    def change_version(self, node: Node, kafka_version: str) -> None:
+        """Let a node that is down start with another version of Kafka next, on its data, address and port.
+
+        What the nodes agree on stays as it is: in KRaft mode the feature levels, with ZooKeeper the brokers' protocol.
+        Raises `UsageFailure` for a version that can't be run in the cluster's metadata mode.
+        """
+        check_version(kafka_version, self.spec.metadata_mode)
+        folders = () if node.disk is not None else properties.LOG_DIRECTORIES[: self.spec.log_directories]
+        node.exchange(self.mode.container(node, kafka_version), folders)
+
+    @property
+    def migration(self) -> Migration:
+        """The way to KRaft of a cluster with `migration_controllers`."""
+        assert isinstance(self.mode, Migration), "the cluster has no controllers to migrate to"
+        return self.mode
+
     def _start(self) -> None:
         check_memory(self.spec.brokers + self.spec.controllers)
         client = docker_client()
         heal_abandoned_disks(client)
-        images = {version.number: ensure_image(version.number) for version in (self.spec.version, *self.spec.versions)}
+        for version in (self.spec.version, *self.spec.versions):
+            ensure_image(version.number)
         choose_reaper(client, keep=self.keep)
         logging.getLogger("testcontainers").setLevel(logging.WARNING)
         labels = run_labels(self.run_id, keep=self.keep)
@@ -177,7 +196,7 @@ class Cluster:
         addresses = dict(zip(names, node_addresses(network, len(names)), strict=True))
         ports = iter(free_ports(len(names)))
         disks = self._make_disks(labels)
-        build = NodeBuilder(self.spec, self.run_id, images, str(network.name), labels, addresses, ports, disks)
+        build = NodeBuilder(self.spec, self.run_id, str(network.name), labels, addresses, ports, disks)
         self._mode = _mode(build)
         self.members = self._mode.make()
         self._make_links()
@@ -275,10 +294,13 @@ def _mode(build: NodeBuilder) -> MetadataMode:
     # Imports kafka-python, which an experiment's check has no need of.
     from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
 
+    if build.spec.migration_controllers:
+        return Migration(build)
     return KRaftMode(build) if build.spec.metadata_mode == KRAFT else ZooKeeperMode(build)
 
 
 def _node_names(spec: ClusterLayout) -> list[str]:
     server_name = properties.controller_name if spec.metadata_mode == KRAFT else properties.zookeeper_name
     names = [server_name(number) for number in range(1, spec.servers + 1)]
+    names += [properties.controller_name(number) for number in range(1, spec.migration_controllers + 1)]
     return [*names, *(properties.broker_name(number) for number in range(1, spec.brokers + 1))]

@@ -22,14 +22,16 @@ class ClusterLayout:
     """What a cluster consists of.
 
     `metadata_mode`: `zookeeper`, with an ensemble of `zookeepers` (None: 1), or `kraft`, with `controllers` nodes that
-    are nothing but controllers (0: every broker is a controller too). `elr`: whether a partition's leader may be
+    are nothing but controllers (0: every broker is a controller too). A cluster with ZooKeeper can migrate to
+    `migration_controllers` of them, which are started later. `elr`: whether a partition's leader may be
     elected from its eligible leader replicas (KIP-966); None leaves it to the version.
     `broker_configs` go to every broker, and to KRaft's controllers; `configs_of` to single brokers by id; both in
-    Kafka's own key names. `broker_versions` gives single brokers a version of their own, by id (ZooKeeper mode only):
-    all then speak the oldest version's protocol, as during a rolling upgrade. `controller` names the broker that is to
-    be controller (started first: in ZooKeeper mode the first to register becomes it), None leaves it open and starts
-    all at once. With two `log_directories` a broker outlives the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`).
-    With `disk_mib`, each broker's log directories are on a disk of their own, of so many MiB: storage faults need it.
+    Kafka's own key names. `broker_versions` gives single brokers a version of their own, by id: all then speak the
+    oldest version's protocol, with its feature levels, as during a rolling upgrade. `controller` names the broker that
+    is to be controller (started first: in ZooKeeper mode the first to register becomes it), None leaves it open and
+    starts all at once. With two `log_directories` a broker outlives the loss of one (`BROKER_DATA`,
+    `SECOND_BROKER_DATA`). With `disk_mib`, each broker's log directories are on a disk of their own, of so many MiB:
+    storage faults need it.
     With `links`, every connection to a broker or controller passes a link (`harness/cluster/links/`).
     `security` is how clients connect: `plaintext`, `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client
     certificates).
@@ -39,6 +41,7 @@ class ClusterLayout:
     metadata_mode: str = ZOOKEEPER
     zookeepers: int | None = None
     controllers: int = 0
+    migration_controllers: int = 0
     kafka_version: str = KAFKA_VERSION
     broker_versions: Mapping[int, str] = field(default_factory=dict)
     elr: bool | None = None
@@ -55,7 +58,7 @@ class ClusterLayout:
         if self.metadata_mode not in METADATA_MODES:
             expected = " or ".join(METADATA_MODES)
             raise UsageFailure(f"metadata_mode: {self.metadata_mode!r} is not valid: expected {expected}")
-        version = check_version(self.kafka_version, self.metadata_mode)
+        check_version(self.kafka_version, self.metadata_mode)
         self._check_broker_versions()
         if not 1 <= self.brokers <= 9:
             raise UsageFailure(f"brokers: {self.brokers} is not valid: expected 1 to 9")
@@ -72,8 +75,8 @@ class ClusterLayout:
                 f"security: {self.security} is not valid where connections pass links, which can't read what is "
                 f"encrypted: expected {PLAINTEXT}"
             )
-        if self.elr and not version.elr:
-            raise UsageFailure(f"elr: true is not valid: Kafka {self.kafka_version} has no eligible leader replicas")
+        if self.elr and not self.oldest.elr:
+            raise UsageFailure(f"elr: true is not valid: Kafka {self.oldest.number} has no eligible leader replicas")
         self._check_configs()
 
     def _check_broker_versions(self) -> None:
@@ -81,15 +84,12 @@ class ClusterLayout:
             if not 1 <= broker <= self.brokers:
                 raise UsageFailure(f"broker_versions: {broker} is not a broker: expected 1 to {self.brokers}")
             check_version(number, self.metadata_mode)
-            if self.metadata_mode == KRAFT and number != self.kafka_version:
-                raise UsageFailure(
-                    f"broker_versions: {number} for broker {broker} is not valid: in KRaft mode all nodes run "
-                    f"kafka_version, {self.kafka_version}"
-                )
 
     def _check_kraft(self) -> None:
         if self.zookeepers:
             raise UsageFailure(f"zookeepers: {self.zookeepers} is not valid: a cluster in KRaft mode has none")
+        if self.migration_controllers:
+            raise UsageFailure("migration_controllers: a cluster in KRaft mode has nowhere to migrate to: leave it out")
         if self.controllers not in (0, 1, 3):
             raise UsageFailure(f"controllers: {self.controllers} is not valid: expected 0, 1 or 3")
         if self.controller is not None:
@@ -111,6 +111,8 @@ class ClusterLayout:
                 f"controllers: {self.controllers} is not valid: in ZooKeeper mode a broker is controller; set "
                 f"metadata_mode to {KRAFT}"
             )
+        if self.migration_controllers:
+            self._check_migration()
         if self.security != PLAINTEXT and not self.oldest.has_pem:
             raise UsageFailure(
                 f"security: {self.security} is not valid: Kafka {self.oldest.number} reads no certificates in PEM; "
@@ -118,6 +120,20 @@ class ClusterLayout:
             )
         if self.controller is not None and not 1 <= self.controller <= self.brokers:
             raise UsageFailure(f"controller: {self.controller} is not a broker: expected 1 to {self.brokers}")
+
+    def _check_migration(self) -> None:
+        if self.migration_controllers not in (1, 3):
+            raise UsageFailure(f"migration_controllers: {self.migration_controllers} is not valid: expected 0, 1 or 3")
+        if any(KRAFT not in version.modes for version in (self.version, *self.versions)):
+            raise UsageFailure(
+                f"migration_controllers: Kafka {self.oldest.number} has no KRaft mode here to migrate to"
+            )
+        if self.security != PLAINTEXT:
+            raise UsageFailure(
+                f"security: {self.security} is not valid with migration_controllers: expected {PLAINTEXT}"
+            )
+        if self.links:
+            raise UsageFailure("links: true is not valid with migration_controllers, which would have none")
 
     def _check_configs(self) -> None:
         mode = self.metadata_mode
@@ -139,18 +155,24 @@ class ClusterLayout:
 
     @property
     def versions(self) -> tuple[KafkaVersion, ...]:
-        """The versions of all brokers, each once, in the brokers' order."""
-        return tuple(dict.fromkeys(self.version_of(broker) for broker in range(1, self.brokers + 1)))
+        """The versions of all brokers and of KRaft's controllers, each once, in the brokers' order."""
+        brokers = [self.version_of(broker) for broker in range(1, self.brokers + 1)]
+        return tuple(dict.fromkeys([*brokers, self.version] if self.controllers else brokers))
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the nodes run several versions."""
+        return len(self.versions) > 1
 
     @property
     def oldest(self) -> KafkaVersion:
-        """The oldest version of a broker: what the whole cluster can do."""
+        """The oldest of the versions: what the whole cluster can do."""
         return oldest_of(self.versions)
 
     @property
     def protocol_configs(self) -> dict[str, str]:
         """What makes brokers of several versions speak the oldest one's protocol, as Kafka's upgrade guide asks."""
-        if len(self.versions) == 1:
+        if not self.is_mixed:
             return {}
         keys = ["inter.broker.protocol.version"]
         if not self.oldest.at_least("3.0"):
@@ -172,7 +194,7 @@ class ClusterLayout:
         """Whether leaders are elected from the eligible leader replicas; None in ZooKeeper mode, which has none."""
         if self.metadata_mode == ZOOKEEPER:
             return None
-        return self.version.elr if self.elr is None else self.elr
+        return self.oldest.elr if self.elr is None else self.elr
 
     @property
     def described(self) -> str:
@@ -183,9 +205,9 @@ class ClusterLayout:
     @property
     def _nodes(self) -> str:
         brokers = f"{self.brokers} broker{'' if self.brokers == 1 else 's'}"
+        versions = " and ".join(version.number for version in self.versions)
         if self.metadata_mode == ZOOKEEPER:
-            versions = " and ".join(version.number for version in self.versions)
             return f"{self.servers} ZooKeeper and {brokers} of Kafka {versions}"
         controllers = f"{self.controllers} controller{'' if self.controllers == 1 else 's'}"
         nodes = f"{controllers} and {brokers}" if self.controllers else f"{brokers} that are controllers too,"
-        return f"{nodes} of Kafka {self.kafka_version} (KRaft)"
+        return f"{nodes} of Kafka {versions} (KRaft)"

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_chaos.faults.cluster import LinkControl
@@ -49,6 +51,9 @@ class Node:
     testcontainer: DockerContainer
     disk: Disk | None = None
     link: Link | None = None
+    former: list[Container] = field(default_factory=list)
+    """Containers of other versions of Kafka that ran before; they are down, and kept for their logs."""
+    _following: tuple[DockerContainer, Sequence[str]] | None = field(default=None, init=False)
 
     @property
     def container(self) -> Container:
@@ -120,8 +125,41 @@ class Node:
         if not self.is_running():
             if self.disk is not None:
                 self.disk.make_whole()
-            self.container.start()
+            if self._following is None:
+                self.container.start()
+            else:
+                self._start_following(*self._following)
             self._attach_link()
+
+    def exchange(self, testcontainer: DockerContainer, folders: Sequence[str]) -> None:
+        """Let another container take the place of this one, which is down, at the next start, with its `folders`."""
+        if self.is_running():
+            raise ClusterFailure(f"{self.name} runs: only a container that is down can be exchanged")
+        self._following = (testcontainer, folders)
+
+    def _start_following(self, testcontainer: DockerContainer, folders: Sequence[str]) -> None:
+        former, name = self.container, self.container_name
+        with tempfile.TemporaryDirectory(prefix="kafka-chaos-node-") as place:
+            for number, folder in enumerate(folders):
+                parent, _, last = folder.rpartition("/")
+                pieces, _ = former.get_archive(folder)
+                with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as archive:
+                    archive.extractall(Path(place, str(number)), filter="data")
+                testcontainer.with_copy_into_container(Path(place, str(number), last), parent)
+            former.rename(f"{name}-{len(self.former) + 1}")
+            self.former.append(former)
+            self.testcontainer, self._following = testcontainer, None
+            testcontainer.start()
+
+    def write_file(self, path: str, text: str) -> None:
+        """A file of the container, running or not; its folder is there already."""
+        folder, _, name = path.rpartition("/")
+        content, written = io.BytesIO(), text.encode()
+        with tarfile.open(fileobj=content, mode="w") as archive:
+            member = tarfile.TarInfo(name)
+            member.size = len(written)
+            archive.addfile(member, io.BytesIO(written))
+        self.container.put_archive(folder, content.getvalue())
 
     def _attach_link(self) -> None:
         """Before the server listens: a Java process takes longer to begin."""
@@ -157,15 +195,20 @@ class Node:
 
     def log(self, *, tail: int | str = "all") -> str:
         """Standard output and error of all starts so far."""
-        return bytes(self.container.logs(tail=tail)).decode(errors="replace")
+        return b"".join(bytes(one.logs(tail=tail)) for one in self._containers).decode(errors="replace")
 
     def log_since(self, since: float) -> str:
         """Standard output and error from `since` on, in seconds since the epoch."""
-        return bytes(self.container.logs(since=since)).decode(errors="replace")
+        return b"".join(bytes(one.logs(since=since)) for one in self._containers).decode(errors="replace")
 
     def log_stream(self, *, since: float | None = None) -> Iterator[bytes]:
         """The whole log, or from `since` on (seconds since the epoch), in pieces: it may be too large to hold."""
-        yield from self.container.logs(stream=True, follow=False, since=since)
+        for one in self._containers:
+            yield from one.logs(stream=True, follow=False, since=since)
+
+    @property
+    def _containers(self) -> list[Container]:
+        return [*self.former, self.container]
 
     def read_file(self, path: str) -> bytes:
         """A file of the container, running or not."""

@@ -130,8 +130,7 @@ def kraft_properties(
     owned = {
         "node.id": str(node_id),
         "process.roles": ",".join(roles),
-        "controller.quorum.voters": ",".join(f"{voter}@{name}:{CONTROL_PORT}" for voter, name in voters.items()),
-        "controller.listener.names": "CONTROL",
+        **quorum_properties(voters),
         "log.dirs": ",".join(LOG_DIRECTORIES[:log_directories]),
     }
     controls = [f"CONTROL://{host}:{CONTROL_PORT}"] if "controller" in roles else []
@@ -142,6 +141,14 @@ def kraft_properties(
         owned |= {**listener_properties(PLAINTEXT), "listeners": ",".join(controls)}
     defaults = _known({**BROKER_DEFAULTS, **KRAFT_DEFAULTS, **_replicated(brokers)}, version)
     return _text({**defaults, **_texts(configs), **owned})
+
+
+def quorum_properties(voters: Mapping[int, str]) -> dict[str, str]:
+    """Where a node finds the controllers; `voters`: their host names by node id."""
+    return {
+        "controller.quorum.voters": ",".join(f"{voter}@{name}:{CONTROL_PORT}" for voter, name in voters.items()),
+        "controller.listener.names": "CONTROL",
+    }
 
 
 def _listeners(broker: int, host_port: int, security: str) -> dict[str, str]:

@@ -94,8 +94,8 @@ class ClusterSpec(Spec):
     kafka_version: KafkaVersion = Field(default=KAFKA_VERSION, description="version of Kafka that the cluster runs")
     broker_versions: dict[int, KafkaVersion] = Field(
         default_factory=dict,
-        description="versions of single brokers, by number, in a mixed cluster (ZooKeeper); all speak the oldest one's "
-        "protocol",
+        description="versions of single brokers, by number, in a mixed cluster; all speak the oldest one's protocol, "
+        "and in KRaft mode have its feature levels",
     )
     elr: bool | None = Field(
         default=None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,55 +19,53 @@ from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.run_directory import TRACE_FILE
 from kafka_chaos.reference_model.protocol.known_defects import KAFKA_17754
 
+_NS = 1e9
+
 
 def late_ends(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectPrecondition]:
     """One event per producer whose EndTxn came late; `lanes` are by transactional id. The tables must be written."""
-    ends = defaultdict(list)
-    with (run_directory / TRACE_FILE).open(encoding="utf-8") as trace:
-        for line in map(json.loads, trace):
-            if line["api"] == "EndTxn":
-                for transactional_id in line.get("transactional_ids", ()):
-                    ends[transactional_id].append(line)
+    beginnings = _beginnings(run_directory)
     told = set()
-    for transactional_id, sent in sorted(ends.items()):
-        lane = lanes.get(transactional_id)
-        for line in sent if lane is not None else ():
-            arrived = (line.get("fault") or {}).get("until_ns")
-            if line.get("fault", {}).get("side") != "request" or arrived is None:
+    for transactional_id, sent in sorted(_ends(run_directory).items()):
+        for late, again, arrived in _late(sent) if transactional_id in lanes else ():
+            began = [beginning for beginning in beginnings.get(transactional_id, ()) if beginning[0] <= late["ns"]]
+            if not began or max(began) in told:
                 continue
-            again = sorted((other for other in sent if line["ns"] < other["ns"] < arrived), key=_sent_ns)
-            producer_id = _producer_of(run_directory, transactional_id, line["ns"]) if again else None
-            if producer_id is None or (transactional_id, producer_id) in told:
-                continue
-            told.add((transactional_id, producer_id))
-            assert lane is not None
+            told.add(max(began))
             yield DefectPrecondition(
                 defect=KAFKA_17754.id,
-                lane=lane,
-                producer_id=producer_id,
-                evidence=_evidence(transactional_id, line, again[0], arrived),
+                lane=lanes[transactional_id],
+                producer_id=max(began)[1],
+                evidence=f"an EndTxn request of {transactional_id} (correlation id {late['correlation_id']}) arrived "
+                f"{(arrived - late['ns']) / _NS:.1f} s late, {(arrived - again['ns']) / _NS:.1f} s after it had been "
+                "sent again",
             )
 
 
-def _sent_ns(line: Mapping[str, Any]) -> int:
-    return int(line["ns"])
+def _ends(run_directory: Path) -> Mapping[str, list[dict[str, Any]]]:
+    """The EndTxn requests of each transactional id, in the order in which they were sent."""
+    ends = defaultdict(list)
+    with (run_directory / TRACE_FILE).open(encoding="utf-8") as trace:
+        for line in map(json.loads, trace):
+            for transactional_id in line.get("transactional_ids", ()) if line["api"] == "EndTxn" else ():
+                ends[transactional_id].append(line)
+    return {name: sorted(lines, key=lambda line: int(line["ns"])) for name, lines in ends.items()}
 
 
-def _evidence(transactional_id: str, late: Mapping[str, Any], again: Mapping[str, Any], arrived: int) -> str:
-    seconds = (arrived - late["ns"]) / 1e9
-    earlier = (arrived - again["ns"]) / 1e9
-    return (
-        f"an EndTxn request of {transactional_id} (correlation id {late['correlation_id']}) arrived {seconds:.1f} s "
-        f"late, {earlier:.1f} s after it had been sent again"
-    )
+def _late(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
+    """Each request that arrived after the next one was sent: it, that one, and when it arrived."""
+    for late, again in pairwise(sent):
+        fault = late.get("fault") or {}
+        arrived = fault.get("until_ns") if fault.get("side") == "request" else None
+        if arrived is not None and again["ns"] < arrived:
+            yield late, again, arrived
 
 
-def _producer_of(run_directory: Path, transactional_id: str, moment: int) -> int | None:
-    """The incarnation that was the last to begin under a transactional id before a moment."""
-    latest: tuple[int, int] | None = None
+def _beginnings(run_directory: Path) -> Mapping[str, set[tuple[int, int]]]:
+    """By transactional id: when each incarnation began, and its producer_id."""
+    found: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
     for path in (run_directory / "transactions").glob("*.parquet"):
         for row in pq.read_table(path, columns=["transactional_id", "producer_id", "initialised_ns"]).to_pylist():
-            began = row["initialised_ns"]
-            if row["transactional_id"] == transactional_id and began is not None and began <= moment:
-                latest = max(latest or (0, 0), (began, int(row["producer_id"])))
-    return None if latest is None else latest[1]
+            if row["initialised_ns"] is not None:
+                found[row["transactional_id"]].add((int(row["initialised_ns"]), int(row["producer_id"])))
+    return found

@@ -22,6 +22,7 @@ from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.waiting import wait_until
 
 BEFORE_KIP_101: Mapping[str, object] = {
@@ -41,6 +42,8 @@ class ClusterProfile:
     `fresh`: each act gets its own cluster.
     `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`). Otherwise
     that time is longer than any scenario.
+    `controllers`: of a cluster in KRaft mode; they are no brokers, and one alone never fails. `migration_controllers`:
+    see `ClusterLayout`.
     `elr`: whether leaders are elected from the eligible leader replicas; None leaves it to the version.
     """
 
@@ -51,6 +54,8 @@ class ClusterProfile:
     disk_mib: int = 0
     metadata_mode: str = ZOOKEEPER
     kafka_version: str = KAFKA_VERSION
+    controllers: int = 1
+    migration_controllers: int = 0
     elr: bool | None = None
     protocol: str = "kip320"
     lag_is_short: bool = False
@@ -58,7 +63,7 @@ class ClusterProfile:
     configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
 
     def in_kraft(self, kafka_version: str) -> ClusterProfile:
-        """The same kind of cluster in KRaft mode, with one controller that is no broker.
+        """The same kind of cluster in KRaft mode, with controllers that are no brokers.
 
         It runs in this version of Kafka, unless it is there to show another one. Settings that only brokers with
         ZooKeeper have are left out.
@@ -71,7 +76,23 @@ class ClusterProfile:
     @property
     def watermark_waits_for_min_isr(self) -> bool:
         """Whether these brokers hold the high watermark while the ISR is too small (KAFKA-15583, since 3.7)."""
-        return tuple(int(part) for part in self.kafka_version.split(".")[:2]) >= (3, 7)
+        return self.spec.version.at_least("3.7")
+
+    @property
+    def resigns_without_majority(self) -> bool:
+        """Whether an active controller without a majority resigns (KAFKA-15489, since 3.7)."""
+        return self.spec.version.at_least("3.7")
+
+    @property
+    def asks_before_election(self) -> bool:
+        """Whether a controller asks the others whether it could win before it begins an election (KIP-996)."""
+        return self.spec.version.at_least("4.0")
+
+    @property
+    def voters(self) -> tuple[int, ...]:
+        """The node ids of the controllers, where there are several: they may fail."""
+        several = self.metadata_mode == KRAFT and self.controllers > 1
+        return tuple(CONTROLLER_IDS + number for number in range(1, self.controllers + 1)) if several else ()
 
     @property
     def elects_eligible(self) -> bool:
@@ -89,7 +110,8 @@ class ClusterProfile:
         return ClusterLayout(
             kafka_version=self.kafka_version,
             metadata_mode=self.metadata_mode,
-            controllers=1 if self.metadata_mode == KRAFT else 0,
+            controllers=self.controllers if self.metadata_mode == KRAFT else 0,
+            migration_controllers=self.migration_controllers,
             elr=self.elr,
             brokers=self.brokers,
             log_directories=self.log_directories,
@@ -191,7 +213,7 @@ class ClusterLease:
             node.unpause()
             if node.disk is not None:
                 node.disk.make_whole()
-        for node in self.cluster.brokers.values():
+        for node in [*self.cluster.brokers.values(), *self.cluster.controllers.values()]:
             if node.is_running():
                 _drop_rules(node)
         self.cluster.start_again(self.cluster.nodes)

@@ -48,3 +48,13 @@ def cut(*cuts: Cut) -> tuple[Step, ...]:
 def heal(*cuts: Cut) -> tuple[Step, ...]:
     """Channels that are open again."""
     return tuple(step("heal", channel=channel, source=source, target=target) for channel, source, target in cuts)
+
+
+def kill_controllers(*controllers: int) -> tuple[Step, ...]:
+    """SIGKILL of controllers that are no brokers, by node id."""
+    return tuple(step("kill_controller", controller=controller) for controller in controllers)
+
+
+def start_controllers(*controllers: int) -> tuple[Step, ...]:
+    """Their restart."""
+    return tuple(step("start_controller", controller=controller) for controller in controllers)

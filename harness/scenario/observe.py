@@ -93,6 +93,8 @@ class ReplicaObserver:
     replicas: tuple[int, ...]
     without_files: frozenset[int] = frozenset()
     reads: BrokerReads = field(default_factory=BrokerReads)
+    sees_controller: bool = True
+    """Whether the controller and its epoch are observed: not where it changes without a step of the model."""
 
     def __post_init__(self) -> None:
         self.reads.topics.add(self.topic)
@@ -102,14 +104,16 @@ class ReplicaObserver:
         with ThreadPoolExecutor(max_workers=len(self.replicas)) as threads:
             seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
         partition = self.metadata.partition(self.topic)
-        epoch, brokers = self.metadata.controller_epoch(), self.metadata.brokers()
+        epoch, brokers = self.metadata.controller_epoch() if self.sees_controller else 0, self.metadata.brokers()
+        several = self.sees_controller and self.cluster.spec.voters > 1
         return Observation(
             replicas=seen,
             leader=None if partition is None else max(partition.leader, NOBODY),
             leader_epoch=None if partition is None else partition.leader_epoch,
             isr=None if partition is None else partition.isr,
-            controller_epoch=epoch or None,
-            controller=(self.metadata.controller() or NOBODY) if epoch else None,
+            # Of a quorum, the epoch counts attempts to be elected, too, and brokers that answer know of no leader.
+            controller_epoch=None if several else epoch or None,
+            controller=(self.metadata.controller() or NOBODY) if epoch or (several and brokers is not None) else None,
             registered=None if brokers is None else tuple(sorted(brokers & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),
         )

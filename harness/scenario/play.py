@@ -104,6 +104,9 @@ class Play:
             watermark_waits_for_min_isr=profile.watermark_waits_for_min_isr,
             kraft=profile.metadata_mode == KRAFT,
             elects_eligible=profile.elects_eligible,
+            controllers=profile.voters,
+            resigns_without_majority=profile.resigns_without_majority,
+            asks_before_election=profile.asks_before_election,
         )
         epoch = lease.metadata.controller_epoch()
         model = self.model_of(config, frozenset([_beginning(config, epoch)]))

@@ -9,11 +9,12 @@ from typing import Any
 from kafka_chaos.faults.partition import Partition
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.scenario import in_model
 from kafka_chaos.harness.scenario.lockstep import LockStep, take_together
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import Step, step
-from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL, FOLLOWER, REPLICATION
+from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL, FOLLOWER, QUORUM, REPLICATION
 
 
 @dataclass
@@ -61,13 +62,13 @@ class Stage(LockStep):
         """SIGTERM: a controlled shutdown."""
         self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, *in_model.stop(broker))
 
-    def start(self, broker: int) -> None:
-        """Restart a broker."""
+    def start(self, broker: int, *, how: str = "") -> None:
+        """Restart a broker; `how`: what the story says of it."""
         lifted = in_model.lifted(self._cuts, broker)
         for cut in lifted:
             del self._cuts[cut]
         self._do(
-            f"{self.name(broker)} is restarted.",
+            f"{self.name(broker)} is restarted{how and ' '}{how}.",
             lambda: self.lease.cluster.start_again([self.node(broker)]),
             *in_model.start(broker, lifted),
         )
@@ -145,6 +146,39 @@ class Stage(LockStep):
             step("register", broker=broker),
         )
 
+    def kill_controllers(self, *controllers: int) -> None:
+        """SIGKILL of controllers that are no brokers, by node id."""
+        nodes = [self.controller_node(one) for one in controllers]
+
+        def kill() -> None:
+            for node in nodes:
+                node.kill()
+
+        self._do(f"{_listed(nodes)} killed (SIGKILL).", kill, *in_model.kill_controllers(*controllers))
+
+    def start_controllers(self, *controllers: int) -> None:
+        """Restart controllers that were killed."""
+        nodes = [self.controller_node(one) for one in controllers]
+        steps = in_model.start_controllers(*controllers)
+        self._do(f"{_listed(nodes)} restarted.", lambda: self.lease.cluster.start_again(nodes), *steps)
+
+    def cut_off_controller(self, controller: int) -> None:
+        """Cut a controller off from the other controllers; brokers still reach it."""
+        fault, node = _controller_cut(controller), self.controller_node(controller)
+        sentence = f"{node.name} is cut off from the other controllers; brokers still reach it."
+        cuts = in_model.cut(*self._between_controllers(controller))
+        self._do(sentence, lambda: fault.inject(self.lease.view, (node,)), *cuts)
+
+    def reconnect_controller(self, controller: int) -> None:
+        """Heal such a cut."""
+        fault, node = _controller_cut(controller), self.controller_node(controller)
+        cuts = in_model.heal(*self._between_controllers(controller))
+        self._do(f"{node.name} reaches the others again.", lambda: fault.heal(self.lease.view, (node,)), *cuts)
+
+    def controller_node(self, controller: int) -> Node:
+        """The container of a controller that is no broker, by its node id."""
+        return next(node for node in self.lease.cluster.controllers.values() if node.number == controller)
+
     def reachable(self, *brokers: int) -> dict[str, object]:
         """Client settings with which a producer asks only these brokers for the leader."""
         addresses = [self.lease.cluster.client_address(broker) for broker in brokers]
@@ -171,6 +205,9 @@ class Stage(LockStep):
             (CLIENTS, CLIENT, broker),
         ]
 
+    def _between_controllers(self, controller: int) -> list[tuple[str, int, int]]:
+        return [(QUORUM, controller, other) for other in self.lease.profile.voters if other != controller]
+
     def _follows(self, source: int, target: int) -> bool:
         def follows(stage: LockStep) -> bool:
             replicas = [state.replica(source) for state in stage.model.states]
@@ -183,3 +220,13 @@ def _partition(source: int, target: int, port: str, action: str) -> Partition:
     """Requests from one broker to a port of another are dropped or rejected."""
     at = Target(f"broker:{target}", "broker", number=target)
     return Partition(target=at, direction="in", port=port, action=action, peers=(source,))
+
+
+def _controller_cut(controller: int) -> Partition:
+    """What controllers send to each other's listener no longer arrives at or from this one."""
+    return Partition(target=Target.parse(f"controller:{controller - CONTROLLER_IDS}"), port="control")
+
+
+def _listed(nodes: Sequence[Node]) -> str:
+    names = [node.name for node in nodes]
+    return f"{names[0]} is" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} are"

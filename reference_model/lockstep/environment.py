@@ -14,9 +14,11 @@ from kafka_chaos.reference_model.lockstep.cleaning import apply_retention, compa
 from kafka_chaos.reference_model.lockstep.controller import (
     decide,
     drop_lagging,
+    live_replicas,
     replica_failed,
     request_to,
     start_reassignment,
+    tell,
 )
 from kafka_chaos.reference_model.lockstep.processes import (
     expire_session,
@@ -154,6 +156,13 @@ def fail_log_directory(state: ClusterState, config: ClusterConfig, broker: int) 
     return replica_failed(state.with_replica(replica), config, broker)
 
 
+def take_over(state: ClusterState, config: ClusterConfig, controller: int) -> ClusterState:
+    """A node that is none of the brokers becomes controller, and informs them, as in a migration to KRaft (KIP-866)."""
+    require(controller not in config.brokers, f"broker {controller} is no controller of KRaft")
+    after = state._replace(controller=controller, controller_epoch=state.controller_epoch + 1)
+    return tell(after, live_replicas(after))
+
+
 def send_leader_and_isr(
     state: ClusterState,
     config: ClusterConfig,
@@ -204,6 +213,7 @@ ACTIONS: Mapping[str, Callable[..., ClusterState]] = {
         reassign,
         elect_preferred,
         fail_log_directory,
+        take_over,
         send_leader_and_isr,
         roll,
         apply_retention,

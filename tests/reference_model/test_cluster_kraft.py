@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
+from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Partition
 from tests.reference_model.cluster_steps import cut, heal, produce, run
 
@@ -44,6 +45,20 @@ def test_a_follower_that_is_gone_begins_a_leader_epoch_only_with_zookeeper(
     assert (partition.leader, partition.isr, partition.leader_epoch) == (1, (1, 2), epoch)
     (leader,) = {state.replica(1) for state in model.states}
     assert (leader.isr, leader.leader_epoch) == ((1, 2), epoch)
+
+
+def test_a_controller_of_kraft_takes_over_and_a_broker_s_end_no_longer_takes_the_controller_away() -> None:
+    with_broker = run(ClusterConfig(controller=3), stop(3))
+    assert {state.controller_epoch for state in with_broker.states} == {2}
+    model = run(ClusterConfig(controller=3), produce("m1"), step("take_over", controller=101), stop(3))
+    assert {(state.controller, state.controller_epoch) for state in model.states} == {(101, 2)}
+    partition = the_partition(model)
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 1, (1, 2))
+
+
+def test_a_broker_can_not_take_over_as_a_controller_of_kraft() -> None:
+    with pytest.raises(ActionError, match="broker 2 is no controller of KRaft"):
+        run(ClusterConfig(controller=3), step("take_over", controller=2))
 
 
 def test_in_kraft_mode_a_leader_learns_of_a_smaller_isr_and_acknowledges() -> None:

@@ -7,10 +7,12 @@ Maven Central, by a pinned POM; versions.py says which jars a version of Kafka n
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -58,6 +60,19 @@ def is_built(kafka_version: str = KAFKA_VERSION) -> bool:
     except ImageNotFound:
         return False
     return True
+
+
+def read_file(kafka_version: str, path: str) -> bytes:
+    """A file of a version's image, which is built if it isn't there."""
+    container = docker_client().containers.create(ensure_image(kafka_version))
+    try:
+        pieces, _ = container.get_archive(path)
+        with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as archive:
+            content = archive.extractfile(path.rpartition("/")[2])
+            assert content is not None
+            return content.read()
+    finally:
+        container.remove()
 
 
 def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[str], None]) -> None:

@@ -118,3 +118,16 @@ class NodeLink:
 
     def _named(self, rule_id: str) -> str:
         return f"{self._node}/{rule_id}"
+
+
+def try_link(pid: int) -> str | None:
+    """Attach a link to a process's namespace and take it away: why that failed, and what to do; None where it works."""
+    links = Links({}, (9092,))
+    try:
+        links.of("trial").attach(pid)
+    except ClusterFailure as failure:
+        told = str(failure).replace(": ", ", ").splitlines()[0]
+        return f"{told}: load the kernel's modules iptable_nat, xt_REDIRECT and xt_mark"
+    finally:
+        links.close()
+    return None

@@ -1,7 +1,6 @@
 """The loop that serves all links of a cluster: one thread, every socket non-blocking.
 
-A connection ends at once on both sides where one ends, except that what waits of a client that hung up still reaches
-the broker when it may go on: a request on its way is not lost because its sender has lost patience.
+One buffer takes what is read from any of them; it has gone on, or was copied, before the next one is read.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import json
 import select
 import socket
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,176 +20,12 @@ from typing import IO
 from kafka_chaos.harness.cluster.links.connection import Conversation, Counts, Exchange
 from kafka_chaos.harness.cluster.links.contents import Understanding
 from kafka_chaos.harness.cluster.links.namespace import Namespace, original_destination, redirection, undone
-from kafka_chaos.harness.cluster.links.rules import CLIENTS, DELAY, DROP, REQUEST, RESPONSE, Rule, Tally
-from kafka_chaos.harness.cluster.links.stream import Stream
+from kafka_chaos.harness.cluster.links.pair import IN, End, Pair
+from kafka_chaos.harness.cluster.links.rules import CLIENTS, DROP, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.harness.errors import ClusterFailure
 
 _PIECE = 256 * 1024
-_MOST_QUEUED = 1024 * 1024
-_MOST_KEPT = 128 * 1024 * 1024
-"""Bytes that may wait in a connection before its sender has to."""
 _FLUSH_INTERVAL = 0.5
-_IN, _OUT, _GONE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP | select.EPOLLERR
-
-
-class End:
-    """One of a connection's two sockets, with what is still to be written to it."""
-
-    def __init__(self, made: socket.socket, *, connected: bool) -> None:
-        self.socket = made
-        self.fd = made.fileno()
-        self.connected = connected
-        self.queue: deque[memoryview] = deque()
-        self.queued = 0
-        self.eof = False
-        self.finished = False
-        self.mask = 0
-
-
-class Connection:
-    """A connection that was redirected, and the one that goes on to the broker."""
-
-    def __init__(self, relay: Relay, accepted: socket.socket, onward: socket.socket, talk: Conversation) -> None:
-        self._relay = relay
-        self.client = End(accepted, connected=True)
-        self.broker = End(onward, connected=False)
-        self.talk = talk
-        self.requests = Stream(talk.request, lambda data: self._send(self.broker, data), self._hang_up_on_client)
-        self.responses = Stream(talk.response, lambda data: self._send(self.client, data), self.close)
-        self.is_closed = False
-        self._timed: dict[str, Exchange] = {}
-
-    def stream_of(self, end: End) -> Stream:
-        """The stream that reads from an end."""
-        return self.requests if end is self.client else self.responses
-
-    def stream(self, side: str) -> Stream:
-        """The stream of requests, or of responses."""
-        return self.requests if side == REQUEST else self.responses
-
-    def ready(self, end: End, events: int) -> None:
-        """Read and write what an end is ready for."""
-        if self.is_closed:
-            return
-        if events & _GONE and not events & _IN:
-            end.eof, end.connected = True, False
-            end.queue.clear()
-            end.queued = 0
-        if events & _OUT and not end.eof:
-            end.connected = True
-            self._write(end)
-        if events & _IN and not end.eof:
-            self._read(end)
-        self.settle()
-
-    def go_on(self, side: str) -> None:
-        """Let what waits pass."""
-        if side in self.talk.waiting and not self.is_closed:
-            self.talk.goes_on(side)
-            self.stream(side).go_on()
-            self._watch_delay(side)
-            self.settle()
-
-    def close(self) -> None:
-        """End it on both sides."""
-        if self.is_closed:
-            return
-        self.is_closed = True
-        self.talk.ends()
-        for end in (self.client, self.broker):
-            self._relay.discard(end)
-        self._relay.connections.discard(self)
-
-    def settle(self) -> None:
-        """After anything has happened: pass on who has ended, and wait for what may come next."""
-        if self.is_closed:
-            return
-        broker_is_over = self.broker.eof and not self.responses.waits and not self.client.queue
-        if broker_is_over or (self.client.eof and self.broker.eof):
-            self.close()
-            return
-        all_sent = self.broker.connected and not self.broker.queue and not self.requests.waits
-        if self.client.eof and all_sent and not self.broker.finished:
-            self.broker.finished = True
-            with suppress(OSError):
-                self.broker.socket.shutdown(socket.SHUT_WR)
-        self._watch(self.client, self.broker)
-        self._watch(self.broker, self.client)
-
-    def _watch(self, end: End, other: End) -> None:
-        mask = 0
-        if not end.eof and other.queued < _MOST_QUEUED and self.stream_of(end).kept < _MOST_KEPT:
-            mask |= _IN
-        if end.queue or not (end.connected or end.eof):
-            mask |= _OUT
-        self._relay.watch(self, end, mask)
-
-    def _read(self, end: End) -> None:
-        try:
-            count = end.socket.recv_into(self._relay.buffer)
-        except BlockingIOError:
-            return
-        except OSError:
-            count = 0
-        if count == 0:
-            end.eof = True
-            return
-        stream = self.stream_of(end)
-        stream.feed(self._relay.view[:count])
-        if end is self.client and self.talk.is_opaque:
-            self.responses.opaque = True
-        if stream.waits:
-            self._watch_delay(REQUEST if end is self.client else RESPONSE)
-
-    def _watch_delay(self, side: str) -> None:
-        rule, delayed = self.talk.waiting.get(side, (None, None))
-        if rule is None or delayed is None or rule.action != DELAY or self._timed.get(side) is delayed:
-            return
-        self._timed[side] = delayed
-
-        def is_over() -> None:
-            if self.talk.waiting.get(side, (None, None))[1] is delayed:
-                self.go_on(side)
-
-        self._relay.later(rule.seconds, is_over)
-
-    def _send(self, end: End, data: memoryview) -> None:
-        if end.eof:
-            return
-        if end.connected and not end.queue:
-            try:
-                sent = end.socket.send(data)
-            except BlockingIOError:
-                sent = 0
-            except OSError:
-                end.eof, end.connected = True, False
-                return
-            data = data[sent:]
-        if data:
-            end.queue.append(memoryview(bytes(data)))
-            end.queued += len(data)
-
-    def _write(self, end: End) -> None:
-        while end.queue:
-            try:
-                sent = end.socket.send(end.queue[0])
-            except BlockingIOError:
-                return
-            except OSError:
-                end.eof, end.connected = True, False
-                end.queue.clear()
-                end.queued = 0
-                return
-            end.queued -= sent
-            if sent < len(end.queue[0]):
-                end.queue[0] = end.queue[0][sent:]
-                return
-            end.queue.popleft()
-
-    def _hang_up_on_client(self) -> None:
-        self._relay.discard(self.client)
-        self.client.eof, self.client.connected = True, False
-        self.responses.lose()
 
 
 @dataclass(slots=True)
@@ -219,9 +53,8 @@ class Relay:
         self._closing: list[socket.socket] = []
         self._trace: IO[str] | None = None
         self._flush_at = 0.0
-        self.buffer = bytearray(_PIECE)
-        self.view = memoryview(self.buffer)
-        self.connections: set[Connection] = set()
+        self.view = memoryview(bytearray(_PIECE))
+        self.connections: set[Pair] = set()
         self.understanding = Understanding()
         self.counts = Counts()
 
@@ -310,18 +143,18 @@ class Relay:
     def serve(self, fd: int, handler: Callable[[int], None]) -> None:
         """Call `handler` whenever this file has something to read."""
         self._handlers[fd] = handler
-        self._poll.register(fd, _IN)
+        self._poll.register(fd, IN)
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         """Do this in so many seconds."""
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._numbers), action))
 
-    def watch(self, connection: Connection, end: End, mask: int) -> None:
+    def watch(self, pair: Pair, end: End, mask: int) -> None:
         """Wait for these events of an end."""
         if mask == end.mask:
             return
         if not end.mask:
-            self._handlers[end.fd] = lambda events: connection.ready(end, events)
+            self._handlers[end.fd] = lambda events: pair.ready(end, events)
             self._poll.register(end.fd, mask)
         elif not mask:
             self.forget(end)
@@ -335,6 +168,10 @@ class Relay:
             self._poll.unregister(end.fd)
             del self._handlers[end.fd]
             end.mask = 0
+
+    def ended(self, pair: Pair) -> None:
+        """A connection is over."""
+        self.connections.discard(pair)
 
     def discard(self, end: End) -> None:
         """Close an end after the events at hand: until then its number belongs to nobody else."""
@@ -382,6 +219,6 @@ class Relay:
             return
         peer = self._names.get(address, CLIENTS)
         talk = Conversation(self, next(self._numbers), node.name, destination[1], peer)
-        connection = Connection(self, accepted, onward, talk)
+        connection = Pair(self, accepted, onward, talk)
         self.connections.add(connection)
         connection.settle()

@@ -10,16 +10,26 @@ import base64
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kafka_chaos.harness.cluster import server_properties as properties
 from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable, QuorumAnswer
 from kafka_chaos.harness.cluster.building import BROKER_OPTIONS, CONTROLLER_OPTIONS, NodeBuilder
+from kafka_chaos.harness.cluster.containers.image import read_file
+from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
 from kafka_chaos.harness.cluster.metadata.protocol import Members, PartitionRecord
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
-_STARTED = "Kafka Server started"
+if TYPE_CHECKING:
+    from testcontainers.core.container import DockerContainer
+
+STARTED = "Kafka Server started"
+"""What a node logs when it serves."""
+_FORMATTED = "/opt/kafka/formatted"
+_FIRST_METADATA = "bootstrap.checkpoint"
+"""The feature levels that a new cluster starts from: in a mixed one, the oldest version's."""
 _ANSWER_TIMEOUT = 1.0
 _SILENCE = 1.0
 NOBODY = -1
@@ -28,34 +38,43 @@ NOBODY = -1
 class KRaftMode:
     """Implements `MetadataMode`."""
 
-    def __init__(self, build: NodeBuilder) -> None:
+    def __init__(self, build: NodeBuilder, *, cluster_id: str | None = None) -> None:
         self._build = build
+        self._cluster_id = cluster_id or _cluster_id(build.run_id)
         self._spec = build.spec
         if self._spec.controllers:
             numbers = range(1, self._spec.controllers + 1)
-            self._voters = {
-                properties.CONTROLLER_IDS + number: properties.controller_name(number) for number in numbers
-            }
+            self.voters = {properties.CONTROLLER_IDS + number: properties.controller_name(number) for number in numbers}
         else:
             numbers = range(1, self._spec.voters + 1)
-            self._voters = {number: properties.broker_name(number) for number in numbers}
+            self.voters = {number: properties.broker_name(number) for number in numbers}
 
     def make(self) -> Members:
         """Brokers, and controllers of their own where the layout asks for some."""
-        numbers = range(1, self._spec.controllers + 1)
-        servers = {
-            number: self._node(properties.controller_name(number), properties.CONTROLLER_IDS + number, ("controller",))
-            for number in numbers
-        }
-        brokers = {
-            broker: self._node(
-                properties.broker_name(broker),
-                broker,
-                ("broker", "controller") if broker in self._voters else ("broker",),
-            )
-            for broker in range(1, self._spec.brokers + 1)
-        }
-        return Members(brokers, servers)
+        controllers = {number: self.controller(number) for number in range(1, self._spec.controllers + 1)}
+        brokers = {broker: self._broker(broker) for broker in range(1, self._spec.brokers + 1)}
+        return Members(brokers, controllers=controllers)
+
+    def controller(self, number: int, configs: Mapping[str, object] | None = None) -> Node:
+        """A controller that is no broker; `configs` go over the cluster's own."""
+        return self._node(
+            "controller", properties.CONTROLLER_IDS + number, properties.controller_name(number), None, configs
+        )
+
+    def _broker(self, broker: int) -> Node:
+        return self._node("broker", broker, properties.broker_name(broker), next(self._build.ports))
+
+    def _node(
+        self, role: str, node_id: int, name: str, host_port: int | None, configs: Mapping[str, object] | None = None
+    ) -> Node:
+        version = self._spec.version_of(node_id)
+        container = self._container(role, node_id, name, host_port, version, configs or {})
+        disk = self._build.disks.get(node_id)
+        return Node(name, role, node_id, self._build.addresses[name], host_port, STARTED, container, disk)
+
+    def container(self, node: Node, kafka_version: str) -> DockerContainer:
+        """The node's container in this version."""
+        return self._container(node.role, node.number, node.name, node.host_port, known_version(kafka_version), {})
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
         """All at once: whoever finds no quorum asks again within a moment."""
@@ -84,48 +103,68 @@ class KRaftMode:
                 node.await_ready(timeout)
 
     def _has_quorum(self, members: Members) -> bool:
-        voters = [node for node in members.nodes if node.name in self._voters.values()]
+        voters = [node for node in members.nodes if node.name in self.voters.values()]
         serving = [state for state in (node.state() for node in voters) if state["Running"] and not state["Paused"]]
         return 2 * len(serving) > len(voters)
 
-    def _node(self, name: str, node_id: int, roles: tuple[str, ...]) -> Node:
-        is_broker = "broker" in roles
-        disk = self._build.disks.get(node_id)
-        host_port = next(self._build.ports) if is_broker else None
-        text = properties.kraft_properties(
-            node_id=node_id,
-            host=name,
-            roles=roles,
-            voters=self._voters,
-            brokers=self._spec.brokers,
-            host_port=host_port or 0,
-            version=self._spec.version,
-            configs={**self._spec.broker_configs, **self._spec.configs_of.get(node_id, {})},
-            log_directories=self._spec.log_directories if is_broker else 1,
-        )
+    def _container(
+        self,
+        role: str,
+        node_id: int,
+        name: str,
+        host_port: int | None,
+        version: KafkaVersion,
+        configs: Mapping[str, object],
+    ) -> DockerContainer:
         container = self._build.container(
             name,
             "kraft",
-            text,
-            version=self._spec.version,
-            jvm_options=BROKER_OPTIONS if is_broker else CONTROLLER_OPTIONS,
+            self.properties(role, node_id, name, host_port, version, configs),
+            version=version,
+            jvm_options=BROKER_OPTIONS if role == "broker" else CONTROLLER_OPTIONS,
             published=None if host_port is None else (properties.CLIENT_PORT, host_port),
             environment={
-                "CLUSTER_ID": _cluster_id(self._build.run_id),
+                "CLUSTER_ID": self._cluster_id,
                 "FORMATTED_DIRECTORY": properties.BROKER_DATA,
                 "FEATURES": self._features,
             },
-            disk=disk,
+            disk=self._build.disks.get(node_id),
             # Partitions are rules inside the node's own network namespace.
             cap_add=["NET_ADMIN"],
         )
-        role = "broker" if is_broker else "controller"
-        return Node(name, role, node_id, self._build.addresses[name], host_port, _STARTED, container, disk)
+        if self._spec.is_mixed:
+            oldest = self._spec.oldest
+            checkpoint = read_file(oldest.number, f"{_FORMATTED}/{self._features}/{_FIRST_METADATA}")
+            container.with_copy_into_container(checkpoint, f"{_FORMATTED}/{self._features}/{_FIRST_METADATA}")
+        return container
+
+    def properties(
+        self,
+        role: str,
+        node_id: int,
+        name: str,
+        host_port: int | None,
+        version: KafkaVersion,
+        configs: Mapping[str, object] | None = None,
+    ) -> str:
+        """The text of a node's server.properties; `configs` go over the cluster's own."""
+        both = ("broker", "controller") if role == "broker" and node_id in self.voters else (role,)
+        return properties.kraft_properties(
+            node_id=node_id,
+            host=name,
+            roles=both,
+            voters=self.voters,
+            brokers=self._spec.brokers,
+            host_port=host_port or 0,
+            version=version,
+            configs={**self._spec.broker_configs, **self._spec.configs_of.get(node_id, {}), **(configs or {})},
+            log_directories=self._spec.log_directories if role == "broker" else 1,
+        )
 
     @property
     def _features(self) -> str:
         """The folder of the image that holds what a new cluster with these features starts from."""
-        return "no-elr" if self._spec.version.elr and not self._spec.elects_from_elr else "default"
+        return "no-elr" if self._spec.oldest.elr and not self._spec.elects_from_elr else "default"
 
 
 class Quorum:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafka_chaos.harness.cluster.node import Node
+
+if TYPE_CHECKING:
+    from testcontainers.core.container import DockerContainer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +30,16 @@ class PartitionRecord:
 
 @dataclass
 class Members:
-    """A cluster's containers: `brokers` by id, and `servers`, those beside them, by number.
-
-    Servers are ZooKeeper servers, or KRaft controllers that are no brokers.
-    """
+    """A cluster's containers: brokers by id; ZooKeeper's servers, and controllers that are no brokers, by number."""
 
     brokers: dict[int, Node] = field(default_factory=dict)
-    servers: dict[int, Node] = field(default_factory=dict)
+    zookeepers: dict[int, Node] = field(default_factory=dict)
+    controllers: dict[int, Node] = field(default_factory=dict)
 
     @property
     def nodes(self) -> list[Node]:
-        """All containers: servers first."""
-        return [*self.servers.values(), *self.brokers.values()]
+        """All containers: brokers last."""
+        return [*self.zookeepers.values(), *self.controllers.values(), *self.brokers.values()]
 
 
 class Metadata(Protocol):
@@ -74,6 +75,10 @@ class MetadataMode(Protocol):
 
     def make(self) -> Members:
         """All nodes, described for the engine; nothing is created yet."""
+        ...
+
+    def container(self, node: Node, kafka_version: str) -> DockerContainer:
+        """The container of a broker or controller in a version of its own; nothing is created yet."""
         ...
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 
 from kafka_chaos.harness.cluster import server_properties as properties
 from kafka_chaos.harness.cluster.building import BROKER_OPTIONS, ZOOKEEPER_OPTIONS, NodeBuilder
+from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
 from kafka_chaos.harness.cluster.metadata.protocol import Members
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
+    from testcontainers.core.container import DockerContainer
+
     from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
 _ASK_FOR_EPHEMERAL_NODES = f"exec 3<>/dev/tcp/127.0.0.1/{properties.ZOOKEEPER_PORT} && echo dump >&3 && cat <&3"
+STARTED = "started (KafkaServer)"
+"""What a broker with ZooKeeper logs when it serves."""
 _REGISTRATION = re.compile(r"/brokers/ids/(\d+)$", re.MULTILINE)
 _LOST_SESSION = (
     "KeeperErrorCode = NodeExists",
@@ -37,10 +42,23 @@ class ZooKeeperMode:
         self._spec = build.spec
         self._names = [properties.zookeeper_name(number) for number in range(1, self._spec.servers + 1)]
 
+    @property
+    def connect(self) -> str:
+        """Where nodes of the cluster's network find ZooKeeper."""
+        return ",".join(f"{name}:{properties.ZOOKEEPER_PORT}" for name in self._names)
+
     def make(self) -> Members:
         """ZooKeeper servers, and brokers that connect to them."""
         servers = {number: self._zookeeper(number) for number in range(1, self._spec.servers + 1)}
         return Members({broker: self._broker(broker) for broker in range(1, self._spec.brokers + 1)}, servers)
+
+    def container(self, node: Node, kafka_version: str) -> DockerContainer:
+        """A broker's container in this version. It speaks the protocol of those that the cluster was started with."""
+        assert node.role == "broker", f"{node.name} has no version of its own"
+        assert node.host_port is not None
+        version = known_version(kafka_version)
+        configs = {"inter.broker.protocol.version": self._spec.oldest.protocol}
+        return self._container(node.number, node.host_port, version, configs)
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
         """The brokers; the first to register becomes controller, so it goes alone where it is chosen."""
@@ -104,45 +122,50 @@ class ZooKeeperMode:
 
     def _broker(self, broker: int) -> Node:
         name, host_port = properties.broker_name(broker), next(self._build.ports)
+        container = self._container(broker, host_port, self._spec.version_of(broker), self._spec.protocol_configs)
         disk = self._build.disks.get(broker)
-        version = self._spec.version_of(broker)
-        text = properties.broker_properties(
+        return Node(name, "broker", broker, self._build.addresses[name], host_port, STARTED, container, disk)
+
+    def _container(
+        self, broker: int, host_port: int, version: KafkaVersion, configs: Mapping[str, object]
+    ) -> DockerContainer:
+        return self._build.container(
+            properties.broker_name(broker),
+            "broker",
+            self.broker_properties(broker, host_port, version, configs),
+            version=version,
+            jvm_options=BROKER_OPTIONS,
+            published=(properties.CLIENT_PORT, host_port),
+            disk=self._build.disks.get(broker),
+            # Partitions are rules inside the broker's own network namespace.
+            cap_add=["NET_ADMIN"],
+        )
+
+    def broker_properties(
+        self, broker: int, host_port: int, version: KafkaVersion, configs: Mapping[str, object]
+    ) -> str:
+        """The text of a broker's server.properties; the cluster's own configs go over `configs`."""
+        return properties.broker_properties(
             broker,
             brokers=self._spec.brokers,
             host_port=host_port,
             zookeepers=self._names,
             version=version,
-            control_plane=self._spec.oldest.has_control_plane,
-            configs={
-                **self._spec.protocol_configs,
-                **self._spec.broker_configs,
-                **self._spec.configs_of.get(broker, {}),
-            },
+            # A controller of KRaft knows no such listener: it sends what it has for brokers to the replication port.
+            control_plane=self._spec.oldest.has_control_plane and not self._spec.migration_controllers,
+            configs={**configs, **self._spec.broker_configs, **self._spec.configs_of.get(broker, {})},
             log_directories=self._spec.log_directories,
             security=self._spec.security,
         )
-        container = self._build.container(
-            name,
-            "broker",
-            text,
-            version=version,
-            jvm_options=BROKER_OPTIONS,
-            published=(properties.CLIENT_PORT, host_port),
-            disk=disk,
-            # Partitions are rules inside the broker's own network namespace.
-            cap_add=["NET_ADMIN"],
-        )
-        address, started = self._build.addresses[name], "started (KafkaServer)"
-        return Node(name, "broker", broker, address, host_port, started, container, disk)
 
 
 def zookeeper_addresses(members: Members) -> str:
     """The addresses of all ZooKeeper servers, on 127.0.0.1."""
-    return ",".join(f"127.0.0.1:{node.host_port}" for node in members.servers.values())
+    return ",".join(f"127.0.0.1:{node.host_port}" for node in members.zookeepers.values())
 
 
 def _ephemeral_nodes(members: Members) -> str | None:
-    for zookeeper in members.servers.values():
+    for zookeeper in members.zookeepers.values():
         if zookeeper.is_running():
             code, answer = zookeeper.execute("bash", "-c", _ASK_FOR_EPHEMERAL_NODES)
             if code == 0 and "Sessions with Ephemerals" in answer:

@@ -78,6 +78,18 @@ class ZooKeeper:
             stat = self._client.exists(f"/brokers/ids/{broker}")
         return None if stat is None else int(stat.czxid)
 
+    def cluster_id(self) -> str:
+        """The id that the first broker gave the cluster."""
+        found = self._get("/cluster/id")
+        if found is None:
+            raise ClusterFailure("ZooKeeper has no cluster id: no broker has ever registered")
+        return str(found[0]["id"])
+
+    def migration(self) -> Mapping[str, int] | None:
+        """`/migration`: which KRaft controller has claimed the cluster, and up to which record (KIP-866), or None."""
+        found = self._get("/migration")
+        return None if found is None else dict(found[0])
+
     def brokers(self) -> frozenset[int]:
         """The brokers that are registered."""
         with _failures("name the brokers"):

@@ -106,7 +106,7 @@ def _start_of(run_dir: Path) -> int | None:
     """When the run's first event was, on the same clock."""
     try:
         with (run_dir / EVENTS_FILE).open(encoding="utf-8") as file:
-            return int(json.loads(file.readline())["monotonic_ns"])
+            return int(json.loads(file.readline())["ts_ns"])
     except (OSError, ValueError, KeyError):
         return None
 

@@ -152,6 +152,7 @@ def test_what_is_no_run_directory_is_refused(root: Path, tmp_path: Path) -> None
         "runs diff",
         "serve",
         "doctor",
+        "trace",
         "completion",
     ],
 )

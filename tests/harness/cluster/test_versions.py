@@ -9,6 +9,7 @@ import secrets
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -138,7 +139,17 @@ def test_the_page_says_of_every_scenario_how_it_went_in_kraft_mode_or_why_it_can
         ({"broker_versions": {4: "3.8.1"}}, "broker_versions: 4 is not a broker: expected 1 to 3"),
         ({"broker_versions": {1: "3.8"}}, "version '3.8' of Kafka is not known: expected one of 4.3.1"),
         ({"broker_versions": {1: "4.3.1"}}, "has no ZooKeeper"),
-        ({"metadata_mode": "kraft", "broker_versions": {2: "3.8.1"}}, "in KRaft mode all nodes run kafka_version"),
+        ({"metadata_mode": "kraft", "broker_versions": {2: "2.8.2"}}, "can't be run in KRaft mode here"),
+        (
+            {"metadata_mode": "kraft", "kafka_version": "4.3.1", "broker_versions": {2: "3.9.1"}, "elr": True},
+            "elr: true is not valid: Kafka 3.9.1 has no",
+        ),
+        ({"metadata_mode": "kraft", "migration_controllers": 3}, "nowhere to migrate to"),
+        ({"migration_controllers": 2}, "migration_controllers: 2 is not valid: expected 0, 1 or 3"),
+        ({"migration_controllers": 3, "kafka_version": "2.8.2"}, "Kafka 2.8.2 has no KRaft mode here"),
+        ({"migration_controllers": 3, "broker_versions": {1: "2.8.2"}}, "Kafka 2.8.2 has no KRaft mode here"),
+        ({"migration_controllers": 3, "security": "mtls"}, "not valid with migration_controllers"),
+        ({"migration_controllers": 3, "links": True}, "links: true is not valid with migration_controllers"),
         ({"broker_versions": {2: "2.4.1"}, "security": "mtls"}, "Kafka 2.4.1 reads no certificates in PEM"),
         (
             {"broker_versions": {2: "2.4.1"}, "broker_configs": {"socket.connection.setup.timeout.ms": 1}},
@@ -165,6 +176,16 @@ def test_brokers_of_several_versions_speak_the_oldest_one_s_protocol() -> None:
     assert ClusterLayout(broker_versions={2: "3.8.1"}).protocol_configs == {"inter.broker.protocol.version": "3.8"}
     assert ClusterLayout(broker_versions={2: "3.9.1"}).protocol_configs == {}
     assert mixed.described == "1 ZooKeeper and 3 brokers of Kafka 3.9.1 and 0.10.2.2 and 2.8.2"
+
+
+def test_nodes_of_several_versions_in_kraft_mode_have_the_oldest_one_s_features() -> None:
+    mixed = ClusterLayout(metadata_mode=KRAFT, kafka_version="4.3.1", controllers=3, broker_versions={2: "3.9.1"})
+    assert (mixed.oldest, mixed.is_mixed, mixed.elects_from_elr) == (NEW, True, False)
+    assert mixed.described == "3 controllers and 3 brokers of Kafka 4.3.1 and 3.9.1 (KRaft)"
+    # The controllers count, too: no broker runs 3.9.1 here.
+    newer = dict.fromkeys((1, 2, 3), "4.3.1")
+    assert ClusterLayout(metadata_mode=KRAFT, controllers=1, broker_versions=newer).oldest == NEW
+    assert not ClusterLayout(metadata_mode=KRAFT, broker_versions=newer).is_mixed
 
 
 def test_a_configuration_of_a_newer_broker_alone_is_taken() -> None:
@@ -205,9 +226,20 @@ def test_the_known_keys_are_those_that_the_version_s_classes_list(number: str) -
 
 @pytest.mark.cluster
 @pytest.mark.slow
-@pytest.mark.parametrize("broker_versions", [{2: "3.8.1"}, {1: "2.8.2", 3: "2.4.1"}, {2: "0.10.2.2", 3: "1.1.1"}])
-def test_a_mixed_cluster_serves_and_survives_the_loss_of_each_broker(broker_versions: dict[int, str]) -> None:
-    layout = ClusterLayout(broker_versions=broker_versions)
+@pytest.mark.parametrize(
+    ("broker_versions", "more"),
+    [
+        ({2: "3.8.1"}, {}),
+        ({1: "2.8.2", 3: "2.4.1"}, {}),
+        ({2: "0.10.2.2", 3: "1.1.1"}, {}),
+        ({2: "4.3.1"}, {"metadata_mode": KRAFT}),
+        ({1: "3.6.2"}, {"metadata_mode": KRAFT, "kafka_version": "4.3.1", "controllers": 1}),
+    ],
+)
+def test_a_mixed_cluster_serves_and_survives_the_loss_of_each_broker(
+    broker_versions: dict[int, str], more: dict[str, Any]
+) -> None:
+    layout = ClusterLayout(broker_versions=broker_versions, **more)
     with Cluster(layout, run_id=f"test-mixed-{secrets.token_hex(4)}") as cluster:
         for broker, node in cluster.brokers.items():
             running = known_version(broker_versions.get(broker, layout.kafka_version)).number
@@ -227,3 +259,27 @@ def test_a_mixed_cluster_serves_and_survives_the_loss_of_each_broker(broker_vers
         assert {record for _, record in read_to_end(cluster.bootstrap_servers, "t")} == {
             f"without {broker}" for broker in cluster.brokers
         }
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "before", "after"), [(ZOOKEEPER, "2.8.2", "3.9.1"), (KRAFT, "3.9.1", "4.3.1"), (KRAFT, "3.9.1", "3.9.2")]
+)
+def test_a_broker_comes_back_with_another_version_on_its_own_data(mode: str, before: str, after: str) -> None:
+    layout = ClusterLayout(brokers=1, metadata_mode=mode, kafka_version=before)
+    with Cluster(layout, run_id=f"test-change-{secrets.token_hex(4)}") as cluster:
+        (node,) = cluster.brokers.values()
+        cluster.admin().create_topic("t", replica_assignment=[[1]], configs={})
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
+        address = node.host_port
+        for version in (before, after):
+            producer.produce("t", version.encode(), partition=0)
+            assert producer.flush(60) == 0
+            node.stop()
+            cluster.change_version(node, after)
+            cluster.start_again([node])
+        assert node.host_port == address
+        assert [record for _, record in read_to_end(cluster.bootstrap_servers, "t")] == [before, after]
+        # The log of all its containers, in order.
+        assert re.findall(r"Kafka version ?: ([\d.]+) ", node.log()) == [before, after, after]

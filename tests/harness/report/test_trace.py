@@ -67,7 +67,7 @@ def run(tmp_path: Path) -> Path:
     trace.parent.mkdir()
     # Lines come in the order of the answers.
     trace.write_text("".join(json.dumps(one) + "\n" for one in [LINES[0], *reversed(LINES[1:])]))
-    (tmp_path / EVENTS_FILE).write_text(json.dumps({"monotonic_ns": START}) + "\n")
+    (tmp_path / EVENTS_FILE).write_text(json.dumps({"ts_ns": START}) + "\n")
     return tmp_path
 
 

@@ -1,0 +1,184 @@
+"""The way of a cluster from ZooKeeper to KRaft, node by node (KIP-866; Kafka up to 3.9).
+
+1. `add_controllers`: KRaft controllers start in migration mode. They know ZooKeeper, and wait for all brokers.
+2. `join`: each broker is restarted so that it registers with the controllers, too. When the last one has, the active
+   controller claims `/controller` in ZooKeeper and copies the metadata. From then on it writes all changes twice.
+3. `convert`: each broker is restarted as a broker in KRaft mode, on the same files.
+4. `leave`: each controller is restarted without ZooKeeper. Then nothing leads back.
+
+Everything but `add_controllers` takes a node that is down and changes what it finds when it starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.harness.cluster import server_properties as properties
+from kafka_chaos.harness.cluster.building import NodeBuilder
+from kafka_chaos.harness.cluster.metadata import kraft
+from kafka_chaos.harness.cluster.metadata.protocol import Members, PartitionRecord
+from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode, zookeeper_addresses
+from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+from kafka_chaos.harness.cluster.node import Node
+
+if TYPE_CHECKING:
+    from testcontainers.core.container import DockerContainer
+
+_ENABLED = {"zookeeper.metadata.migration.enable": True}
+
+
+class Migration:
+    """Implements `MetadataMode`: a cluster with ZooKeeper, and its steps to KRaft."""
+
+    def __init__(self, build: NodeBuilder) -> None:
+        self._build = build
+        self._spec = build.spec
+        self._zookeeper = ZooKeeperMode(build)
+        self._members = Members()
+        self._kraft: kraft.KRaftMode | None = None
+        self.converted: set[int] = set()
+        """The brokers that are in KRaft mode, or will be when they have started."""
+        self.left: set[int] = set()
+        """The node ids of the controllers that know no ZooKeeper any more."""
+
+    # --- The cluster with ZooKeeper ---------------------------------------------------------------------------------
+
+    def make(self) -> Members:
+        """ZooKeeper and brokers."""
+        self._members = self._zookeeper.make()
+        return self._members
+
+    def container(self, node: Node, kafka_version: str) -> DockerContainer:
+        """A broker's container in another version, before the migration."""
+        return self._zookeeper.container(node, kafka_version)
+
+    def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
+        """As with ZooKeeper."""
+        return self._zookeeper.starting_groups(members)
+
+    def metadata(self, members: Members, addresses: Mapping[int, str]) -> MigratingMetadata:
+        """What ZooKeeper and the quorum hold, depending on how far the migration is."""
+        return MigratingMetadata(self, members, addresses)
+
+    def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
+        """The brokers that are registered now, with whom their mode asks for."""
+        known = frozenset[int]()
+        if len(self.converted) < len(members.brokers):
+            known = self._zookeeper.registered_brokers(members, timeout=timeout)
+        if self._kraft is not None and self.converted:
+            known |= self._kraft.registered_brokers(members, timeout=timeout) & self.converted
+        return known
+
+    def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
+        """Brokers with ZooKeeper once their former session is over; the others at once."""
+        with_zookeeper = [node for node in nodes if node.role != "controller" and node.number not in self.converted]
+        self._zookeeper.start_again(members, with_zookeeper, timeout=timeout)
+        rest = [node for node in nodes if node not in with_zookeeper]
+        if self._kraft is not None and rest:
+            self._kraft.start_again(members, rest, timeout=timeout)
+
+    # --- The steps --------------------------------------------------------------------------------------------------
+
+    def add_controllers(self) -> Sequence[Node]:
+        """Controllers in migration mode, members of the cluster from now on; nothing is created yet."""
+        with ZooKeeper(zookeeper_addresses(self._members)) as zookeeper:
+            cluster_id = zookeeper.cluster_id()
+        spec = replace(
+            self._spec,
+            metadata_mode=KRAFT,
+            zookeepers=None,
+            controller=None,
+            controllers=self._spec.migration_controllers,
+            migration_controllers=0,
+        )
+        self._kraft = kraft.KRaftMode(replace(self._build, spec=spec), cluster_id=cluster_id)
+        configs = {
+            **_ENABLED,
+            "zookeeper.connect": self._zookeeper.connect,
+            # Where brokers with ZooKeeper get the controller's requests.
+            "inter.broker.listener.name": "REPLICATION",
+        }
+        for number in range(1, spec.controllers + 1):
+            self._members.controllers[number] = self._kraft.controller(number, configs)
+        return list(self._members.controllers.values())
+
+    def join(self, broker: Node) -> None:
+        """A broker with ZooKeeper that registers with the controllers, too."""
+        assert broker.host_port is not None
+        version = self._spec.version_of(broker.number)
+        configs = {
+            **_ENABLED,
+            **properties.quorum_properties(self._with_controllers.voters),
+            "inter.broker.protocol.version": version.protocol,
+        }
+        text = self._zookeeper.broker_properties(broker.number, broker.host_port, version, configs)
+        broker.write_file(properties.PROPERTIES_FILE, text)
+
+    def convert(self, broker: Node) -> None:
+        """A broker in KRaft mode."""
+        self._become(broker)
+        self.converted.add(broker.number)
+
+    def leave(self, controller: Node) -> None:
+        """A controller without ZooKeeper."""
+        self._become(controller)
+        self.left.add(controller.number)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no controller knows ZooKeeper any more."""
+        return self._kraft is not None and self.left == set(self._kraft.voters)
+
+    def _become(self, node: Node) -> None:
+        version = self._spec.version_of(node.number)
+        text = self._with_controllers.properties(node.role, node.number, node.name, node.host_port, version)
+        node.write_file(properties.PROPERTIES_FILE, text)
+        node.started_text = kraft.STARTED
+
+    @property
+    def _with_controllers(self) -> kraft.KRaftMode:
+        assert self._kraft is not None, "the cluster has no controllers yet"
+        return self._kraft
+
+
+class MigratingMetadata:
+    """Implements `Metadata`: ZooKeeper's records, which the controllers keep up to date, and theirs in the end."""
+
+    def __init__(self, migration: Migration, members: Members, addresses: Mapping[int, str]) -> None:
+        self._migration = migration
+        self._quorum = kraft.Quorum(members, addresses)
+        self.zookeeper: ZooKeeper = migration._zookeeper.metadata(members, addresses)
+
+    def close(self) -> None:
+        """End the session with ZooKeeper."""
+        self.zookeeper.close()
+
+    def controller(self) -> int | None:
+        """The broker or KRaft controller that has claimed the cluster."""
+        return self._source.controller()
+
+    def controller_epoch(self) -> int:
+        """ZooKeeper's, and in the end the quorum's, which is lower."""
+        return self._source.controller_epoch()
+
+    def brokers(self) -> frozenset[int] | None:
+        """The brokers registered with ZooKeeper, and those in KRaft mode that are not fenced."""
+        if self._migration.is_over:
+            return self._quorum.brokers()
+        converted = self._migration.converted
+        return self.zookeeper.brokers() | ((self._quorum.brokers() or frozenset()) & converted)
+
+    def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
+        """The partition in ZooKeeper, until nobody writes it there any more."""
+        return self._source.partition(topic, partition)
+
+    def depose_controller(self, *, timeout: float = 60.0) -> None:
+        """Depose the broker, or freeze the controller until there is another one."""
+        self._source.depose_controller(timeout=timeout)
+
+    @property
+    def _source(self) -> ZooKeeper | kraft.Quorum:
+        return self._quorum if self._migration.is_over else self.zookeeper
