@@ -1,0 +1,219 @@
+"""The order in which a loop sends, commits and dies, in each of its three ways, on a fake client."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from kafka_chaos.contract.groups import AFTER, BEFORE, IN_TRANSACTION
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.workload.groups import loop as loop_module
+from kafka_chaos.harness.workload.groups.commits import Commits
+from kafka_chaos.harness.workload.groups.loop import LoopProcessing
+from kafka_chaos.harness.workload.groups.settings import OutputSettings
+from kafka_chaos.harness.workload.transactional_producer import ProducerLost
+from tests.harness.workload.groups.fakes import LANE, Died, FakeConsumer, FakeMessage
+
+BATCH = [FakeMessage(0, offset, (7, offset)) for offset in (3, 4, 5, 6)]
+IDENTITIES = [message.identity for message in BATCH]
+
+
+class FakeProducer:
+    """Acknowledges what it is given when it is next polled, or fails it."""
+
+    made: FakeProducer
+
+    def __init__(self, configs: dict[str, Any], logger: object) -> None:
+        FakeProducer.made = self
+        self.queue: list[tuple[bytes, Callable[..., None]]] = []
+        self.values: list[bytes] = []
+        self.failure: KafkaError | None = None
+        self.refusal: KafkaError | None = None
+
+    def produce(self, topic: str, value: bytes, key: None, partition: int, delivered: Callable[..., None]) -> None:
+        if not self.queue:
+            done.append("produce")
+        self.queue.append((value, delivered))
+        self.values.append(value)
+
+    def poll(self, timeout: float) -> int:
+        queue, self.queue = self.queue, []
+        for number, (_, delivered) in enumerate(queue):
+            delivered(self.failure, FakeMessage(0, number))
+        return len(queue)
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    def purge(self) -> None:
+        self.queue.clear()
+
+    def init_transactions(self, timeout: float) -> None:
+        done.append("init")
+
+    def begin_transaction(self) -> None:
+        done.append("begin")
+
+    def send_offsets_to_transaction(self, offsets: list[TopicPartition], group: object, timeout: float) -> None:
+        done.append(f"offsets {[(one.partition, one.offset) for one in offsets]}")
+        if self.refusal is not None:
+            raise KafkaException(self.refusal)
+
+    def commit_transaction(self, timeout: float) -> None:
+        done.append("commit transaction")
+
+    def abort_transaction(self, timeout: float) -> None:
+        done.append("abort transaction")
+
+    def close(self) -> None:
+        done.append("close")
+
+
+done: list[str] = []
+
+
+class FakeAssignment:
+    name = "g-0-1"
+
+
+class FakeMember:
+    def __init__(self, tell: Any) -> None:
+        self.client = FakeConsumer()
+        self.commits = Commits(self.client, LANE, FakeAssignment(), tell)  # type: ignore[arg-type]
+
+    def read(self, messages: list[FakeMessage], identities: list[tuple[int, int]]) -> None:
+        done.append(f"read {len(messages)}")
+
+
+class Loop:
+    def __init__(self, folder: Path, offsets: str, abort: float = 0.0) -> None:
+        done.clear()
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        settings = OutputSettings(
+            lane="out", topic="out", partitions=2, record_size=60, producer_id=5, offsets=offsets, size=4, abort=abort,
+            configs={"transactional.id": "out-0"} if offsets == IN_TRANSACTION else {}, seed="1",
+            run_directory=str(folder),
+        )  # fmt: skip
+        self.member = FakeMember(self.tell)
+        self.processing = LoopProcessing(
+            settings,
+            self.member,
+            tell=self.tell,
+            give_up=lambda: False,
+            logger=logging.getLogger("silent"),  # type: ignore[arg-type]
+        )
+        self.producer = FakeProducer.made
+
+    def tell(self, kind: str, **values: Any) -> None:
+        self.told.append((kind, values))
+        if kind == "commit" and values["transaction"] is None:
+            done.append(f"commit {values['offsets']}")
+
+    def handles(self, crash: Callable[[], None] | None = None) -> bool:
+        return self.processing.handle(BATCH, IDENTITIES, crash)
+
+    def all(self, kind: str) -> list[dict[str, Any]]:
+        return [values for one, values in self.told if one == kind]
+
+
+@pytest.fixture(autouse=True)
+def fake_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_module, "Producer", FakeProducer)
+
+
+def crash() -> None:
+    done.append("crash")
+    raise Died
+
+
+WAYS = {
+    IN_TRANSACTION: ["init", "begin", "read 4", "produce", "offsets [(0, 7)]", "commit transaction"],
+    AFTER: ["read 4", "produce", "commit [(0, 7)]"],
+    BEFORE: ["commit [(0, 7)]", "read 4", "produce"],
+}
+CRASHES = {
+    IN_TRANSACTION: ["init", "begin", "read 2", "produce", "crash"],
+    AFTER: ["read 2", "produce", "crash"],
+    BEFORE: ["commit [(0, 7)]", "read 2", "produce", "crash"],
+}
+
+
+@pytest.mark.parametrize("offsets", WAYS)
+def test_each_way_has_its_order(offsets: str, tmp_path: Path) -> None:
+    loop = Loop(tmp_path, offsets)
+    assert loop.handles() is False
+    assert done == WAYS[offsets]
+    (sent,) = loop.all("sent")
+    assert (sent["first_seq"], sent["partition"], sent["sources"]) == (0, [0, 1, 0, 1], IDENTITIES)
+    (delivered,) = loop.all("delivered")
+    assert [(row[0], row[1], row[3]) for row in delivered["rows"]] == [(seq, seq, "ok") for seq in range(4)]
+    codec = IdentityCodec("out", 60)
+    assert [codec.decode(value) for value in loop.producer.values] == [(5, seq) for seq in range(4)]
+    reserved = (tmp_path / "reservations.jsonl").read_text()
+    assert '"lane": "out", "producer_id": 5, "first_seq": 0' in reserved
+
+
+@pytest.mark.parametrize("offsets", CRASHES)
+def test_a_crash_comes_once_half_of_the_outputs_are_acknowledged(offsets: str, tmp_path: Path) -> None:
+    loop = Loop(tmp_path, offsets)
+    with pytest.raises(Died):
+        loop.handles(crash)
+    assert done == CRASHES[offsets]
+    assert [len(one["rows"]) for one in loop.all("delivered")] == [2]
+
+
+@pytest.mark.parametrize(("offsets", "again"), [(AFTER, True), (BEFORE, False)])
+def test_outputs_that_fail_are_made_again_unless_their_offset_is_committed(
+    offsets: str, again: bool, tmp_path: Path
+) -> None:
+    loop = Loop(tmp_path, offsets)
+    loop.producer.failure = KafkaError(KafkaError._MSG_TIMED_OUT)
+    assert loop.handles() is again
+    assert ("commit [(0, 7)]" in done) is (offsets == BEFORE)
+    assert {row[3] for one in loop.all("delivered") for row in one["rows"]} == {"info"}
+
+
+def test_nothing_is_made_of_what_could_not_be_committed_before(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, BEFORE)
+    loop.member.client.refusal = KafkaError(KafkaError.ILLEGAL_GENERATION)
+    assert loop.handles() is True
+    assert done == ["commit [(0, 7)]"]
+
+
+def test_an_abort_reads_again_and_is_a_transaction_with_its_outcome(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, IN_TRANSACTION, abort=1.0)
+    assert loop.handles() is True
+    assert done[-1] == "abort transaction"
+    (row,) = (one["row"] for one in loop.all("transaction"))
+    assert (row["transaction"], row["outcome"], row["transactional_id"]) == (0, "aborted", "out-0")
+    assert loop.all("commit") == []
+
+
+def test_the_commit_of_offsets_belongs_to_its_transaction(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, IN_TRANSACTION)
+    loop.handles()
+    loop.handles()
+    assert [(one["producer_id"], one["transaction"]) for one in loop.all("commit")] == [(5, 0), (5, 1)]
+    assert [one["errors"] for one in loop.all("committed")] == [[], []]
+    assert [one["row"]["outcome"] for one in loop.all("transaction")] == ["committed", "committed"]
+
+
+@pytest.mark.parametrize("abortable", [True, False])
+def test_offsets_that_are_refused_abort_the_transaction_or_end_the_member(abortable: bool, tmp_path: Path) -> None:
+    loop = Loop(tmp_path, IN_TRANSACTION)
+    loop.producer.refusal = KafkaError(
+        KafkaError.ILLEGAL_GENERATION, "fenced", fatal=not abortable, retriable=False, txn_requires_abort=abortable
+    )
+    if abortable:
+        assert loop.handles() is True
+        assert done[-1] == "abort transaction"
+    else:
+        with pytest.raises(ProducerLost):
+            loop.handles()
+    assert [error[:2] for error in loop.all("committed")[0]["errors"]] == [(0, "fail")]
+    assert [one["row"]["outcome"] for one in loop.all("transaction")] == ["aborted"]
