@@ -29,7 +29,8 @@ def _columns(specification: str) -> tuple[Column, ...]:
 
 PRODUCED = _columns(
     "lane string, producer_id int32, seq int64, key string?, partition int32?, offset int64?, "
-    "invoke_ns int64, complete_ns int64?, outcome string, error string?, transaction int64?"
+    "invoke_ns int64, complete_ns int64?, outcome string, error string?, transaction int64?, "
+    "source_producer_id int32?, source_seq int64?"
 )
 CONSUMED = _columns(
     "lane string, consumer string, partition int32, offset int64, producer_id int32, seq int64, "
@@ -48,6 +49,10 @@ ASSIGNMENTS = _columns(
     "lane string, group string?, consumer string, member string, generation int32?, partition int32, "
     "isolation string, start_ns int64, end_ns int64?"
 )
+COMMITS = _columns(
+    "lane string, group string, consumer string, partition int32, offset int64, producer_id int32?, "
+    "transaction int64?, invoke_ns int64, complete_ns int64?, outcome string, error string?"
+)
 FINDINGS = _columns(
     "lane string, anomaly string, partition int32?, offset int64?, producer_id int32?, seq int64?, cause string?"
 )
@@ -58,9 +63,12 @@ TABLES = {
     "replicas": REPLICAS,
     "transactions": TRANSACTIONS,
     "assignments": ASSIGNMENTS,
+    "commits": COMMITS,
 }
 OF_TRANSACTIONS = ("transactions", "assignments")
 """The tables that a run with a transactional lane must have (format 2)."""
+OF_GROUPS = ("assignments", "commits")
+"""The tables that a run with a group or a loop must have (format 2)."""
 OUTCOMES = ("ok", "fail", "info")
 """What the producer learned about a record: acknowledged, certainly not written, or neither."""
 

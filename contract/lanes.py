@@ -13,6 +13,7 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.groups import CONSUMER, IN_TRANSACTION, Group, Loop
 from kafka_chaos.contract.metadata import (
     KRAFT,
     METADATA_MODES,
@@ -39,7 +40,7 @@ class Lane:
     `kafka_version`, `metadata_mode` and `elr` (whether leaders are elected from the eligible leader replicas, KIP-966)
     name what the lane ran on; None if that is not known. The prediction is then that for 3.9.1, for ZooKeeper in
     versions that have it, and for what a new cluster does. `transactional`: how its producers use transactions, if they
-    do.
+    do. `group`: the consumer group that reads it; `loop`: the loop that writes it, instead of producers of its own.
     """
 
     lane: str
@@ -56,6 +57,8 @@ class Lane:
     metadata_mode: str | None = None
     elr: bool | None = None
     transactional: Transactional | None = None
+    group: Group | None = None
+    loop: Loop | None = None
     faults: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -87,6 +90,7 @@ class Lane:
         if self.transactional is not None:
             _require(self.acks == "all", "acks", self.acks, "all with transactions (KIP-98)")
             _require(self.idempotence, "idempotence", self.idempotence, "true with transactions (KIP-98)")
+        _check_groups(self)
         if self.idempotence:
             _require(self.acks == "all", "idempotence", self.idempotence, "acks=all with it (KIP-98)")
             _require(self.max_in_flight <= 5, "max_in_flight", self.max_in_flight, "at most 5 with idempotence")
@@ -107,6 +111,10 @@ class Lane:
         values["faults"] = tuple(values.get("faults") or ())
         if values.get("transactional") is not None:
             values["transactional"] = Transactional.from_json(values["transactional"])
+        if values.get("group") is not None:
+            values["group"] = Group.from_json(values["group"])
+        if values.get("loop") is not None:
+            values["loop"] = Loop.from_json(values["loop"])
         return cls(**values)
 
     def to_json(self) -> dict[str, Any]:
@@ -115,8 +123,16 @@ class Lane:
         return {key: value for key, value in asdict(self).items() if key not in unknown} | {"faults": list(self.faults)}
 
 
-_LEFT_OUT = ("kafka_version", "metadata_mode", "elr", "transactional")
+_LEFT_OUT = ("kafka_version", "metadata_mode", "elr", "transactional", "group", "loop")
 """Keys that are left out where they have no value."""
+
+
+def clients_described(entry: Mapping[str, Any]) -> list[str]:
+    """What is special about the clients of an entry of lanes.json, in words: transactions, its group, its loop."""
+    kinds: Mapping[str, type[Transactional] | type[Group] | type[Loop]]
+    kinds = {"transactional": Transactional, "group": Group, "loop": Loop}
+    found = [(key, kind.from_json(entry[key]).described) for key, kind in kinds.items() if entry.get(key)]
+    return [f"group of {words}" if key == "group" else words for key, words in found]
 
 
 def _check_cluster(lane: Lane) -> None:
@@ -135,6 +151,30 @@ def _check_cluster(lane: Lane) -> None:
     if lane.idempotence:
         expected = "0.11 or later with idempotence (KIP-98)"
         _require(release(number) >= (0, 11), "kafka_version", number, expected)
+
+
+def _check_groups(lane: Lane) -> None:
+    number = lane.kafka_version or USUAL_VERSION
+    mode = lane.metadata_mode or usual_mode(number)
+    for key, group in (("group", lane.group), ("loop.group", lane.loop.group if lane.loop else None)):
+        if group is not None and group.protocol == CONSUMER:
+            expected = f"classic: the protocol consumer is there since 4.0, in KRaft mode, not in {number} ({mode})"
+            _require(release(number) >= (4, 0) and mode == KRAFT, f"{key}.protocol", group.protocol, expected)
+    if lane.loop is None:
+        return
+    _require(lane.loop.source != lane.lane, "loop.source", lane.loop.source, "another lane than the loop's own")
+    if lane.loop.offsets != IN_TRANSACTION:
+        expected = "none: a loop uses transactions only with the offsets transaction"
+        _require(lane.transactional is None, "transactional", "given", expected)
+        return
+    transactions = lane.transactional
+    _require(transactions is not None, "transactional", None, "transactions, for a loop with the offsets transaction")
+    assert transactions is not None
+    members = lane.loop.group.members
+    expected = f"{members}: each member of the loop is a producer"
+    _require(transactions.producers == members, "transactional.producers", transactions.producers, expected)
+    expected = "0: loop.group.crashes end the members of a loop"
+    _require(transactions.restarts == 0, "transactional.restarts", transactions.restarts, expected)
 
 
 _SPELLED = {ZOOKEEPER: "ZooKeeper", KRAFT: "KRaft mode"}

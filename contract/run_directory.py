@@ -11,12 +11,16 @@ from kafka_chaos.contract.lanes import Lane
 FORMAT_VERSION = 1
 """The version of prediction.json and verdict.json."""
 WITH_TRANSACTIONS = 2
-"""The version of lanes.json where a lane is transactional. The run then has the tables `columns.OF_TRANSACTIONS`."""
+"""The version of lanes.json where a lane is transactional, or has a group or a loop.
+
+The run then has the tables `columns.OF_TRANSACTIONS` or `columns.OF_GROUPS`.
+"""
 LANES_VERSIONS = (FORMAT_VERSION, WITH_TRANSACTIONS)
 
 EXPERIMENT_FILE = "experiment.yaml"
 LANES_FILE = "lanes.json"
 EVENTS_FILE = "events.jsonl"
+GROUPS_FILE = "groups.json"
 CHECKPOINTS_FILE = "checkpoints.json"
 PREDICTION_FILE = "prediction.json"
 VERDICT_FILE = "verdict.json"
@@ -33,7 +37,9 @@ CONTENTS: Mapping[str, str] = {
     "log/*.parquet": "the final log, read back",
     "replicas/*.parquet": "the records in each broker's own segments, where they were collected",
     "transactions/*.parquet": "every transaction, with its outcome; only where a lane is transactional",
-    "assignments/*.parquet": "who read what, and in which isolation level; only where a lane is transactional",
+    "assignments/*.parquet": "who read what, in which isolation level; only where a lane has transactions or a group",
+    "commits/*.parquet": "the offsets that members of groups committed, with outcomes; only where a lane has a group",
+    GROUPS_FILE: "the offsets that each group had committed in the end, by lane and partition",
     CHECKPOINTS_FILE: "each broker's high watermarks, log end offsets and leader epochs",
     EVENTS_FILE: "faults, leader, ISR and controller changes, and everything else that happened, in order of time",
     f"{LOGS_FOLDER}/": "every container's log",
@@ -49,8 +55,8 @@ CONTENTS: Mapping[str, str] = {
 def lanes_document(lanes: Iterable[Lane]) -> dict[str, Any]:
     """The content of lanes.json, in the lowest version that has everything."""
     entries = [lane.to_json() for lane in lanes]
-    transactional = any("transactional" in entry for entry in entries)
-    return {"format_version": WITH_TRANSACTIONS if transactional else FORMAT_VERSION, "lanes": entries}
+    is_newer = any(key in entry for entry in entries for key in ("transactional", "group", "loop"))
+    return {"format_version": WITH_TRANSACTIONS if is_newer else FORMAT_VERSION, "lanes": entries}
 
 
 class RunDirectoryError(UsageFailure, ValueError):

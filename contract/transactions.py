@@ -53,6 +53,11 @@ def anomaly_named(name: str) -> AnyAnomaly:
     return TransactionAnomaly(name) if name in set(TransactionAnomaly) else Anomaly(name)
 
 
+def transactional_id(lane: str, number: int) -> str:
+    """The `transactional.id` of the lane's producer of this number, counted from 0."""
+    return f"{lane}-{number}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transactional:
     """How a lane's producers use transactions.

@@ -64,6 +64,7 @@ def command_line() -> str:
 def experiment_files() -> str:
     """The keys of an experiment."""
     from kafka_chaos.harness.experiment import specs
+    from kafka_chaos.harness.experiment.group_specs import GroupSpec, LoopSpec
     from kafka_chaos.harness.experiment.schedule import GenerateSpec
     from kafka_chaos.reference_model import LockstepStep
 
@@ -82,6 +83,8 @@ def experiment_files() -> str:
         ("phases[…]", specs.PhaseSpec),
         ("lanes[…]", specs.LaneSpec),
         ("lanes[…].transactional", specs.TransactionalSpec),
+        ("lanes[…].group", GroupSpec),
+        ("lanes[…].loop", LoopSpec),
         ("workload", specs.WorkloadSpec),
         ("schedule[…]", specs.FaultSpec),
         ("schedule.generate", GenerateSpec),
@@ -166,7 +169,8 @@ def run_directory() -> str:
         "## lanes.json",
         "",
         '`{"format_version": 1, "lanes": [lane, …]}`, where a lane has these keys. `format_version` is 2 as soon as',
-        "one lane is transactional. Then `transactions/` and `assignments/` are required, too, and `replicas/` shows",
+        "one lane is transactional, or has a group or a loop. Then `assignments/` is required, too, with transactions",
+        "`transactions/`, with groups `commits/`. With transactions, `replicas/` shows",
         "the markers that end transactions. `log/` has the records of aborted transactions like all others.",
         "",
     ]

@@ -23,6 +23,11 @@ LANE_KEYS = {
     "transactional": "How its producers use transactions: `size` (records of a transaction), `abort` (share that is "
     "aborted), `producers`, `timeout_ms`, `restarts` (kills of a producer in a transaction). "
     "Needs `idempotence` and `format_version` 2.",
+    "group": "The consumer group that reads it: `members`, `assignor` (none with `protocol` `consumer`, KIP-848), "
+    "`static`, `commits` (`after` or `before` processing, or `auto`), `session_timeout_ms`, `max_poll_interval_ms`, "
+    "and what the load itself does: `crashes`, `freezes`, `joins`, `leaves`. Needs `format_version` 2.",
+    "loop": "The consume-transform-produce loop that writes it: `source` (the lane that it reads), `offsets` "
+    "(committed in the `transaction` of the outputs, `after` or `before` them), `group`. Needs `format_version` 2.",
     "lane": "Name of the lane.",
     "faults": "Faults that may hit the lane. Each entry is at most one occurrence, on any broker at any moment, "
     "later healed. Repeat an entry for more occurrences.",
@@ -45,6 +50,8 @@ COLUMNS = {
         "outcome": "`ok`: acknowledged. `fail`: certainly not written. `info`: may or may not be written.",
         "error": "Name of the client's error.",
         "transaction": "Number of the transaction that it was sent in, counted by its producer.",
+        "source_producer_id": "In the output of a loop: the producer of the input that it was made of.",
+        "source_seq": "In the output of a loop: the seq of the input that it was made of.",
     },
     "consumed": {
         **_LANE,
@@ -88,6 +95,19 @@ COLUMNS = {
         "isolation": "The consumer's `isolation.level`: `read_committed` or `read_uncommitted`.",
         "start_ns": "When the partition was assigned.",
         "end_ns": "When it was given back.",
+    },
+    "commits": {
+        **_LANE,
+        "group": "Consumer group.",
+        "consumer": "The name in `consumed/` under which the member had the partition.",
+        "offset": "The next offset to read, as Kafka commits it.",
+        "producer_id": "In a loop with transactions: the producer, in the lane that the loop writes.",
+        "transaction": "In a loop with transactions: the transaction that it was sent in, counted by its producer.",
+        "invoke_ns": "When it was asked for; of an automatic commit, the earliest time at which it may have been.",
+        "complete_ns": "When its outcome was known.",
+        "outcome": "`ok`: acknowledged. `fail`: refused. `info`: may or may not have taken effect. In a transaction it "
+        "takes effect with that.",
+        "error": "Name of the client's error.",
     },
     "findings": {
         **_LANE,

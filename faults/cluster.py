@@ -162,6 +162,14 @@ class ClusterControl(Protocol):
         """The brokers that hold replicas of a lane's partition, preferred leader first."""
         ...
 
+    def group_coordinator(self, lane: str) -> int | None:
+        """The broker that coordinates the lane's consumer group now, as brokers tell clients."""
+        ...
+
+    def transaction_coordinator(self, lane: str) -> int | None:
+        """The broker that coordinates the transactions of the lane's first transactional id now, likewise."""
+        ...
+
     def topic(self, lane: str) -> str:
         """The name of a lane's topic."""
         ...

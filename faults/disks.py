@@ -5,7 +5,6 @@ Such a kind says so by `needs_disk`. Clusters get disks only where a fault of th
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -13,10 +12,9 @@ from pathlib import Path
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, DiskControl, NodeControl
 from kafka_chaos.faults.fault import Fault, Nodes, at_once
+from kafka_chaos.faults.machine import CAP_SYS_ADMIN, engine_elsewhere, has_capability
 
 _TOOLS = ("mkfs.ext4", "mount", "umount", "losetup")
-_CAP_SYS_ADMIN = 21
-_LOCAL = ("unix://", "http+unix://")
 
 
 def needs_disk(kind: type[Fault]) -> bool:
@@ -28,10 +26,9 @@ def why_no_disks() -> str | None:
     """Why brokers can't have disks of their own on this machine, and what would be needed; None where they can."""
     if not sys.platform.startswith("linux"):
         return "disks are loop mounts of ext4: it needs Linux, with the Docker engine on the same machine"
-    engine = os.environ.get("DOCKER_HOST", _LOCAL[0])
-    if not engine.startswith(_LOCAL):
+    if (engine := engine_elsewhere()) is not None:
         return f"disks are mounted on this machine, and DOCKER_HOST={engine} is another: unset it"
-    if not _may_mount():
+    if not has_capability(CAP_SYS_ADMIN):
         return "disks are loop mounts: it needs root (with CAP_SYS_ADMIN, where this is a container)"
     if missing := [tool for tool in _TOOLS if shutil.which(tool) is None]:
         return f"{', '.join(missing)} not found in PATH: install e2fsprogs, mount and util-linux"
@@ -58,12 +55,3 @@ def start_whole(cluster: ClusterControl, nodes: Nodes) -> None:
 
 def _is_broken(disk: DiskControl) -> bool:
     return disk.is_filled() or disk.refuses_writes()
-
-
-def _may_mount() -> bool:
-    try:
-        status = Path("/proc/self/status").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    (effective,) = (line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
-    return bool(int(effective, 16) >> _CAP_SYS_ADMIN & 1)

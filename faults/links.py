@@ -6,19 +6,18 @@ from the start of the cluster on, so that a fault neither breaks connections nor
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.faults.cluster import ClusterControl, LinkControl, NodeControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof, at_once, one_per_broker
+from kafka_chaos.faults.machine import CAP_SYS_ADMIN, engine_elsewhere, has_capability
 from kafka_chaos.faults.target import Target
 
 SIDES = ("request", "response")
@@ -27,8 +26,6 @@ CLIENTS = "clients"
 _SENDER = re.compile(r"clients|brokers|controller|controllers|(?:broker|controller):(?P<number>\d+)")
 _SENDERS = "clients, brokers, broker:ID, controller, controllers or controller:NUMBER"
 _SHOWN_IDS = 5
-_CAP_SYS_ADMIN = 21
-_LOCAL = ("unix://", "http+unix://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,20 +156,10 @@ def why_no_links() -> str | None:
     """Why there can't be links on this machine, and what would be needed; None where there can."""
     if not sys.platform.startswith("linux"):
         return "links are in the containers' network namespaces: it needs Linux, with the Docker engine on this machine"
-    engine = os.environ.get("DOCKER_HOST", _LOCAL[0])
-    if not engine.startswith(_LOCAL):
+    if (engine := engine_elsewhere()) is not None:
         return f"links are in network namespaces of this machine, and DOCKER_HOST={engine} is another: unset it"
-    if not _has_capability(_CAP_SYS_ADMIN):
+    if not has_capability(CAP_SYS_ADMIN):
         return "links enter the containers' network namespaces: it needs root (with CAP_SYS_ADMIN and CAP_NET_ADMIN)"
     if shutil.which("nsenter") is None:
         return "nsenter not found in PATH: install util-linux"
     return None
-
-
-def _has_capability(number: int) -> bool:
-    try:
-        status = Path("/proc/self/status").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    (effective,) = (line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
-    return bool(int(effective, 16) >> number & 1)

@@ -1,9 +1,11 @@
 """A target is a role. It is resolved to containers at the moment of injection, and the run records the result.
 
-`leader(lane)`, `follower(lane)`, `controller`, `broker:2`, `brokers:1,3`, `zookeeper`, `zookeeper:1`, `controllers`,
-`controllers:minority`, `controllers:majority`, `controller:1`, `controllers:1,3`, `random`, `all`, `minority`,
-`majority`. `leader(lane)` means the leader of partition 0; `leader(lane/3)` names another partition. `all`, `minority`,
-`majority` and `random` mean brokers. `controllers`, a part of them and `controller:1` mean KRaft's dedicated
+`leader(lane)`, `follower(lane)`, `group-coordinator(lane)`, `transaction-coordinator(lane)`, `controller`, `broker:2`,
+`brokers:1,3`, `zookeeper`, `zookeeper:1`, `controllers`, `controllers:minority`, `controllers:majority`,
+`controller:1`, `controllers:1,3`, `random`, `all`, `minority`, `majority`. `leader(lane)` means the leader of partition
+0; `leader(lane/3)` names another partition. `group-coordinator(lane)` coordinates the lane's group, or the group that
+feeds its loop, `transaction-coordinator(lane)` its first transactional id. `all`, `minority`, `majority` and `random`
+mean brokers. `controllers`, a part of them and `controller:1` mean KRaft's dedicated
 controllers. `controller` is the active one, broker or not.
 """
 
@@ -18,10 +20,12 @@ from kafka_chaos.contract.errors import ExitCode, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 
 _OF_A_LANE = ("leader", "follower")
+GROUP_COORDINATOR, TRANSACTION_COORDINATOR = "group-coordinator", "transaction-coordinator"
 _OF_BROKERS = ("random", "all", "minority", "majority")
 _IN_KRAFT = "brokers and controllers"
 _SYNTAX = re.compile(
     r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"
+    r"|(?P<coordinator>group-coordinator|transaction-coordinator)\((?P<coordinated>[^()/]+)\)"
     r"|(?P<numbered>broker|zookeeper|controller):(?P<number>\d+)"
     r"|(?P<group>brokers|controllers):(?P<several>\d+(?:,\d+)+)"
     r"|controllers:(?P<part>minority|majority)"
@@ -29,9 +33,9 @@ _SYNTAX = re.compile(
 )
 
 EXPECTED = (
-    "leader(LANE), leader(LANE/PARTITION), follower(LANE), controller, broker:ID, brokers:ID,ID…, zookeeper, "
-    "zookeeper:NUMBER, controllers, controllers:minority, controllers:majority, controller:NUMBER, "
-    "controllers:NUMBER,NUMBER…, random, all, minority or majority"
+    "leader(LANE), leader(LANE/PARTITION), follower(LANE), group-coordinator(LANE), transaction-coordinator(LANE), "
+    "controller, broker:ID, brokers:ID,ID…, zookeeper, zookeeper:NUMBER, controllers, controllers:minority, "
+    "controllers:majority, controller:NUMBER, controllers:NUMBER,NUMBER…, random, all, minority or majority"
 )
 
 
@@ -66,6 +70,8 @@ class Target:
             raise TargetError(f"{text!r} is not a target: expected {EXPECTED}")
         if match["lane_role"]:
             return cls(text, match["lane_role"], match["lane"], int(match["partition"] or 0))
+        if match["coordinator"]:
+            return cls(text, match["coordinator"], match["coordinated"])
         if match["numbered"]:
             role = "controllers" if match["numbered"] == "controller" else match["numbered"]
             return cls(text, role, number=int(match["number"]))
@@ -121,6 +127,10 @@ class Target:
             return tuple(node for node in nodes if node.number == held)
         if self.role in _OF_A_LANE:
             return (cluster.brokers[self._of_lane(cluster, chosen)],)
+        if self.role in (GROUP_COORDINATOR, TRANSACTION_COORDINATOR):
+            assert self.lane is not None
+            found = cluster.group_coordinator if self.role == GROUP_COORDINATOR else cluster.transaction_coordinator
+            return (cluster.brokers[self._held(found(self.lane))],)
         if self.role == "random":
             return (chosen.choice(brokers),)
         return tuple(sorted(chosen.sample(brokers, self.brokers_hit(len(brokers))), key=lambda node: node.number))

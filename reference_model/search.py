@@ -7,6 +7,7 @@ A search that its budget ends says so; it never passes for an exhausted one.
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
@@ -105,9 +106,13 @@ class Search(Generic[State]):
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """A search makes millions of tuples and no cycles: the collector would only traverse them all."""
-    collecting = gc.isenabled()
-    gc.disable()
+    """A search makes millions of tuples and no cycles: the collector would only traverse them all.
+
+    Only CPython frees them without it.
+    """
+    collecting = gc.isenabled() and sys.implementation.name == "cpython"
+    if collecting:
+        gc.disable()
     try:
         yield
     finally:

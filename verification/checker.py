@@ -121,8 +121,8 @@ def _judged_by_spark(
         skipped = {lane.lane: not_applied(run, lane, facts.get(lane.lane, LaneFacts())) for lane in run.lanes}
         cases = findings.find(session, run, replace(survey, facts=facts), skipped, transactions)
         facts = {**facts, **cases.facts}
-        tables = tables_as_read(run, facts)
-        missing = unread(run, tables, (*HISTORY, *OF_TRANSACTIONS))
+        tables = tables_as_read(run, facts, frames)
+        missing = unread(run, tables, (*HISTORY, *OF_TRANSACTIONS, "commits"))
         missing_replicas = unread(run, tables, ["replicas"])
         lanes = tuple(
             judge(
@@ -147,7 +147,7 @@ def _judged_by_spark(
     return verdict
 
 
-def tables_as_read(run: RunDirectory, facts: Mapping[str, LaneFacts]) -> dict[str, TableLedger]:
+def tables_as_read(run: RunDirectory, facts: Mapping[str, LaneFacts], frames: Frames) -> dict[str, TableLedger]:
     """Every table that the run has, with its rows by footer and the rows that Spark read."""
     counted = {
         "produced": sum(lane.total("produced") for lane in facts.values()),
@@ -157,6 +157,9 @@ def tables_as_read(run: RunDirectory, facts: Mapping[str, LaneFacts]) -> dict[st
         "transactions": sum(lane.transactions.transactions for lane in facts.values() if lane.transactions),
         "assignments": sum(lane.transactions.assignments for lane in facts.values() if lane.transactions),
     }
+    if any(lane.group or lane.loop for lane in run.lanes):
+        of_groups = {"assignments": frames.assignments, "commits": frames.commits}
+        counted |= {name: table.count() for name, table in of_groups.items() if table is not None}
     return {name: run.tables[name].ledger(name, rows) for name, rows in counted.items() if run.has(name)}
 
 

@@ -28,6 +28,7 @@ REPLICAS = _schema(contract.REPLICAS)
 FINDINGS = _schema(contract.FINDINGS)
 TRANSACTIONS = _schema(contract.TRANSACTIONS)
 ASSIGNMENTS = _schema(contract.ASSIGNMENTS)
+COMMITS = _schema(contract.COMMITS)
 TABLES = {name: _schema(columns) for name, columns in contract.TABLES.items()}
 
 CASES = StructType([*FINDINGS.fields, StructField("units", LongType(), False)])

@@ -10,7 +10,7 @@ import click
 
 from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.contract.lanes import clients_described
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,7 +87,8 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         answers = {**answer["anomalies"], **answer.get("transactions", {})}
         statuses = {str(name): entry["status"] for name, entry in answers.items()}
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses}
-        lanes.append(entry if lane.transactional is None else {**entry, "transactional": lane.transactional.to_json()})
+        clients = {key: value for key, value in lane.to_json().items() if key in ("transactional", "group", "loop")}
+        lanes.append({**entry, **clients})
     return {
         "phase": phase.phase,
         "workload": phase.workload.model_dump(mode="json"),
@@ -105,8 +106,7 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     words = f"{load['rate']:g} records/s of {load['record_size']} bytes for {load['duration']:g} s"
     terminal.print(f"\n{phase['phase']}: {counted(len(phase['lanes']), 'lane')}, each {words}", highlight=False)
     for lane in phase["lanes"]:
-        if "transactional" in lane:
-            words = Transactional.from_json(lane["transactional"]).described
+        for words in clients_described(lane):
             terminal.print(f"  {lane['lane']}: {words}", highlight=False)
     if phase["lockstep"]:
         steps = ", ".join(phase["lockstep"]["steps"])

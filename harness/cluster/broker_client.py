@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from kafka_chaos.harness.cluster.broker_login import BrokerUnreachable, log_in, over_tls
@@ -19,6 +20,7 @@ from kafka_chaos.harness.cluster.kafka_python import (
     DescribeQuorumRequest,
     ElectLeadersRequest,
     FetchRequest,
+    FindCoordinatorRequest,
     InvalidReceiveError,
     KafkaProtocol,
     ListOffsetsRequest,
@@ -33,6 +35,7 @@ __all__ = [
     "BrokerClient",
     "BrokerUnreachable",
     "FeaturesAnswer",
+    "CoordinatorKind",
     "FetchAnswer",
     "MetadataAnswer",
     "QuorumAnswer",
@@ -44,6 +47,8 @@ FETCH_FROM_ANY = 12
 """A version of Fetch that a follower answers too, and that names topics, not their ids."""
 _LIST_OFFSETS = 6
 _METADATA = 8
+_FIND_COORDINATOR = 3
+"""The last version that asks for one key."""
 _PRODUCE = 8
 _REASSIGN = 0
 _ELECT_LEADERS = 1
@@ -60,6 +65,13 @@ _CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
 """A replica id whose fetches a follower answers too, before KIP-392."""
 _ENOUGH = 1 << 20
+
+
+class CoordinatorKind(IntEnum):
+    """What a coordinator's key names: a consumer group, or a transactional id."""
+
+    GROUP = 0
+    TRANSACTION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +286,12 @@ class BrokerClient:
                 leader = found.leader_id if found.leader_id >= 0 else None
                 return MetadataAnswer(found.error_code, leader, found.leader_epoch, tuple(sorted(found.isr_nodes)))
         return MetadataAnswer(answer.error_code, None, -1, ())
+
+    def coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
+        """The coordinator of this group or transactional id as this broker knows it; None where it knows none."""
+        version = self._version(FindCoordinatorRequest, _FIND_COORDINATOR)
+        answer = self.request(FindCoordinatorRequest(key=key, key_type=int(kind), version=version))
+        return int(answer.node_id) if answer.error_code == NONE else None
 
     def controller(self) -> int | None:
         """The controller in this broker's metadata."""

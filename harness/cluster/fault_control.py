@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 
+from kafka_chaos.contract.groups import group_of, loop_group_of
+from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.faults.cluster import NodeControl
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable, CoordinatorKind
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.node import Node
 
+_FIND_TIMEOUT = 10.0
+_AGAIN = 0.2
+
 
 class ClusterView:
-    """Implements `kafka_chaos.faults.cluster.ClusterControl`."""
+    """Implements `kafka_chaos.faults.cluster.ClusterControl`; `loops` names the lanes that a loop writes."""
 
-    def __init__(self, cluster: Cluster, admin: ClusterAdmin) -> None:
+    def __init__(self, cluster: Cluster, admin: ClusterAdmin, *, loops: Collection[str] = ()) -> None:
         self._cluster = cluster
         self._admin = admin
+        self._loops = loops
 
     @property
     def brokers(self) -> Mapping[int, Node]:
@@ -41,6 +49,32 @@ class ClusterView:
         """The replica assignment, preferred leader first."""
         state = self._admin.partitions(lane).get(partition)
         return state.replicas if state is not None else ()
+
+    def group_coordinator(self, lane: str) -> int | None:
+        """The coordinator of the lane's group, or of the one that feeds its loop."""
+        group = loop_group_of(lane) if lane in self._loops else group_of(lane)
+        return self._coordinator(group, CoordinatorKind.GROUP)
+
+    def transaction_coordinator(self, lane: str) -> int | None:
+        """The coordinator of the lane's first transactional id."""
+        return self._coordinator(transactional_id(lane, 0), CoordinatorKind.TRANSACTION)
+
+    def _coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
+        """The first answer of any broker; None if nobody knows it within a few seconds, as during an election."""
+        until = time.monotonic() + _FIND_TIMEOUT
+        while True:
+            for number in self._cluster.brokers:
+                address = self._cluster.client_address(number)
+                try:
+                    with BrokerClient(address, timeout=1.0, configs=self._cluster.client_configs) as broker:
+                        found = broker.coordinator(key, kind)
+                except BrokerUnreachable:
+                    continue
+                if found is not None and self._cluster.brokers[found].is_running():
+                    return found
+            if time.monotonic() > until:
+                return None
+            time.sleep(_AGAIN)
 
     def topic(self, lane: str) -> str:
         """The lane's topic, as the admin client knows it."""

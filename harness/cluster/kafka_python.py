@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     from kafka.protocol.consumer.fetch import FetchRequest
     from kafka.protocol.consumer.offsets import ListOffsetsRequest
     from kafka.protocol.metadata import ApiVersionsRequest
+    from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
     from kafka.protocol.metadata.metadata import MetadataRequest
     from kafka.protocol.parser import KafkaProtocol
     from kafka.protocol.producer.produce import ProduceRequest
@@ -33,6 +34,7 @@ __all__ = [
     "DescribeQuorumRequest",
     "ElectLeadersRequest",
     "FetchRequest",
+    "FindCoordinatorRequest",
     "InvalidReceiveError",
     "KafkaError",
     "KafkaProtocol",

@@ -28,6 +28,8 @@ CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
 """A run ends when the high watermarks are on disk: 5 s later at most by default. Nobody truncates by them since 0.11
 (KIP-101); brokers before that keep Kafka's default."""
 
+GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
+
 BROKER_DEFAULTS: Mapping[str, str] = {
     # Topics are made with the experiment's own settings, or not at all.
     "auto.create.topics.enable": "false",
@@ -67,6 +69,12 @@ KRAFT_DEFAULTS: Mapping[str, str] = {
     "controller.socket.timeout.ms": "3000",
     # Half of Kafka's default: the first election is a part of every start.
     "controller.quorum.election.timeout.ms": "500",
+    # Members of groups with the protocol `consumer` (KIP-848) have the time-out that other members bring themselves:
+    # 6 s, where Kafka's default is 45 s.
+    GROUP_SESSION_TIMEOUT: "6000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "2000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
 }
 
 

@@ -9,15 +9,16 @@ from difflib import get_close_matches
 
 from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.groups import CONSUMER
 from kafka_chaos.faults.disks import needs_disk
 from kafka_chaos.faults.fault import Fault, parameters
 from kafka_chaos.faults.links import needs_links
 from kafka_chaos.faults.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.faults.target import Target, TargetError
+from kafka_chaos.faults.target import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Target, TargetError
 from kafka_chaos.harness.cluster.configs import check_keys
 from kafka_chaos.harness.cluster.links.frames import API_KEYS
-from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
+from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS, GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
 from kafka_chaos.harness.experiment.specs import (
     OWNED_CLIENT_KEYS,
@@ -68,7 +69,7 @@ def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set
             message = f"Kafka {oldest.number} has no idempotent producers: they came with 0.11"
             raise ExperimentError((*place, "idempotence"), message)
         try:
-            lane.as_lane(())
+            lane.as_lane((), cluster.spec())
         except LaneError as error:
             raise ExperimentError(
                 (*place, *error.key.split(".")), f"{error.shown}: expected {error.expected}"
@@ -85,6 +86,27 @@ def _check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set
         except UsageFailure as failure:
             raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
         _check_client_keys((*place, "producer_configs"), lane)
+        _check_source(place, lane, phase)
+        _check_session(cluster, place, lane)
+
+
+def _check_session(cluster: ClusterSpec, place: tuple[str | int, ...], lane: LaneSpec) -> None:
+    """Refuse a session time-out that brokers would not have where they decide it (KIP-848)."""
+    session = int(cluster.broker_configs.get(GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS[GROUP_SESSION_TIMEOUT]))
+    loop = None if lane.loop is None else lane.loop.group
+    for key, group in (("group",), lane.group), (("loop", "group"), loop):
+        if group is not None and group.protocol == CONSUMER and group.session_timeout_ms != session:
+            message = f"with the protocol consumer brokers decide: expected {session}, or set {GROUP_SESSION_TIMEOUT}"
+            raise ExperimentError((*place, *key, "session_timeout_ms"), f"{message} in cluster.broker_configs")
+
+
+def _check_source(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec) -> None:
+    if lane.loop is None:
+        return
+    sources = [other.lane for other in phase.lanes if other.loop is None]
+    if lane.loop.source not in sources:
+        expected = f"expected a lane of this phase without a loop ({', '.join(sources) or 'there is none'})"
+        raise ExperimentError((*place, "loop", "source"), f"{lane.loop.source!r}: {expected}")
 
 
 def _check_client_keys(place: tuple[str | int, ...], lane: LaneSpec) -> None:
@@ -246,3 +268,8 @@ def _check_target(cluster: ClusterSpec, place: tuple[str | int, ...], target: Ta
         )
     except TargetError as error:
         raise ExperimentError(place, str(error)) from error
+    lane = next((lane for lane in phase.lanes if lane.lane == target.lane), None)
+    if target.role == GROUP_COORDINATOR and lane is not None and lane.group is None and lane.loop is None:
+        raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no group and no loop")
+    if target.role == TRANSACTION_COORDINATOR and lane is not None and lane.transactional is None:
+        raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no transactions")

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from kafka_chaos.contract.errors import UsageFailure, quoted
+from kafka_chaos.contract.groups import Group, Loop
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.transactions import Transactional
@@ -24,6 +25,7 @@ from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import known_version
 from kafka_chaos.harness.cluster.layout import ClusterLayout
 from kafka_chaos.harness.experiment.fault_spec import FaultSpec, one_by_one
+from kafka_chaos.harness.experiment.group_specs import GroupSpec, LoopSpec, with_loop
 from kafka_chaos.harness.experiment.model_faults import all_model_faults
 from kafka_chaos.harness.experiment.values import Seconds, Spec
 from kafka_chaos.reference_model import LockstepStep
@@ -189,6 +191,14 @@ class LaneSpec(Spec):
         default=None,
         description="producers that write transactions; it implies `idempotence` and a consumer per isolation level",
     )
+    group: GroupSpec | None = Field(
+        default=None, description="a consumer group whose members read it, beside the consumers that every lane has"
+    )
+    loop: LoopSpec | None = Field(
+        default=None,
+        description="a loop that reads another lane and writes this one; it implies `idempotence`, and `transactional` "
+        "unless it commits `after` or `before`",
+    )
     leader: int | None = Field(
         default=None, description="preferred leader of all partitions; by default, leaders are spread over the brokers"
     )
@@ -201,7 +211,10 @@ class LaneSpec(Spec):
     @classmethod
     def _idempotent_with_transactions(cls, value: Any) -> Any:
         """Transactional producers are idempotent unless the file says that they are not, which is refused later."""
-        if isinstance(value, dict) and value.get("transactional") is not None:
+        if not isinstance(value, dict):
+            return value
+        value = with_loop(value)
+        if value.get("transactional") is not None:
             return {"idempotence": True, **value}
         return value
 
@@ -210,8 +223,9 @@ class LaneSpec(Spec):
 
         `cluster`: what it runs on, where that is known.
         """
-        excluded = {"leader", "topic", "topic_configs", "producer_configs", "transactional"}
+        excluded = {"leader", "topic", "topic_configs", "producer_configs", "transactional", "group", "loop"}
         fields = {**self.model_dump(exclude=excluded), "transactional": self.transactions}
+        fields |= {"group": self.consumer_group, "loop": self.consuming_loop}
         if cluster is not None:
             fields |= {"kafka_version": cluster.oldest.number, "metadata_mode": cluster.metadata_mode}
             fields["elr"] = cluster.elects_from_elr
@@ -221,6 +235,16 @@ class LaneSpec(Spec):
     def transactions(self) -> Transactional | None:
         """How its producers use transactions, if they do; raises `LaneError`."""
         return None if self.transactional is None else Transactional.from_json(self.transactional.model_dump())
+
+    @property
+    def consumer_group(self) -> Group | None:
+        """The group that reads it, if one does; raises `LaneError`."""
+        return None if self.group is None else Group.from_json(self.group.model_dump())
+
+    @property
+    def consuming_loop(self) -> Loop | None:
+        """The loop that writes it, if one does; raises `LaneError`."""
+        return None if self.loop is None else Loop.from_json(self.loop.model_dump())
 
     @property
     def topic_name(self) -> str:

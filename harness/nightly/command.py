@@ -43,7 +43,8 @@ def nightly_command(
     """Repeat experiments (files or folders) in turn and count what every lane shows, with 95 % intervals.
 
     Without EXPERIMENTS, it repeats those of experiments/nightly: every acks setting × idempotence ×
-    min.insync.replicas × unclean election under kill, stop, pause and partition, and transactional producers.
+    min.insync.replicas × unclean election under kill, stop, pause and partition, transactional producers, and consumer
+    groups and loops.
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """

@@ -116,6 +116,8 @@ def lane(
     unclean_leader_election: bool | None = None,
     max_in_flight: int | None = None,
     transactional: Mapping[str, Any] | None = None,
+    group: Mapping[str, Any] | None = None,
+    loop: Mapping[str, Any] | None = None,
     leader: int | None = None,
     topic_configs: Mapping[str, Any] | None = None,
     producer_configs: Mapping[str, Any] | None = None,
@@ -123,8 +125,9 @@ def lane(
     """One topic and one producer configuration; targets and the report refer to it as `name`.
 
     The defaults: acks=all without idempotence, one partition, three replicas (fewer if the cluster has fewer brokers),
-    min.insync.replicas 1. `topic_configs` takes Kafka's keys, `producer_configs` librdkafka's. `transactional` takes
-    the keys of an experiment file, such as `{"size": 10, "timeout_ms": 10_000}`.
+    min.insync.replicas 1. `topic_configs` takes Kafka's keys, `producer_configs` librdkafka's. `transactional`,
+    `group` and `loop` take the keys of an experiment file, such as `{"size": 10, "timeout_ms": 10_000}`,
+    `{"commits": "before"}` and `{"source": "orders", "offsets": "after"}`.
     """
     __tracebackhide__ = True
     given_name: object = name
@@ -141,6 +144,8 @@ def lane(
         "unclean_leader_election": unclean_leader_election,
         "max_in_flight": max_in_flight,
         "transactional": None if transactional is None else dict(transactional),
+        "group": None if group is None else dict(group),
+        "loop": None if loop is None else dict(loop),
         "leader": leader,
         "topic_configs": None if topic_configs is None else dict(topic_configs),
         "producer_configs": None if producer_configs is None else dict(producer_configs),

@@ -12,7 +12,8 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, Transactional, TransactionAnomaly
+from kafka_chaos.contract.lanes import clients_described
+from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, TransactionAnomaly
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 from kafka_chaos.harness.report.words import join, label
 
@@ -113,9 +114,8 @@ def settings(lane: Mapping[str, Any]) -> str:
         return "not in lanes.json"
     parts = [f"acks={lane.get('acks', '?')}", f"min ISR {lane.get('min_insync_replicas', '?')}"]
     parts.append(f"{lane.get('replication_factor', '?')} replicas")
-    if lane.get("transactional"):
-        parts.append(Transactional.from_json(lane["transactional"]).described)
-    elif lane.get("idempotence"):
+    parts.extend(clients_described(lane))
+    if lane.get("idempotence") and not lane.get("transactional"):
         parts.append("idempotent")
     if lane.get("unclean_leader_election"):
         parts.append("unclean election")

@@ -21,7 +21,7 @@ from kafka_chaos.harness.run.attach_log import read_log
 from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.history import RESERVATIONS
+from kafka_chaos.harness.workload.reservations import RESERVATIONS
 
 _SHORTEST_RETENTION_MS = 3_600_000
 _ANSWER_TIMEOUT = 20.0
@@ -120,7 +120,7 @@ def _refuse_what_changes(experiment: Experiment) -> None:
                     "nothing is injected into an attached cluster: leave it out (outside_faults says what others do)",
                 )
         for index, lane in enumerate(phase.lanes):
-            for key in ("leader", "topic_configs"):
+            for key in ("leader", "topic_configs", "group", "loop"):
                 if getattr(lane, key):
                     raise ExperimentError(
                         ("phases", number, "lanes", index, key), "an attached cluster is not changed: leave it out"

@@ -6,7 +6,7 @@ Guarantee: however the block ends, clients and their threads end with it, and al
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,11 +130,20 @@ class PhaseRun:
         load.stop()
         timeout = self.phase.workload.settle_timeout
         self.admin.await_full_isr(self.lanes, timeout=timeout)
-        for lane in self.phase.lanes:
-            self._await_transactions(lane)
-        ends = {lane.lane: self.admin.end_offsets(lane.lane, range(lane.partitions)) for lane in self.phase.lanes}
+        loops = [lane for lane in self.phase.lanes if lane.loop is not None]
+        ends = self._ends([lane for lane in self.phase.lanes if lane.loop is None])
+        if loops:
+            self.events.emit(event_types.Step(text="waiting for the loops to process what their sources hold"))
+            load.end_loops(ends, timeout=timeout)
+            ends |= self._ends(loops)
         load.drain(ends, timeout=timeout)
         self.gaps = {name: lane.producer.longest_gap_ns / 1e9 for name, lane in load.lanes.items()}
+
+    def _ends(self, lanes: Sequence[LaneSpec]) -> dict[str, dict[int, int]]:
+        """The lanes' end offsets by partition, once their transactions have ended."""
+        for lane in lanes:
+            self._await_transactions(lane)
+        return {lane.lane: self.admin.end_offsets(lane.lane, range(lane.partitions)) for lane in lanes}
 
     def _await_transactions(self, lane: LaneSpec) -> None:
         """Wait until every transaction of a lane has ended. One that hangs is reported, and the run goes on."""

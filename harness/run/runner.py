@@ -15,6 +15,7 @@ from pathlib import Path
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
 from kafka_chaos.contract.run_directory import LOGS_FOLDER, TRACE_FILE
+from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.registry import unavailable
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -31,8 +32,7 @@ from kafka_chaos.harness.run.lockstep_phase import REPLICA_LAG_TIME_MAX
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.workload.application import Application
-from kafka_chaos.harness.workload.history import RESERVATIONS
-from kafka_chaos.harness.workload.transactional_load import transactional_id_of
+from kafka_chaos.harness.workload.reservations import RESERVATIONS
 
 DISKS_FOLDER = "disks"
 """Where the brokers' disks are during a run; gone when it has ended."""
@@ -163,7 +163,7 @@ class Stages:
     def transactional_ids(self) -> dict[str, str]:
         """Of the lanes' transactional producers, each with its lane."""
         return {
-            transactional_id_of(lane.lane, number): lane.lane
+            transactional_id(lane.lane, number): lane.lane
             for _, lane, _ in self.run.experiment.lanes()
             for number in range(lane.transactions.producers if lane.transactions is not None else 0)
         }
@@ -204,7 +204,8 @@ class Stages:
         for lane in phase.lanes:
             create_topic(admin, lane, brokers=self.run.experiment.cluster.brokers)
         admin.await_full_isr(running.lanes)
-        view = ClusterView(cluster, admin)
+        loops = [lane.lane for lane in phase.lanes if lane.loop is not None and lane.group is None]
+        view = ClusterView(cluster, admin, loops=loops)
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=running.lanes)
         with running.loaded() as load:
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:

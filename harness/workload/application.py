@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.contract.groups import Group, group_of, loop_group_of
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.specs import LaneSpec
 from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder, RecordingConsumer
 from kafka_chaos.harness.workload.application_producer import ProducerRecorder, RecordingProducer
+from kafka_chaos.harness.workload.groups.configs import group_configs
 
 _AS_THE_LANE = {
     "acks": "acks",
@@ -114,23 +116,74 @@ class ConsumerHandle(Handle):
     ) -> None:
         super().__init__(lane, bootstrap_servers, client_configs)
         self._recorder = recorder
+        self._group = lane.consumer_group
 
     def consumer(self, configs: Mapping[str, object] | None = None) -> RecordingConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the lane's topic.
 
-        `configs` are librdkafka's keys. By default, the lane has its own group and reads from the earliest offset.
+        `configs` are librdkafka's keys. By default, the lane has its own group and reads from the earliest offset. In
+        a lane with a `group`, the client is a member; its time-outs, assignor and commits are the lane's. Raises
+        `UsageFailure` if `configs` contradict the lane.
         """
-        return self._recorder.client(
-            {
-                "group.id": f"kafka-chaos-{self.topic}",
-                "auto.offset.reset": "earliest",
-                "reconnect.backoff.max.ms": 500,
-                "log_level": 0,
-                **self.client_configs,
-                **(configs or {}),
-                "bootstrap.servers": self.bootstrap_servers,
-            }
-        )
+        named = f"kafka-chaos-{self.topic}" if self._group is None else group_of(self.lane)
+        given = _of_the_group(self.lane, "group", self._group, configs)
+        return self._recorder.client(_consumer_configs(self, named, given))
+
+
+class LoopHandle(ProducerHandle):
+    """The handle of a `producer` function in a lane with a `loop`: it reads `source_topic` and writes `topic`.
+
+    It is over once the source is at its end; then the function finishes what it has begun, and returns.
+    """
+
+    def __init__(
+        self,
+        lane: LaneSpec,
+        source: LaneSpec,
+        bootstrap_servers: str,
+        recorder: ProducerRecorder,
+        inputs: ConsumerRecorder,
+        configs: Mapping[str, object],
+        client_configs: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(lane, bootstrap_servers, recorder, configs, client_configs)
+        self.source_topic = source.topic_name
+        self._inputs = inputs
+
+    def consumer(self, configs: Mapping[str, object] | None = None) -> RecordingConsumer:
+        """A `confluent_kafka.Consumer` that records what it receives from the source, as a member of the loop's group.
+
+        It does not commit by itself. Raises `UsageFailure` if `configs` contradict the lane.
+        """
+        loop = self._lane.consuming_loop
+        assert loop is not None
+        given = _of_the_group(self.lane, "loop", loop.group, configs)
+        return self._inputs.client(_consumer_configs(self, loop_group_of(self.lane), given))
+
+
+def _consumer_configs(handle: Handle, group_id: str, given: Mapping[str, object]) -> dict[str, object]:
+    return {
+        "group.id": group_id,
+        "auto.offset.reset": "earliest",
+        "reconnect.backoff.max.ms": 500,
+        "log_level": 0,
+        **handle.client_configs,
+        **given,
+        "bootstrap.servers": handle.bootstrap_servers,
+    }
+
+
+def _of_the_group(lane: str, key: str, group: Group | None, configs: Mapping[str, object] | None) -> dict[str, object]:
+    """The application's configs with those of the lane's group; raises `UsageFailure` where they contradict."""
+    given = dict(configs or {})
+    settled = {} if group is None else group_configs(group)
+    for name, wanted in settled.items():
+        if name in given and _plain(given[name]) != _plain(wanted):
+            raise UsageFailure(
+                f"{name}: the lane {lane} has a {key} with {name}={_plain(wanted)}, and its prediction holds for that "
+                f"only: give it to the lane, as lane({lane!r}, {key}={{...}})"
+            )
+    return {**given, **settled}
 
 
 @dataclass(frozen=True, kw_only=True)

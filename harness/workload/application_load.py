@@ -5,15 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import cast
 
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.groups import Group, group_of, loop_group_of
 from kafka_chaos.harness.experiment.specs import LaneSpec
-from kafka_chaos.harness.workload.application import ApplicationThread, ConsumerHandle, ProducerHandle
+from kafka_chaos.harness.workload.application import ApplicationThread, ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application_producer import ProducerRecorder
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.history import HistoryWriter, Reservations, RowBuffer
+from kafka_chaos.harness.workload.groups.configs import committed_by
+from kafka_chaos.harness.workload.groups.rows import GroupTables
+from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.recorded_consumer import not_at_the_end
-from kafka_chaos.harness.workload.transaction_rows import TRANSACTIONS_SCHEMA
+from kafka_chaos.harness.workload.reservations import Reservations
 from kafka_chaos.harness.workload.transactional_load import transactional_configs
 
 _INTERVAL = 0.05
@@ -33,8 +38,9 @@ class ApplicationProducing:
         reservations: Reservations,
         on_precondition: OnPrecondition | None = None,
         transactions: HistoryWriter | None = None,
+        inputs: ConsumerRecorder | None = None,
     ) -> None:
-        """`transactions`: the writer of `transactions/` in a lane that has them."""
+        """`transactions`: the writer of `transactions/` in a lane that has them; `inputs`: see `ProducerRecorder`."""
         if lane.transactions is not None:
             configs = transactional_configs(lane.transactions, configs)
         self._recorder = ProducerRecorder(
@@ -46,11 +52,16 @@ class ApplicationProducing:
             reservations=reservations,
             on_precondition=on_precondition,
             transactions=None if transactions is None else RowBuffer(TRANSACTIONS_SCHEMA, transactions),
+            inputs=inputs,
         )
-        handle = ProducerHandle(lane, str(configs["bootstrap.servers"]), self._recorder, configs, client_configs)
-        self._thread = ApplicationThread(
-            lambda: function(handle), what=f"the producer function of lane {lane.lane}", over=handle.over
-        )
+        self._what = f"the producer function of lane {lane.lane}"
+        handle = self._handle(lane, configs, client_configs)
+        self._thread = ApplicationThread(lambda: function(handle), what=self._what, over=handle.over)
+
+    def _handle(
+        self, lane: LaneSpec, configs: Mapping[str, object], client_configs: Mapping[str, str]
+    ) -> ProducerHandle:
+        return ProducerHandle(lane, str(configs["bootstrap.servers"]), self._recorder, configs, client_configs)
 
     @property
     def sent(self) -> int:
@@ -79,6 +90,92 @@ class ApplicationProducing:
         return self._recorder.finish(timeout, cancelled)
 
 
+class ApplicationLooping(ApplicationProducing):
+    """A lane whose loop is a function of the application. It goes on until its source is at its end."""
+
+    def __init__(
+        self,
+        lane: LaneSpec,
+        source: LaneSpec,
+        function: Callable[[LoopHandle], object],
+        *,
+        configs: Mapping[str, object],
+        client_configs: Mapping[str, str],
+        writer: HistoryWriter,
+        consumed: HistoryWriter,
+        groups: GroupTables,
+        reservations: Reservations,
+        on_notice: Callable[[str], None],
+        on_precondition: OnPrecondition | None = None,
+        transactions: HistoryWriter | None = None,
+    ) -> None:
+        loop = lane.consuming_loop
+        assert loop is not None
+        _left_alone(lane.lane, "loop", loop.group)
+        self.lane = source.lane
+        self._source = source
+        self._on_notice = on_notice
+        self._group_id = loop_group_of(lane.lane)
+        self._connection = (str(configs["bootstrap.servers"]), client_configs)
+        self._inputs = ConsumerRecorder(
+            lane=source.lane, topic=source.topic_name, partitions=source.partitions, writer=consumed, groups=groups
+        )
+        super().__init__(
+            lane,
+            cast("Callable[[ProducerHandle], object]", function),
+            configs=configs,
+            client_configs=client_configs,
+            writer=writer,
+            reservations=reservations,
+            on_precondition=on_precondition,
+            transactions=transactions,
+            inputs=self._inputs,
+        )
+
+    def _handle(
+        self, lane: LaneSpec, configs: Mapping[str, object], client_configs: Mapping[str, str]
+    ) -> ProducerHandle:
+        servers = str(configs["bootstrap.servers"])
+        return LoopHandle(lane, self._source, servers, self._recorder, self._inputs, configs, client_configs)
+
+    def run(self, sending: threading.Event) -> None:
+        """Call the function, and wait until `sending` is cleared."""
+        self._thread.start()
+        while sending.is_set() and not self._thread.has_ended(within=_INTERVAL):
+            pass
+
+    def finish(self, timeout: float, cancelled: threading.Event) -> int:
+        """Nothing to wait for yet: the function still has to process what its source holds."""
+        return 0
+
+    def starts(self) -> None:
+        """The load has begun; nothing is planned for an application."""
+
+    def raise_error(self) -> None:
+        """Raise what the function raised."""
+        self._thread.raise_error()
+
+    def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until the function has read its source to these ends, at most `timeout` seconds; then it is over."""
+        _read_to(self._inputs, ends, self._thread, self._what, timeout, cancelled, self._on_notice)
+        self._thread.end()
+        self._recorder.finish(timeout, cancelled)
+
+    def leave(self) -> None:
+        """The function has returned: its clients have left, or never will."""
+        self._inputs.finish()
+
+    def committed(self) -> dict[str, dict[int, int]]:
+        """What the groups of its clients have committed, by group and partition; raises `ClusterFailure`."""
+        return _committed(self._inputs, self._source, self._group_id, *self._connection)
+
+    def close(self) -> None:
+        """End the function."""
+        self._thread.end()
+        self._recorder.finish(0.0, threading.Event())
+        self._inputs.finish()
+
+
 class ApplicationConsuming:
     """A lane whose consumer is a function of the application."""
 
@@ -91,11 +188,18 @@ class ApplicationConsuming:
         writer: HistoryWriter,
         on_notice: Callable[[str], None],
         client_configs: Mapping[str, str] | None = None,
+        groups: GroupTables | None = None,
     ) -> None:
+        """`groups`: the tables of assignments and commits, if the lane has them."""
+        if lane.consumer_group is not None:
+            _left_alone(lane.lane, "group", lane.consumer_group)
+        self.lane = lane.lane
+        self._spec = lane
         self._on_notice = on_notice
         self._what = f"the consumer function of lane {lane.lane}"
+        self._connection = (bootstrap_servers, client_configs or {})
         self._recorder = ConsumerRecorder(
-            lane=lane.lane, topic=lane.topic_name, partitions=lane.partitions, writer=writer
+            lane=lane.lane, topic=lane.topic_name, partitions=lane.partitions, writer=writer, groups=groups
         )
         handle = ConsumerHandle(lane, bootstrap_servers, self._recorder, client_configs)
         self._thread = ApplicationThread(lambda: function(handle), what=self._what, over=handle.over)
@@ -115,17 +219,67 @@ class ApplicationConsuming:
 
         If they don't, the run continues: the verdict says what can't be judged.
         """
-        deadline = time.monotonic() + timeout
-        while behind := self._recorder.behind(end_offsets):
-            if time.monotonic() > deadline or cancelled.is_set() or not self._thread.is_alive():
-                self._on_notice(not_at_the_end(self._what, behind))
-                break
-            cancelled.wait(_INTERVAL)
+        _read_to(self._recorder, end_offsets, self._thread, self._what, timeout, cancelled, self._on_notice)
         self._thread.end()
+
+    def starts(self) -> None:
+        """The load has begun; nothing is planned for an application."""
+
+    def leave(self) -> None:
+        """The function has returned: its clients have left, or never will."""
+        self._recorder.finish()
+
+    def committed(self) -> dict[str, dict[int, int]]:
+        """What the groups of its clients have committed, by group and partition; raises `ClusterFailure`."""
+        if self._spec.group is None:
+            return {}
+        return _committed(self._recorder, self._spec, group_of(self.lane), *self._connection)
 
     def close(self) -> None:
         """End the function."""
         self._thread.end()
+        self._recorder.finish()
+
+
+def _left_alone(lane: str, key: str, group: Group) -> None:
+    for name in ("crashes", "freezes", "joins", "leaves"):
+        if getattr(group, name):
+            raise UsageFailure(
+                f"{key}: the lane {lane} has {name}={getattr(group, name)}, which the harness does to its own members "
+                "only: leave it out where the application brings its own"
+            )
+
+
+def _read_to(
+    recorder: ConsumerRecorder,
+    ends: Mapping[int, int],
+    thread: ApplicationThread,
+    what: str,
+    timeout: float,
+    cancelled: threading.Event,
+    on_notice: Callable[[str], None],
+) -> None:
+    deadline = time.monotonic() + timeout
+    while behind := recorder.behind(ends):
+        if time.monotonic() > deadline or cancelled.is_set() or not thread.is_alive():
+            on_notice(not_at_the_end(what, behind))
+            break
+        cancelled.wait(_INTERVAL)
+
+
+def _committed(
+    recorder: ConsumerRecorder,
+    lane: LaneSpec,
+    usual: str,
+    bootstrap_servers: str,
+    client_configs: Mapping[str, str],
+) -> dict[str, dict[int, int]]:
+    return {
+        group: committed_by(
+            group, lane.topic_name, lane.partitions, bootstrap_servers=bootstrap_servers, configs=client_configs
+        )
+        for group in recorder.group_ids or {usual}
+    }
 
 
 def _retries(configs: Mapping[str, object]) -> bool:

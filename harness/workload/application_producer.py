@@ -2,27 +2,32 @@
 
 The application keeps its values, keys, headers and callbacks. Each record gets one more header, with its identity.
 Several threads may use one client. Of a transactional client, what it asks for at the end of a transaction, and what it
-learns, is recorded, too; its other calls, such as `send_offsets_to_transaction`, are passed on.
+learns, is recorded, too. In a loop, each record names its input, and the offsets that it sends to a transaction are
+recorded as commits.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.contract.transactions import ABORTED, COMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.abandoned import abandon_client
+from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
-from kafka_chaos.harness.workload.history import PRODUCED_SCHEMA, RESERVED, HistoryWriter, Reservations, RowBuffer
+from kafka_chaos.harness.workload.history import OUTPUTS_SCHEMA, PRODUCED_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.reservations import RESERVED, Reservations
 from kafka_chaos.harness.workload.transaction_rows import TransactionRows
 
 _MOST_ROWS = 16_384
@@ -45,8 +50,11 @@ class ProducerRecorder:
         reservations: Reservations,
         on_precondition: OnPrecondition | None = None,
         transactions: RowBuffer | None = None,
+        inputs: ConsumerRecorder | None = None,
     ) -> None:
+        """`inputs`: what records the consumers of a loop, whose output the lane is."""
         self.transactions = transactions
+        self.inputs = inputs
         self.lane = lane
         self.topic = topic
         self.codec = IdentityCodec(lane)
@@ -114,7 +122,8 @@ class ProducerRecorder:
     def _take(self) -> pa.Table | None:
         with self._lock:
             rows, self._done = self._done, []
-        return pa.Table.from_pylist(rows, schema=PRODUCED_SCHEMA) if rows else None
+        schema = PRODUCED_SCHEMA if self.inputs is None else OUTPUTS_SCHEMA
+        return pa.Table.from_pylist(rows, schema=schema) if rows else None
 
 
 class RecordingProducer:
@@ -154,6 +163,16 @@ class RecordingProducer:
             self._transaction += 1
             self._transactions.begins(self._transaction, begin_ns)
 
+    def send_offsets_to_transaction(self, positions: Sequence[Any], group_metadata: Any, timeout: float = -1) -> None:
+        """As `confluent_kafka.Producer.send_offsets_to_transaction`."""
+        send = partial(self._client.send_offsets_to_transaction, list(positions), group_metadata, timeout)
+        inputs = self._recorder.inputs
+        member = None if inputs is None else inputs.member_with(group_metadata)
+        if member is None:
+            send()
+        else:
+            member.in_transaction(positions, send, producer_id=self.producer_id, transaction=self._transaction)
+
     def commit_transaction(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.commit_transaction`."""
         if self._transactions is not None and self._transactions.is_open:
@@ -174,10 +193,19 @@ class RecordingProducer:
         on_delivery: Report | None = None,
         timestamp: int = 0,
         headers: Headers = None,
+        source: Any = None,
     ) -> None:
-        """As `confluent_kafka.Producer.produce`; records to other topics are passed on and not recorded."""
+        """As `confluent_kafka.Producer.produce`; records to other topics are passed on and not recorded.
+
+        In a loop, `source` is the message that the record was made of; without it, the header `kafka-chaos-id` that the
+        application has passed on from its input counts. Raises `UsageFailure` if there is neither.
+        """
         report = on_delivery or callback
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers or ())
+        made_of: dict[str, int] = {}
+        if self._recorder.inputs is not None and topic == self._recorder.topic:
+            made_of = self._input(self._recorder.inputs, source, pairs)
+            pairs = [(key, carried) for key, carried in pairs if key != IDENTITY_HEADER]
         if topic != self._recorder.topic:
             self._send(topic, value, key, partition, report, timestamp, pairs)
             return
@@ -187,7 +215,7 @@ class RecordingProducer:
             if seq == self._reserved:
                 self._recorder.reserve(self.producer_id, seq, self._transactional_id)
                 self._reserved += RESERVED
-            row = self._rows[seq] = self._row(seq, key, partition)
+            row = self._rows[seq] = {**self._row(seq, key, partition), **made_of}
             identity = (IDENTITY_HEADER, self._recorder.codec.encode(self.producer_id, seq))
             try:
                 self._send(topic, value, key, partition, self._delivery(seq, report), timestamp, [*pairs, identity])
@@ -250,6 +278,17 @@ class RecordingProducer:
             return False
         self._transactions.is_left()
         return True
+
+    def _input(self, inputs: ConsumerRecorder, source: Any, headers: list[tuple[str, Any]]) -> dict[str, int]:
+        """The columns that name a record's input."""
+        carried = [value for key, value in headers if key == IDENTITY_HEADER]
+        if source is None and not carried:
+            raise UsageFailure(
+                f"produce: the lane {self._recorder.lane} is the output of a loop: give source=, the message that the "
+                "record was made of, or pass on its headers"
+            )
+        producer_id, seq = inputs.decode(carried[-1]) if source is None else inputs.identity(source)
+        return {"source_producer_id": producer_id, "source_seq": seq}
 
     def _send(
         self,

@@ -8,7 +8,6 @@ After a crash, a reserved seq without a row counts as `info` (`recover`), never 
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 import time
@@ -21,16 +20,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.contract.columns import CONSUMED, PRODUCED, TABLES, arrow_schema
+from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS, CONSUMED, PRODUCED, TABLES, TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.files import UNFINISHED, appearing_whole
+from kafka_chaos.harness.workload.reservations import RESERVATIONS, reservations_in
 from kafka_chaos.harness.workload.transaction_recovery import missing_assignments, missing_transactions
 
-PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key",))
+PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key", "source_producer_id", "source_seq"))
+OUTPUTS_SCHEMA = arrow_schema(PRODUCED, without=("key",))
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
+TRANSACTIONS_SCHEMA = arrow_schema(TRANSACTIONS)
+ASSIGNMENTS_SCHEMA = arrow_schema(ASSIGNMENTS)
+COMMITS_SCHEMA = arrow_schema(COMMITS)
 
-RESERVATIONS = "reservations.jsonl"
-RESERVED = 256
-"""Seqs per reservation: few, since after a crash unsent ones count as `info`, too."""
 FLUSH_INTERVAL = 0.2
 """How many seconds a recorder may keep rows before it passes them on."""
 _GATHER_INTERVAL = 0.5
@@ -110,7 +111,9 @@ class HistoryWriter:
 
     def _write_file(self, tables: list[pa.Table]) -> None:
         self._number += 1
-        write_parquet(pa.concat_tables(tables), self._folder / f"part-{self._number:06d}.parquet")
+        write_parquet(
+            pa.concat_tables(tables, promote_options="default"), self._folder / f"part-{self._number:06d}.parquet"
+        )
 
     def _raise_error(self) -> None:
         if self._error is not None:
@@ -143,36 +146,6 @@ def _last_number(folder: Path) -> int:
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
-class Reservations:
-    """The journal of reserved seqs: one JSON line per range, on disk before the first of them is sent."""
-
-    def __init__(self, run_directory: Path) -> None:
-        self._file = (run_directory / RESERVATIONS).open("a", encoding="utf-8")
-        self._lock = threading.Lock()
-
-    def reserve(
-        self,
-        *,
-        lane: str,
-        producer_id: int,
-        first_seq: int,
-        count: int,
-        now_ns: int,
-        transactional_id: object | None = None,
-    ) -> None:
-        """Reserve `count` seqs from `first_seq` on, at `now_ns`."""
-        entry = {"lane": lane, "producer_id": producer_id, "first_seq": first_seq, "count": count, "ns": now_ns}
-        if transactional_id is not None:
-            entry["transactional_id"] = transactional_id
-        with self._lock:
-            self._file.write(json.dumps(entry) + "\n")
-            self._file.flush()
-
-    def close(self) -> None:
-        """Close the journal. It stays in the run directory only if rows may be missing."""
-        self._file.close()
-
-
 def recover(run_directory: Path) -> int:
     """Give every reserved seq without a row the outcome `info`; returns the number of added rows in `produced/`.
 
@@ -184,8 +157,9 @@ def recover(run_directory: Path) -> int:
         return 0
     folder = run_directory / "produced"
     folder.mkdir(exist_ok=True)
-    entries = list(_reservations(journal))
-    missing = _Missing(entries)
+    entries = list(reservations_in(journal))
+    missing = _Missing(entry for entry in entries if "first_seq" in entry)
+    assigned = [row for entry in entries for row in entry.get("assigned", ())]
     for path in sorted(folder.glob("*.parquet")):
         missing.remove(pq.read_table(path, columns=["lane", "producer_id", "seq"]))
     added = 0
@@ -201,7 +175,8 @@ def recover(run_directory: Path) -> int:
     }
     if ids:
         _append(missing_transactions(run_directory, ids), run_directory / "transactions")
-        _append(missing_assignments(run_directory), run_directory / "assignments")
+    if ids or assigned:
+        _append(missing_assignments(run_directory, assigned), run_directory / "assignments")
     for name in TABLES:
         for unfinished in (run_directory / name).glob(UNFINISHED):
             unfinished.unlink()
@@ -213,14 +188,6 @@ def _append(table: pa.Table, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     if table.num_rows:
         write_parquet(table, folder / f"part-{_last_number(folder) + 1:06d}.parquet")
-
-
-def _reservations(journal: Path) -> Iterator[Mapping[str, Any]]:
-    """The journal's entries. A last line that the crash cut short reserved nothing that was sent."""
-    with journal.open(encoding="utf-8") as lines:
-        for line in lines:
-            if line.endswith("\n"):
-                yield json.loads(line)
 
 
 class _Missing:

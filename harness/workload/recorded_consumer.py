@@ -19,14 +19,17 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from kafka_chaos.contract.columns import ASSIGNMENTS, arrow_schema
 from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.contract.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.history import CONSUMED_SCHEMA, FLUSH_INTERVAL, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.history import (
+    CONSUMED_SCHEMA,
+    FLUSH_INTERVAL,
+    HistoryWriter,
+    RowBuffer,
+)
 
-ASSIGNMENTS_SCHEMA = arrow_schema(ASSIGNMENTS)
 _MOST_PER_POLL = 10_000
 _MOST_ROWS = 50_000
 _POLL_TIMEOUT = 0.2

@@ -22,13 +22,9 @@ from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.abandoned import abandon_client
 from kafka_chaos.harness.workload.chunk import CHUNK, Chunk
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
-from kafka_chaos.harness.workload.history import (
-    FLUSH_INTERVAL,
-    RESERVED,
-    HistoryWriter,
-    Reservations,
-)
+from kafka_chaos.harness.workload.history import FLUSH_INTERVAL, HistoryWriter
 from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.reservations import RESERVED, Reservations
 
 _BATCH = 256
 _PURGE_TIMEOUT = 1.0

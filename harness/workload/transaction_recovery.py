@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,14 @@ def missing_transactions(run_directory: Path, transactional_ids: Mapping[tuple[s
     return pa.Table.from_pylist(rows, schema=arrow_schema(TRANSACTIONS))
 
 
-def missing_assignments(run_directory: Path) -> pa.Table:
-    """A row for every partition that a consumer with an isolation level in its name read, and that has no row."""
+def missing_assignments(run_directory: Path, assigned: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """A row for every partition that a consumer with an isolation level in its name read, and that has no row.
+
+    The same of those that were `assigned` to members of groups.
+    """
     key = ["lane", "consumer", "partition"]
     known = _known(run_directory / "assignments", key)
-    rows = []
+    rows = [dict(row) for row in assigned if tuple(row[name] for name in key) not in known]
     for row in _first(run_directory / "consumed", key, "poll_ns"):
         member = row["consumer"].rpartition("-")[0]
         isolation = next((level for level in ISOLATION_LEVELS if member == f"{row['lane']}-{level}"), None)

@@ -13,21 +13,25 @@ Sources: KIP-98; librdkafka's `rd_kafka_commit_transaction` and `rd_kafka_abort_
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaError
 
-from kafka_chaos.contract.columns import TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.transactions import ABORTED, IN_DOUBT
-from kafka_chaos.harness.workload.history import RowBuffer
 
-TRANSACTIONS_SCHEMA = arrow_schema(TRANSACTIONS)
+
+class Rows(Protocol):
+    """What takes rows: a `RowBuffer`, or the pipe to the process that writes them."""
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Take a row; columns that it lacks are null."""
+        ...
 
 
 class TransactionRows:
     """The transactions of one producer, one after the other. `rows` takes each once it has ended or is left behind."""
 
-    def __init__(self, *, lane: str, producer_id: int, transactional_id: str, rows: RowBuffer) -> None:
+    def __init__(self, *, lane: str, producer_id: int, transactional_id: str, rows: Rows) -> None:
         self._producer: dict[str, Any] = {
             "lane": lane,
             "producer_id": producer_id,

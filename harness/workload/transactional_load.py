@@ -14,14 +14,13 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.contract.transactions import Transactional, transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.history import HistoryWriter, Reservations, RowBuffer
+from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.transaction_rows import TRANSACTIONS_SCHEMA
+from kafka_chaos.harness.workload.reservations import Reservations
 from kafka_chaos.harness.workload.transactional_producer import ProducerLost, TransactionalProducer
 
 _SILENT = logging.Logger("kafka_chaos.transactional_producer")
@@ -45,19 +44,6 @@ def transactional_configs(settings: Transactional, configs: Mapping[str, object]
         # Without a logger, the client prints that it was fenced, whatever its log_level is.
         "logger": _SILENT,
     }
-
-
-class TransactionTables:
-    """The writers of the tables that only lanes with transactions have, `transactions/` and `assignments/`."""
-
-    def __init__(self, run_directory: Path) -> None:
-        self.transactions = HistoryWriter(run_directory / "transactions")
-        self.assignments = HistoryWriter(run_directory / "assignments")
-
-    def close(self) -> None:
-        """Write the remaining rows."""
-        self.transactions.close()
-        self.assignments.close()
 
 
 class TransactionalProducing:
@@ -100,7 +86,7 @@ class TransactionalProducing:
 
         self._producers = [
             _Incarnations(
-                transactional_id_of(lane.lane, number),
+                transactional_id(lane.lane, number),
                 settings,
                 connect=connect,
                 rows=rows,
@@ -149,11 +135,6 @@ class TransactionalProducing:
         return self._cancelled.is_set() or time.monotonic() > self._deadline
 
 
-def transactional_id_of(lane: str, number: int) -> str:
-    """The transactional id of a lane's producer, counted from 0."""
-    return f"{lane}-{number}"
-
-
 def restart_times(settings: Transactional, number: int, duration: float) -> list[float]:
     """When producer `number` is killed, in seconds after the load began: evenly, and each producer in turn."""
     pause = duration / (settings.restarts + 1)
@@ -187,7 +168,7 @@ class _Incarnations:
         self._on_notice = on_notice
         self._chance = chance
         self._uncertain = 0
-        self._current: TransactionalProducer | None = None
+        self._current: TransactionalProducer[RecordedProducer] | None = None
 
     def start(self, sending: threading.Event) -> None:
         """Write transactions while `sending` is set."""
@@ -232,7 +213,7 @@ class _Incarnations:
                 self._uncertain += self._current.abandon()
                 self._current = self._begin()
 
-    def _write(self, producer: TransactionalProducer) -> None:
+    def _write(self, producer: TransactionalProducer[RecordedProducer]) -> None:
         """One transaction, committed or aborted.
 
         Of the aborted ones, half have all their records written before. The abort of the others purges what was not
@@ -247,7 +228,7 @@ class _Incarnations:
         else:
             producer.commit()
 
-    def _kill(self, producer: TransactionalProducer) -> None:
+    def _kill(self, producer: TransactionalProducer[RecordedProducer]) -> None:
         """Let the next incarnation fence this one in the middle of a transaction; then it goes on all the same."""
         producer.begin()
         first = self._settings.size // 2
@@ -262,7 +243,7 @@ class _Incarnations:
                 self._on_notice(f"{self._id}: producer {producer.records.producer_id} was killed and came back: {lost}")
         self._uncertain += producer.abandon()
 
-    def _begin(self) -> TransactionalProducer | None:
+    def _begin(self) -> TransactionalProducer[RecordedProducer] | None:
         """The next incarnation, initialised; None if the load gave up before. Raises `ClusterFailure`."""
         for _ in range(_MOST_FAILED_STARTS):
             producer = TransactionalProducer(

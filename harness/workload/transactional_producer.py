@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_chaos.contract.transactions import ABORTED, COMMITTED
-from kafka_chaos.harness.workload.history import FLUSH_INTERVAL, RowBuffer
-from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.transaction_rows import TransactionRows
+from kafka_chaos.harness.workload.transaction_rows import Rows, TransactionRows
 
 _BACKOFF = 0.05
+_CALL_TIMEOUT = 0.2
 
 
 class ProducerLost(Exception):
@@ -30,15 +30,40 @@ class ProducerLost(Exception):
         super().__init__(error.name())
 
 
-class TransactionalProducer:
+class Records(Protocol):
+    """What sends a transaction's records and records them."""
+
+    lane: str
+    producer_id: int
+    client: Producer
+
+    def transaction_begins(self) -> int:
+        """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
+        ...
+
+    def send(self, count: int) -> int:
+        """Send up to `count` records. Returns how many the client accepted."""
+        ...
+
+    def poll(self, timeout: float) -> int:
+        """Serve delivery reports for up to `timeout` seconds."""
+        ...
+
+    def abandon(self, *, open_transaction: bool) -> int:
+        """End as a killed process does. Returns how many records became info."""
+        ...
+
+
+R = TypeVar("R", bound=Records)
+
+
+class TransactionalProducer(Generic[R]):
     """An incarnation of `transactional_id`, whose records `records` sends. It belongs to one thread.
 
     `rows` takes a row for every transaction that has ended, or that is left behind open.
     """
 
-    def __init__(
-        self, records: RecordedProducer, *, transactional_id: str, rows: RowBuffer, give_up: Callable[[], bool]
-    ) -> None:
+    def __init__(self, records: R, *, transactional_id: str, rows: Rows, give_up: Callable[[], bool]) -> None:
         self.records = records
         self._transactions = TransactionRows(
             lane=records.lane, producer_id=records.producer_id, transactional_id=transactional_id, rows=rows
@@ -70,6 +95,10 @@ class TransactionalProducer:
         deadline = time.monotonic() + timeout
         while len(self.records.client) and time.monotonic() < deadline and not self._give_up():
             self.records.poll(_BACKOFF)
+
+    def send_offsets(self, offsets: list[TopicPartition], group: Any) -> None:
+        """Commit a group's offsets with the transaction; `group` is the consumer's metadata. Raises `ProducerLost`."""
+        self._insist(self.records.client.send_offsets_to_transaction, offsets, group)
 
     def commit(self) -> str:
         """Commit the transaction, or abort it if the commit's error asks for that; returns its outcome.
@@ -111,11 +140,11 @@ class TransactionalProducer:
         except KafkaException as failure:
             raise ProducerLost(failure.args[0]) from failure
 
-    def _insist(self, call: Callable[..., object]) -> None:
+    def _insist(self, call: Callable[..., object], *values: object) -> None:
         """Call a function of the transactional API again until it succeeds, fails for good or it is time to give up."""
         while True:
             try:
-                return self._once(call, FLUSH_INTERVAL)
+                return self._once(call, *values, _CALL_TIMEOUT)
             except ProducerLost as lost:
                 if not lost.error.retriable() or self._give_up():
                     raise

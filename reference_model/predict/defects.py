@@ -48,7 +48,15 @@ class DefectTrace:
 def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
     """The known defects that concern a lane, by the anomalies that they make reachable."""
     without_faults = replace(
-        lane, lane="defect", topic="", partitions=1, cleanup_policy=None, transactional=None, faults=()
+        lane,
+        lane="defect",
+        topic="",
+        partitions=1,
+        cleanup_policy=None,
+        transactional=None,
+        group=None,
+        loop=None,
+        faults=(),
     )
     found: dict[Anomaly, tuple[DefectTrace, ...]] = {}
     for id in VARIANTS:

@@ -75,6 +75,8 @@ def transaction_state_of(lane: Lane) -> Lane:
         unclean_leader_election=False,
         idempotence=False,
         transactional=None,
+        group=None,
+        loop=None,
     )
 
 

@@ -149,6 +149,7 @@ class FakeCluster:
     zookeepers: dict[int, FakeNode] = field(default_factory=lambda: {1: FakeNode("zookeeper-1", 1)})
     controllers: dict[int, FakeNode] = field(default_factory=dict)
     leaders: dict[tuple[str, int], int | None] = field(default_factory=dict)
+    coordinators: dict[tuple[str, str], int] = field(default_factory=dict)
     controller_id: int | None = 3
 
     def leader(self, lane: str, partition: int) -> int | None:
@@ -156,6 +157,12 @@ class FakeCluster:
 
     def replicas(self, lane: str, partition: int) -> tuple[int, ...]:
         return tuple(self.brokers)
+
+    def group_coordinator(self, lane: str) -> int | None:
+        return self.coordinators.get(("group", lane))
+
+    def transaction_coordinator(self, lane: str) -> int | None:
+        return self.coordinators.get(("transaction", lane))
 
     def topic(self, lane: str) -> str:
         return f"topic-of-{lane}"

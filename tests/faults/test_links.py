@@ -117,8 +117,8 @@ def test_a_node_without_a_link_is_refused() -> None:
 
 
 def test_a_machine_without_root_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "_has_capability", lambda _: False)
+    monkeypatch.setattr(links, "has_capability", lambda _: False)
     assert "root" in str(links.why_no_links())
-    monkeypatch.setattr(links, "_has_capability", lambda _: True)
+    monkeypatch.setattr(links, "has_capability", lambda _: True)
     monkeypatch.setattr(links.shutil, "which", lambda _: None)
     assert "util-linux" in str(links.why_no_links())

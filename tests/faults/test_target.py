@@ -11,6 +11,8 @@ from tests.faults.fakes import FakeCluster, FakeNode
     [
         ("leader(orders)", ["broker-2"]),
         ("leader(orders/1)", ["broker-1"]),
+        ("group-coordinator(orders)", ["broker-1"]),
+        ("transaction-coordinator(orders)", ["broker-3"]),
         ("controller", ["broker-3"]),
         ("broker:2", ["broker-2"]),
         ("brokers:3,1", ["broker-3", "broker-1"]),
@@ -20,7 +22,8 @@ from tests.faults.fakes import FakeCluster, FakeNode
     ],
 )
 def test_a_role_is_resolved_to_who_holds_it(text: str, expected: list[str]) -> None:
-    cluster = FakeCluster(leaders={("orders", 0): 2, ("orders", 1): 1})
+    coordinators = {("group", "orders"): 1, ("transaction", "orders"): 3}
+    cluster = FakeCluster(leaders={("orders", 0): 2, ("orders", 1): 1}, coordinators=coordinators)
     assert [node.name for node in Target.parse(text).resolve(cluster, seed=0)] == expected
 
 
@@ -36,13 +39,16 @@ def test_chosen_targets_depend_on_the_seed_alone(text: str, size: int) -> None:
         assert all("broker-2" not in names for names in chosen.values())
 
 
-@pytest.mark.parametrize("text", ["leader(orders)", "follower(orders)", "controller"])
+@pytest.mark.parametrize("text", ["leader(orders)", "follower(orders)", "controller", "group-coordinator(orders)"])
 def test_a_role_that_nobody_holds_is_an_error(text: str) -> None:
     with pytest.raises(TargetError, match="nobody holds this role"):
         Target.parse(text).resolve(FakeCluster(controller_id=None), seed=0)
 
 
-@pytest.mark.parametrize("text", ["", "leader", "leader()", "broker", "broker:x", "leader(a/b)", "Random", "all,all"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "leader", "leader()", "broker", "broker:x", "leader(a/b)", "Random", "all,all", "group-coordinator(a/1)"],
+)
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(TargetError, match="is not a target: expected leader"):
         Target.parse(text)
@@ -52,6 +58,7 @@ def test_other_texts_are_refused(text: str) -> None:
     ("text", "message"),
     [
         ("leader(nine)", "there is no lane nine; the lanes are one"),
+        ("group-coordinator(nine)", "there is no lane nine; the lanes are one"),
         ("broker:4", "the cluster's brokers are numbered 1 to 3"),
         ("broker:0", "numbered 1 to 3"),
         ("brokers:2,4", "the cluster's brokers are numbered 1 to 3"),

@@ -20,9 +20,9 @@ from kafka_chaos.harness.workload import application_consumer, application_produ
 from kafka_chaos.harness.workload.application import ApplicationThread, ConsumerHandle, ProducerHandle
 from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application_producer import ProducerRecorder
-from kafka_chaos.harness.workload.history import HistoryWriter, Reservations, RowBuffer
-from kafka_chaos.harness.workload.load import producer_configs
-from kafka_chaos.harness.workload.transaction_rows import TRANSACTIONS_SCHEMA
+from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.lane_load import producer_configs
+from kafka_chaos.harness.workload.reservations import Reservations
 
 LANE = LaneSpec(lane="orders", topic="orders-1", partitions=2, acks="all")
 NEVER = threading.Event()

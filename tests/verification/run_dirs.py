@@ -40,6 +40,7 @@ class Rows:
     replicas: list[dict[str, Any]] | None = None
     transactions: list[dict[str, Any]] | None = None
     assignments: list[dict[str, Any]] | None = None
+    commits: list[dict[str, Any]] | None = None
     events: list[dict[str, Any]] | None = None
     checkpoints: dict[str, Any] | None = None
     prediction: dict[str, Any] | None = None

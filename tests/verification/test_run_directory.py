@@ -108,7 +108,7 @@ def test_a_nullable_column_may_be_missing(run_dir: Path) -> None:
         (
             "lanes.json",
             json.dumps({"format_version": 1, "lanes": [{"lane": "a", "idempotence": True, "transactional": {}}]}),
-            "is 1, expected 2: lane 'a' is transactional",
+            "is 1, expected 2: lane 'a' has transactions",
         ),
         ("prediction.json", '{"format_version": 1, "lanes": []}', "an object of lanes"),
         (
@@ -183,5 +183,5 @@ def test_a_transactional_lane_needs_its_tables(tmp_path: Path, missing: str) -> 
     lane = {"lane": "a", "idempotence": True, "transactional": {"size": 3}}
     rows = Rows(lanes=[lane], transactions=[], assignments=[]).all(0, 0)
     setattr(rows, missing, None)
-    with pytest.raises(RunDirectoryError, match=f"{missing}: missing, expected rows of the transactional lane 'a'"):
+    with pytest.raises(RunDirectoryError, match=f"{missing}: missing, expected rows of lane 'a', which has"):
         open_run(rows.write(tmp_path / "run"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_chaos.contract.columns import OF_TRANSACTIONS
+from kafka_chaos.contract.columns import OF_GROUPS, OF_TRANSACTIONS
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import (
@@ -100,18 +100,19 @@ def read_lanes(path: RunPath) -> tuple[Lane, ...]:
         twice = any(lane.lane == other.lane for other in lanes)
         expect(not twice, path, f"{place}.lane", f"{lane.lane!r} is named twice")
         version = document["format_version"]
-        known = lane.transactional is None or version >= WITH_TRANSACTIONS
-        problem = f"is {version!r}, expected {WITH_TRANSACTIONS}: lane {lane.lane!r} is transactional"
+        known = version >= WITH_TRANSACTIONS or not (lane.transactional or lane.group or lane.loop)
+        problem = f"is {version!r}, expected {WITH_TRANSACTIONS}: lane {lane.lane!r} has transactions or a group"
         expect(known, path, "format_version", problem)
         lanes.append(lane)
     return tuple(lanes)
 
 
 def require_tables(root: RunPath | None, lanes: Sequence[Lane], tables: Mapping[str, Table]) -> None:
-    """Refuse a run whose lanes are transactional and that lacks a table of transactions."""
-    transactional = [lane.lane for lane in lanes if lane.transactional is not None]
-    for name in OF_TRANSACTIONS:
-        if transactional and not tables[name].given:
-            place = name if root is None else root / name
-            problem = f"missing, expected rows of the transactional lane {transactional[0]!r}"
-            raise RunDirectoryError(place, problem)
+    """Refuse a run that lacks a table which its lanes must have: of transactions, or of groups."""
+    needed = {lane.lane: OF_TRANSACTIONS for lane in lanes if lane.transactional is not None}
+    needed |= {lane.lane: (*needed.get(lane.lane, ()), *OF_GROUPS) for lane in lanes if lane.group or lane.loop}
+    for lane, names in needed.items():
+        for name in names:
+            if not tables[name].given:
+                problem = f"missing, expected rows of lane {lane!r}, which has transactions or a group"
+                raise RunDirectoryError(name if root is None else root / name, problem)

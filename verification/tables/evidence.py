@@ -47,6 +47,7 @@ class Frames:
     reports: DataFrame | None
     transactions: DataFrame | None = None
     assignments: DataFrame | None = None
+    commits: DataFrame | None = None
     ends: CommittedEnds = field(default_factory=CommittedEnds)
 
     def tables(self) -> dict[str, DataFrame]:
@@ -150,7 +151,8 @@ def chosen(spark: SparkSession, run: RunDirectory, tables: Mapping[str, DataFram
         rows = [dataclasses.astuple(report) for report in run.events.reports]
         reports = local_frame(spark, schemas.HIGH_WATERMARKS, rows)
     transactions, assignments = (table(name) for name in OF_TRANSACTIONS)
-    return Frames(produced, consumed, table("log"), table("replicas"), reports, transactions, assignments)
+    log, replicas, commits = (table(name) for name in ("log", "replicas", "commits"))
+    return Frames(produced, consumed, log, replicas, reports, transactions, assignments, commits)
 
 
 def chosen_table(run: RunDirectory, name: str, table: DataFrame) -> DataFrame:
@@ -165,4 +167,5 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "replicas": tuple(schemas.REPLICAS.names),
     "transactions": tuple(schemas.TRANSACTIONS.names),
     "assignments": ("lane", "consumer", "partition", "isolation"),
+    "commits": tuple(schemas.COMMITS.names),
 }

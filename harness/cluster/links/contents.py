@@ -220,7 +220,7 @@ def produced_to(header: Header, frame: memoryview, names: Mapping[uuid.UUID, str
 def errors_of(body: Mapping[str, Any]) -> Iterator[int]:
     """The error codes of a response that say that something failed."""
     for key, value in body.items():
-        if key in ("error_code", "error") and isinstance(value, int) and value:
+        if (key == "error" or key.endswith("error_code")) and isinstance(value, int) and value:
             yield value
         elif isinstance(value, Mapping):
             yield from errors_of(value)

@@ -108,7 +108,7 @@ def test_a_cluster_that_runs_without_disks_is_refused_with_the_way_to_get_them(
 def test_a_machine_that_can_not_do_it_is_told_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disks, "_may_mount", lambda: False)
+    monkeypatch.setattr(disks, "has_capability", lambda _: False)
     with pytest.raises(EnvironmentFailure, match=r"power-loss can't be done on this machine: .* needs root"):
         run_experiment(experiment(), root=tmp_path)
     assert not list(tmp_path.iterdir())

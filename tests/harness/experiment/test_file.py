@@ -71,11 +71,25 @@ REFUSALS = [
     ("acks: 1", "transactional: 3", "lanes[0].transactional", "expected a mapping of keys, got 3", 6),
     ("acks: 1", "acks: 1\n    transactional: {}", "lanes[0].acks", "expected all with transactions", 6),
     ("acks: 1", "idempotence: false\n    transactional: {}", "lanes[0].idempotence", "true with transactions", 6),
+    ("acks: 1", "group: {member: 5}", "lanes[0].group.member", "expected members, assignor, protocol", 6),
+    ("acks: 1", "group: {members: 0}", "lanes[0].group.members", "a whole number of at least 1", 6),
+    ("acks: 1", "group: {assignor: sticky}", "lanes[0].group.assignor", "range, roundrobin, cooperative-sticky", 6),
+    ("acks: 1", "group: {protocol: consumer}", "lanes[0].group.protocol", "since 4.0, in KRaft mode, not in 3.9.1", 6),
+    ("acks: 1", "group:\n      max_poll_interval_ms: 50", "lanes[0].group.max_poll_interval_ms", "at least", 7),
+    ("acks: 1", "loop: {}", "lanes[0].loop.source", "missing, but required", 6),
+    ("acks: 1", "loop: {source: nine}", "lanes[0].loop.source", "a lane of this phase without a loop (two)", 6),
+    ("acks: 1", "loop: {source: one}", "lanes[0].loop.source", "another lane than the loop's own", 6),
+    ("acks: 1", "loop: {source: two, offsets: auto}", "lanes[0].loop.offsets", "transaction, after, before", 6),
+    ("acks: 1", "loop: {source: two, group: {commits: auto}}", "lanes[0].loop.group.commits", "loop.offsets says", 6),
+    ("acks: 1", "loop: {source: two}\n    transactional: {restarts: 1}",
+     "lanes[0].transactional.restarts", "crash", 7),
     ("acks: 1", "producer_configs: {transactional.id: a}", "lanes[0].producer_configs.transactional.id", "own key", 6),
     ("fault: kill", "fault: bomb", "schedule[0].fault", "freeze-disk, full-disk, hold, isolate, kill", 12),
     ("leader(one)", "leader(nine)", "schedule[0].target", "there is no lane nine", 13),
     ("leader(one)", "broker:9", "schedule[0].target", "numbered 1 to 3", 13),
     ("leader(one)", "everybody", "schedule[0].target", "is not a target", 13),
+    ("leader(one)", "group-coordinator(one)", "schedule[0].target", "the lane one has no group and no loop", 13),
+    ("leader(one)", "transaction-coordinator(one)", "schedule[0].target", "the lane one has no transactions", 13),
     ("at: 2", "at: 2\n    times: 3", "schedule[0].every", "expected more than duration (0 s), got 0", 12),
     ("at: 2", "at: 2\n    times: 3\n    every: 20", "schedule[0].at", "42 s is past the load of 30 s", 14),
     ("at: 2", "at: 2\n    stagger: 3", "schedule[0].stagger", "a target of several brokers, such as brokers:1,2", 15),
@@ -116,6 +130,32 @@ def test_a_transactional_lane_is_idempotent_and_has_its_settings() -> None:
     assert lane.to_json()["transactional"] == expected
     again = parse_experiment(dump_experiment(experiment, {}), "again.yaml")
     assert again.model_dump() == experiment.model_dump()
+
+
+def test_a_loop_is_idempotent_and_each_of_its_members_a_producer() -> None:
+    text = GOOD.replace("acks: 1", "loop: {source: two, group: {members: 5, crashes: 2}}\n    transactional: {size: 7}")
+    experiment = parse_experiment(text, "good.yaml")
+    lane = next(lane for _, _, lane in experiment.lanes())
+    assert (lane.acks, lane.idempotence) == ("all", True)
+    assert lane.transactional is not None
+    assert (lane.transactional.producers, lane.transactional.size) == (5, 7)
+    assert lane.loop is not None
+    assert (lane.loop.source, lane.loop.offsets, lane.loop.group.crashes) == ("two", "transaction", 2)
+    again = parse_experiment(dump_experiment(experiment, {}), "again.yaml")
+    assert again.model_dump() == experiment.model_dump()
+
+
+def test_a_group_whose_brokers_assign_has_no_assignor() -> None:
+    newer = "brokers: 3\n  kafka_version: 4.3.1\n  metadata_mode: kraft"
+    text = GOOD.replace("acks: 1", "group: {protocol: consumer}").replace("brokers: 3", newer)
+    lane = next(lane for _, _, lane in parse_experiment(text, "good.yaml").lanes())
+    assert lane.group is not None
+    assert lane.group.assignor is None
+    other = text.replace("protocol: consumer", "protocol: consumer, session_timeout_ms: 9000")
+    with pytest.raises(UsageFailure, match=r"lanes\[0\]\.group\.session_timeout_ms: .*expected 6000, or set group"):
+        parse_experiment(other, "good.yaml")
+    configured = "metadata_mode: kraft\n  broker_configs: {group.consumer.session.timeout.ms: 9000}"
+    parse_experiment(other.replace("metadata_mode: kraft", configured), "good.yaml")
 
 
 def test_text_that_is_no_yaml_is_refused_with_its_line() -> None:
@@ -173,10 +213,19 @@ def test_every_experiment_of_the_repository_is_valid(path: Path) -> None:
 
 def test_every_key_says_what_it_means() -> None:
     from kafka_chaos.harness.experiment import specs
+    from kafka_chaos.harness.experiment.group_specs import GroupSpec, LoopSpec
     from kafka_chaos.harness.experiment.schedule import GenerateSpec
 
     models = (specs.Experiment, specs.ClusterSpec, specs.PhaseSpec, specs.LaneSpec, specs.WorkloadSpec)
-    for model in (*models, specs.TransactionalSpec, specs.FaultSpec, specs.LockstepSpec, GenerateSpec):
+    for model in (
+        *models,
+        specs.TransactionalSpec,
+        GroupSpec,
+        LoopSpec,
+        specs.FaultSpec,
+        specs.LockstepSpec,
+        GenerateSpec,
+    ):
         for key, entry in model.model_fields.items():
             assert entry.description, f"{model.__name__}.{key}"
             assert "|" not in entry.description, "it stands in a table"

@@ -13,8 +13,9 @@ import pytest
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.harness.workload.application_producer import ProducerRecorder
 from kafka_chaos.harness.workload.defect_watch import watched
-from kafka_chaos.harness.workload.history import HistoryWriter, Reservations
+from kafka_chaos.harness.workload.history import HistoryWriter
 from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.reservations import Reservations
 
 IDEMPOTENT = {"enable.idempotence": True, "log_level": 0}
 DRAIN = "[thrd:x]: Beginning partition drain in state Assigned for PID{Id:1,Epoch:0} epoch bump for 1 partition(s) "

@@ -9,8 +9,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.harness.workload.history import HistoryWriter, Reservations
-from kafka_chaos.harness.workload.load import LaneLoad
+from kafka_chaos.harness.workload.lane_load import LaneLoad
+from kafka_chaos.harness.workload.reservations import Reservations
+from kafka_chaos.harness.workload.tables import LoadTables
 
 
 class FailingClient:
@@ -38,14 +39,14 @@ class FailingClient:
 
 def loaded(tmp_path: Path, error: KafkaError, notices: list[str]) -> LaneLoad:
     """A lane whose producer fails with `error`, until its thread has ended."""
-    produced, consumed = HistoryWriter(tmp_path / "produced"), HistoryWriter(tmp_path / "consumed")
-    reservations = Reservations(tmp_path)
+    lane = LaneSpec(lane="orders", idempotence=True)
+    tables, reservations = LoadTables(tmp_path, [lane]), Reservations(tmp_path)
     load = LaneLoad(
-        LaneSpec(lane="orders", idempotence=True),
+        lane,
         bootstrap_servers="127.0.0.1:1",
         workload=WorkloadSpec(rate=1_000, settle_timeout=0.1),
-        produced=produced,
-        consumed=consumed,
+        tables=tables,
+        groups=None,
         reservations=reservations,
         on_notice=notices.append,
     )
@@ -53,8 +54,8 @@ def loaded(tmp_path: Path, error: KafkaError, notices: list[str]) -> LaneLoad:
     load.start()
     wait_until(lambda: not load._thread.is_alive(), "the lane's producer to end", timeout=10)
     load.consumer.close()
-    for writer in (produced, consumed, reservations):
-        writer.close()
+    tables.close()
+    reservations.close()
     return load
 
 

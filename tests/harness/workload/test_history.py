@@ -12,12 +12,11 @@ from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.history import (
     CONSUMED_SCHEMA,
     PRODUCED_SCHEMA,
-    RESERVATIONS,
+    TRANSACTIONS_SCHEMA,
     HistoryWriter,
-    Reservations,
     recover,
 )
-from kafka_chaos.harness.workload.transaction_rows import TRANSACTIONS_SCHEMA
+from kafka_chaos.harness.workload.reservations import RESERVATIONS, Reservations
 
 
 def produced(seqs: list[int], *, lane: str = "a", producer_id: int = 0) -> pa.Table:

@@ -18,7 +18,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.workload.history import RESERVED, recover
+from kafka_chaos.harness.workload.history import recover
+from kafka_chaos.harness.workload.reservations import RESERVED
 
 pytestmark = pytest.mark.cluster
 

@@ -76,6 +76,7 @@ class FakeLane:
     def __init__(self, counts: tuple[int, int, int], *, seconds: float = 0.0) -> None:
         self.counts = counts
         self.consumer = SimpleNamespace(drain=self._drain)
+        self.group = None
         self.timeouts: list[float] = []
         self._seconds = seconds
 

@@ -18,10 +18,10 @@ from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload import recorded_producer
 from kafka_chaos.harness.workload.abandoned import abandon_client
-from kafka_chaos.harness.workload.history import HistoryWriter, Reservations, RowBuffer
-from kafka_chaos.harness.workload.load import producer_configs
+from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.lane_load import producer_configs
 from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.transaction_rows import TRANSACTIONS_SCHEMA
+from kafka_chaos.harness.workload.reservations import Reservations
 from kafka_chaos.harness.workload.transactional_load import TransactionalProducing, restart_times, transactional_configs
 from kafka_chaos.harness.workload.transactional_producer import ProducerLost, TransactionalProducer
 from tests.harness.workload.fake_transactions import ABORTABLE, FENCED, TIMED_OUT, FakeProducer

@@ -19,6 +19,7 @@ from kafka_chaos.harness.cluster.links.contents import (
     Contents,
     FetchSession,
     Understanding,
+    errors_of,
     produced_to,
 )
 from kafka_chaos.harness.cluster.links.frames import API_KEYS, Header, read_header
@@ -201,6 +202,15 @@ def test_what_a_leader_asks_a_controller_for(version: int) -> None:
     understanding.topic_names[TOPIC_ID] = "a"
     frame = own_frame(56, version, encode_body(_ALTER_PARTITION, version, body), flexible=True)
     assert understood(frame, understanding).partitions == (("a", 2),)
+
+
+def test_error_codes_of_partitions_count_too() -> None:
+    body = {
+        "error_code": 0,
+        "results_by_topic_v3_and_below": [{"name": "a", "results": [{"partition_error_code": 51}, {"error_code": 0}]}],
+        "node": {"error_code": 6},
+    }
+    assert list(errors_of(body)) == [51, 6]
 
 
 @given(st.binary(max_size=200), st.integers(0, 90), st.integers(0, 20))

@@ -1,0 +1,264 @@
+"""A member of a consume-transform-produce loop: one record out for every record in, and the offsets as it was told.
+
+| offsets | order |
+| --- | --- |
+| transaction | begin, outputs, offsets to the transaction, commit; an abort reads the batch again |
+| after | outputs, wait for their acknowledgements, commit; without them, the batch is read again |
+| before | commit, outputs: what a crash prevents is never made up for |
+
+Sources: KIP-98, KIP-447; Kafka's documentation of `sendOffsetsToTransaction`.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kafka_chaos.contract.groups import BEFORE, IN_TRANSACTION
+from kafka_chaos.contract.transactions import COMMITTED
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.workload.groups.assignment import Tell
+from kafka_chaos.harness.workload.groups.commits import next_offsets
+from kafka_chaos.harness.workload.groups.member import Identities, Member
+from kafka_chaos.harness.workload.groups.settings import OutputSettings
+from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.reservations import RESERVED, Reservations
+from kafka_chaos.harness.workload.transactional_producer import ProducerLost, TransactionalProducer
+
+_TICK = 0.05
+_MOST_PER_BATCH = 100
+_PURGED_WITHIN = 1.0
+
+
+class Outputs:
+    """The loop's producer: what it sends, of what it was made, and what became of it."""
+
+    def __init__(
+        self, settings: OutputSettings, *, tell: Tell, give_up: Callable[[], bool], logger: logging.Logger
+    ) -> None:
+        self.lane = settings.lane
+        self.producer_id = settings.producer_id
+        self.client: Producer = Producer({**settings.configs}, logger=logger)
+        self.failed = 0
+        self._settings = settings
+        self._tell = tell
+        self._give_up = give_up
+        self._codec = IdentityCodec(settings.lane, settings.record_size)
+        self._reservations = Reservations(Path(settings.run_directory))
+        self._reserved = 0
+        self._sent = 0
+        self._transactions = -1
+        self._known: list[tuple[int, int | None, int, str, str | None]] = []
+
+    @property
+    def transaction(self) -> int | None:
+        """The number of the transaction that began last."""
+        return self._transactions if self._transactions >= 0 else None
+
+    def transaction_begins(self) -> int:
+        """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
+        self._transactions += 1
+        return self._transactions
+
+    def send(self, count: int) -> int:
+        """Unused: a loop sends what it makes of its inputs."""
+        raise NotImplementedError
+
+    def make(self, sources: Identities) -> None:
+        """Send one record for each of these inputs."""
+        first, settings = self._sent, self._settings
+        self._reserve(first + len(sources))
+        self._sent += len(sources)
+        partitions = [seq % settings.partitions for seq in range(first, self._sent)]
+        self._tell(
+            "sent",
+            first_seq=first,
+            partition=partitions,
+            sources=sources,
+            transaction=self.transaction,
+            ns=time.monotonic_ns(),
+        )
+        for step, value in enumerate(self._codec.encode_many(self.producer_id, first, len(sources))):
+            seq = first + step
+            try:
+                self._produce(value, partitions[step], seq)
+            except KafkaException as failure:
+                self._settle(seq, None, outcome_of_refusal(), failure.args[0])
+
+    def deliver(self) -> bool:
+        """Wait until all has an outcome; returns whether all was acknowledged since the last call."""
+        while len(self.client) and not self._give_up():
+            self.poll(_TICK)
+        failed, self.failed = self.failed, 0
+        return not failed and not len(self.client)
+
+    def poll(self, timeout: float) -> int:
+        """Serve delivery reports for up to `timeout` seconds, and tell of them."""
+        try:
+            served = int(self.client.poll(timeout))
+        except KafkaException:
+            # The next call to the transactional API raises it, too.
+            served = 0
+        self._tell_known()
+        return served
+
+    def abandon(self, *, open_transaction: bool) -> int:
+        """Send nothing more; an open transaction stays open. The process ends next. Returns how many became info."""
+        left = len(self.client)
+        self.client.purge()
+        deadline = time.monotonic() + _PURGED_WITHIN
+        while len(self.client) and time.monotonic() < deadline:
+            self.poll(_TICK)
+        self._tell_known()
+        return left
+
+    def close(self) -> None:
+        """Close the client in order."""
+        self.poll(0)
+        self.client.close()
+        self._tell_known()
+
+    def _produce(self, value: bytes, partition: int, seq: int) -> None:
+        delivered = partial(self._delivered, seq)
+        while True:
+            try:
+                self.client.produce(self._settings.topic, value, None, partition, delivered)
+                return
+            except BufferError:
+                self.poll(_TICK)
+
+    def _delivered(self, seq: int, error: KafkaError | None, message: Any) -> None:
+        if error is None:
+            self._settle(seq, message.offset(), Outcome.OK, None)
+        else:
+            self._settle(seq, None, outcome_of_report(error.code(), retries=True), error)
+
+    def _settle(self, seq: int, offset: int | None, outcome: Outcome, error: KafkaError | None) -> None:
+        self.failed += error is not None
+        self._known.append((seq, offset, time.monotonic_ns(), outcome, None if error is None else error.name()))
+
+    def _tell_known(self) -> None:
+        if self._known:
+            known, self._known = self._known, []
+            self._tell("delivered", rows=known)
+
+    def _reserve(self, end: int) -> None:
+        if end > self._reserved:
+            count = max(RESERVED, end - self._reserved)
+            self._reservations.reserve(
+                lane=self.lane,
+                producer_id=self.producer_id,
+                first_seq=self._reserved,
+                count=count,
+                now_ns=time.monotonic_ns(),
+                transactional_id=self._settings.configs.get("transactional.id"),
+            )
+            self._reserved += count
+
+
+class _TransactionRows:
+    """Rows of `transactions/` on their way to the harness."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Send a row."""
+        self._tell("transaction", row=row)
+
+
+class LoopProcessing:
+    """What a member of a loop does with a batch. Raises `ProducerLost`: then another member has to take its place."""
+
+    def __init__(
+        self,
+        settings: OutputSettings,
+        member: Member,
+        *,
+        tell: Tell,
+        give_up: Callable[[], bool],
+        logger: logging.Logger,
+    ) -> None:
+        self._settings = settings
+        self._member = member
+        self._outputs = Outputs(settings, tell=tell, give_up=give_up, logger=logger)
+        self._chance = random.Random(settings.seed)
+        self._transactions: TransactionalProducer[Outputs] | None = None
+        self.most = _MOST_PER_BATCH
+        if settings.offsets == IN_TRANSACTION:
+            self.most = settings.size
+            self._transactions = TransactionalProducer(
+                self._outputs,
+                transactional_id=str(settings.configs["transactional.id"]),
+                rows=_TransactionRows(tell),
+                give_up=give_up,
+            )
+            self._transactions.init()
+
+    def handle(self, messages: Sequence[Any], identities: Identities, crash: Callable[[], None] | None) -> bool:
+        """Make the outputs of a batch and commit its offsets; returns whether it must be read again."""
+        if self._transactions is not None:
+            return self._in_transaction(self._transactions, messages, identities, crash)
+        offsets = next_offsets(messages)
+        if self._settings.offsets == BEFORE and not self._member.commits.commit(offsets):
+            return True
+        if not self._make(messages, identities, crash):
+            # What was committed before is gone.
+            return self._settings.offsets != BEFORE
+        if self._settings.offsets != BEFORE:
+            self._member.commits.commit(offsets)
+        return False
+
+    def serve(self) -> None:
+        """Serve the producer's reports."""
+        self._outputs.poll(0)
+
+    def close(self) -> None:
+        """Close the producer; nothing is open between batches."""
+        self._outputs.close()
+
+    def _make(self, messages: Sequence[Any], identities: Identities, crash: Callable[[], None] | None) -> bool:
+        if crash is not None:
+            half = len(messages) // 2
+            self._member.read(messages[:half], identities[:half])
+            self._outputs.make(identities[:half])
+            self._outputs.deliver()
+            crash()
+        self._member.read(messages, identities)
+        self._outputs.make(identities)
+        return self._outputs.deliver()
+
+    def _in_transaction(
+        self,
+        producer: TransactionalProducer[Outputs],
+        messages: Sequence[Any],
+        identities: Identities,
+        crash: Callable[[], None] | None,
+    ) -> bool:
+        member, outputs = self._member, self._outputs
+        producer.begin()
+        self._make(messages, identities, crash)
+        if self._chance.random() < self._settings.abort:
+            producer.abort()
+            return True
+        offsets = next_offsets(messages)
+        number = member.commits.asks(offsets, producer_id=outputs.producer_id, transaction=outputs.transaction)
+        errors = member.commits.errors
+        try:
+            producer.send_offsets(member.commits.partitions(offsets), member.client.consumer_group_metadata())
+        except ProducerLost as lost:
+            member.commits.learns(number, dict.fromkeys(offsets, lost.error), certain=errors == member.commits.errors)
+            if not lost.error.txn_requires_abort():
+                producer.abandon()
+                raise
+            producer.abort(lost.error)
+            return True
+        member.commits.learns(number, {}, certain=True)
+        return producer.commit() != COMMITTED

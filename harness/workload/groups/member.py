@@ -1,0 +1,232 @@
+"""A member of a group: it polls, processes what it was given, commits as it was told, and tells of all of it.
+
+Processing a record means to tell of it ("read"), or to send what a loop makes of it. A member that is told to freeze
+does so with a batch in its hands; one that is told to crash dies amid processing a batch, by SIGKILL, as processes do.
+
+Sources: KIP-62, KIP-429; librdkafka's documentation of rebalance callbacks and of `enable.partition.eof`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE
+from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.workload.groups.assignment import Assignment, Tell
+from kafka_chaos.harness.workload.groups.commits import Commits, next_offsets
+from kafka_chaos.harness.workload.groups.settings import MemberSettings
+
+_POLL_TIMEOUT = 0.1
+_MOST_PER_POLL = 500
+_SILENT_ERRORS = (KafkaError._PARTITION_EOF, KafkaError._MAX_POLL_EXCEEDED)
+
+Identities = list[tuple[int, int]]
+
+
+class Orders(Protocol):
+    """What the harness has told the member since."""
+
+    def freezes(self) -> bool:
+        """Whether it is told to freeze; true once for each order."""
+        ...
+
+    def crashes(self) -> bool:
+        """Whether it is told to die."""
+        ...
+
+    def leaves(self) -> bool:
+        """Whether it is told to leave."""
+        ...
+
+
+class Processing(Protocol):
+    """What a member does with a batch of records, beside telling of them."""
+
+    most: int
+    """How many records a batch has at most."""
+
+    def handle(self, messages: Sequence[Any], identities: Identities, crash: Callable[[], None] | None) -> bool:
+        """Process a batch and commit it; returns whether it must be read again. `crash` dies, to be called midway."""
+        ...
+
+    def serve(self) -> None:
+        """Called at every poll."""
+        ...
+
+    def close(self) -> None:
+        """End in order."""
+        ...
+
+
+def die() -> None:
+    """End this process at once."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Member:
+    """One member. `connect` makes its consumer, `process` what it does with records; `tell` learns of everything."""
+
+    def __init__(
+        self,
+        settings: MemberSettings,
+        *,
+        connect: Callable[[dict[str, Any]], Consumer],
+        tell: Tell,
+        orders: Orders,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings
+        self._tell = tell
+        self._orders = orders
+        self._sleep = sleep
+        self._codec = IdentityCodec(settings.lane)
+        self._ends: dict[int, int] = {}
+        self._is_news = False
+        self._last_ns = 0
+        self._client = connect(
+            {
+                **settings.configs,
+                "error_cb": self._disturbed,
+                **({"on_commit": self._committed} if settings.commits == AUTO else {}),
+            }
+        )
+        self.assignment = Assignment(settings.name, self._client, tell)
+        self.commits = Commits(self._client, settings.topic, self.assignment, tell)
+        self.process: Processing = PlainProcessing(self)
+
+    @property
+    def client(self) -> Consumer:
+        """Its consumer."""
+        return self._client
+
+    def run(self) -> None:
+        """Work until it is told to leave; then leave in order."""
+        self._client.subscribe(
+            [self._settings.topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
+        )
+        while not self._orders.leaves():
+            self.step()
+        self.process.close()
+        self.leave()
+
+    def leave(self) -> None:
+        """Leave the group in order."""
+        self._client.close()
+        self.assignment.taken(self.assignment.held)
+
+    def step(self) -> None:
+        """One poll, and what it gives."""
+        self.process.serve()
+        messages = self._client.consume(self.process.most, _POLL_TIMEOUT)
+        records = [message for message in messages if message.error() is None]
+        for message in messages:
+            self._note(message)
+        if records and self._orders.freezes():
+            self._tell("notice", text="freezes")
+            self._sleep(self._settings.freeze_seconds)
+        if records:
+            crash = die if self._orders.crashes() else None
+            if self.process.handle(records, [self._identity(message) for message in records], crash):
+                self._read_again(records)
+        if self._is_news and self._ends:
+            self._tell("at_end", offsets=sorted(self._ends.items()))
+        self._is_news = False
+
+    def read(self, messages: Sequence[Any], identities: Identities) -> None:
+        """Tell that these were processed."""
+        first_ns = max(self._last_ns + 1, time.monotonic_ns())
+        self._last_ns = first_ns + len(messages) - 1
+        self._tell(
+            "read",
+            consumer=self.assignment.name,
+            partition=[message.partition() for message in messages],
+            offset=[message.offset() for message in messages],
+            producer_id=[producer_id for producer_id, _ in identities],
+            seq=[seq for _, seq in identities],
+            leader_epoch=[message.leader_epoch() for message in messages],
+            ns=first_ns,
+        )
+
+    def _note(self, message: Any) -> None:
+        error = message.error()
+        if error is None:
+            self._ends.pop(message.partition(), None)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._ends[message.partition()] = message.offset()
+            self._is_news = True
+        else:
+            self._tell("notice", text=error.name())
+
+    def _read_again(self, messages: Sequence[Any]) -> None:
+        first: dict[int, int] = {}
+        for message in messages:
+            first.setdefault(message.partition(), message.offset())
+        for partition, offset in first.items():
+            self._ends.pop(partition, None)
+            if partition in self.assignment.held:
+                try:
+                    self._client.seek(TopicPartition(self._settings.topic, partition, offset))
+                except KafkaException as failure:
+                    # The partition is being taken: its next owner reads it again.
+                    self._tell("notice", text=f"seek: {failure.args[0].name()}")
+        self.assignment.sought()
+
+    def _given(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
+        # The client tells only once that it is at the end of a partition that it keeps.
+        self._is_news = True
+        self.assignment.given(one.partition for one in partitions)
+
+    def _taken(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
+        for one in partitions:
+            self._ends.pop(one.partition, None)
+        self.assignment.taken(one.partition for one in partitions)
+
+    def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+        self.commits.automatic(error, partitions)
+
+    def _disturbed(self, _: KafkaError) -> None:
+        self.commits.errors += 1
+
+    def _identity(self, message: Any) -> tuple[int, int]:
+        identity = self._codec.decode(message.value())
+        if identity[0] >= 0:
+            return identity
+        own = [value for key, value in message.headers() or () if key == IDENTITY_HEADER]
+        return self._codec.decode(own[-1]) if own else identity
+
+
+class PlainProcessing:
+    """A member that only reads: processing is telling of it."""
+
+    most = _MOST_PER_POLL
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._commits = member._settings.commits
+
+    def handle(self, messages: Sequence[Any], identities: Identities, crash: Callable[[], None] | None) -> bool:
+        """Process, and commit before or after it. What could not be committed before is not processed."""
+        member, offsets = self._member, next_offsets(messages)
+        if self._commits == BEFORE and not member.commits.commit(offsets):
+            return True
+        if crash is not None:
+            half = len(messages) // 2
+            member.read(messages[:half], identities[:half])
+            crash()
+        member.read(messages, identities)
+        if self._commits == AFTER:
+            member.commits.commit(offsets)
+        return False
+
+    def serve(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to do."""

@@ -1,0 +1,88 @@
+"""The harness's side of a member: its process, the orders that it is given, and a thread that takes what it tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from kafka_chaos.harness.workload.groups.rows import MemberRows
+from kafka_chaos.harness.workload.groups.settings import MemberSettings
+
+_MODULE = "kafka_chaos.harness.workload.groups.process"
+
+
+class MemberProcess:
+    """A member that runs in a process of its own. `rows` takes what it tells, `on_notice` what people should know."""
+
+    def __init__(self, settings: MemberSettings, rows: MemberRows, *, on_notice: Callable[[str], None]) -> None:
+        self.name = settings.name
+        self.error: str | None = None
+        self._rows = rows
+        self._on_notice = on_notice
+        paths = os.pathsep.join(path for path in sys.path if path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", _MODULE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": paths},
+            encoding="utf-8",
+        )
+        self._thread = threading.Thread(target=self._listen, name=f"member-{self.name}", daemon=True)
+        self._thread.start()
+        self._tell(settings.to_line())
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None while it runs."""
+        return self._process.poll()
+
+    def order(self, what: str) -> None:
+        """Give it one of `ORDERS`."""
+        self._tell(what + "\n")
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for its end, at most `timeout` seconds; returns whether it has ended and all its rows are taken."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            return False
+        self._process.wait()
+        with suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        return True
+
+    def _tell(self, line: str) -> None:
+        # A member that has just ended takes no orders.
+        with suppress(OSError, ValueError):
+            assert self._process.stdin is not None
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            for line in self._process.stdout:
+                # A line that its death cut short tells nothing.
+                if line.endswith("\n"):
+                    self._take(*json.loads(line))
+        except Exception as error:  # noqa: BLE001 - raised by who looks after the group
+            self.error = f"{type(error).__name__}: {error}"
+        finally:
+            self._rows.ends()
+
+    def _take(self, kind: str, values: dict[str, object]) -> None:
+        if kind == "notice":
+            self._on_notice(f"{self.name}: {values['text']}")
+        elif kind == "error":
+            self.error = str(values["text"])
+        else:
+            self._rows.takes(kind, values)

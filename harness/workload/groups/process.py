@@ -1,0 +1,116 @@
+"""The process of a member: orders come in on standard input, one JSON line for each thing that happened goes out.
+
+It lives no longer than the harness: when its standard input ends, it dies.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from typing import Any, TextIO
+
+from confluent_kafka import Consumer
+
+from kafka_chaos.contract.errors import ExitCode
+from kafka_chaos.harness.workload.groups.loop import LoopProcessing
+from kafka_chaos.harness.workload.groups.member import Member
+from kafka_chaos.harness.workload.groups.settings import (
+    ORDER_CRASH,
+    ORDER_FREEZE,
+    ORDER_LEAVE,
+    REPLACE_ME,
+    MemberSettings,
+)
+from kafka_chaos.harness.workload.transactional_producer import ProducerLost
+
+_LEAVES_WITHIN = 20.0
+
+# The client logs what it also reports; a broken cluster would fill the terminal.
+_SILENT = logging.Logger("kafka_chaos.member")
+_SILENT.addHandler(logging.NullHandler())
+
+
+class Told:
+    """The orders that came in on `source` so far."""
+
+    def __init__(self, source: TextIO) -> None:
+        self._freezes = 0
+        self._crashes = False
+        self._leaves_by: float | None = None
+        self._source = source
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def freezes(self) -> bool:
+        """Whether to freeze; true once for each order."""
+        if self._freezes:
+            self._freezes -= 1
+            return True
+        return False
+
+    def crashes(self) -> bool:
+        """Whether to die."""
+        return self._crashes
+
+    def leaves(self) -> bool:
+        """Whether to leave."""
+        return self._leaves_by is not None
+
+    def gives_up(self) -> bool:
+        """Whether nothing should be waited for any longer."""
+        return self._leaves_by is not None and time.monotonic() > self._leaves_by
+
+    def _listen(self) -> None:
+        for line in self._source:
+            order = line.strip()
+            if order == ORDER_FREEZE:
+                self._freezes += 1
+            elif order == ORDER_CRASH:
+                self._crashes = True
+            elif order == ORDER_LEAVE and self._leaves_by is None:
+                self._leaves_by = time.monotonic() + _LEAVES_WITHIN
+        os._exit(ExitCode.INTERRUPTED)
+
+
+def main() -> int:
+    """Be a member until told to leave; the exit code."""
+    # Ctrl-C reaches the whole process group: the harness decides when a member ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    settings = MemberSettings.from_line(sys.stdin.readline())
+    told = Told(sys.stdin)
+
+    def tell(kind: str, **values: Any) -> None:
+        out.write(json.dumps([kind, values], separators=(",", ":")) + "\n")
+        out.flush()
+
+    try:
+        member = Member(settings, connect=lambda configs: Consumer(configs, logger=_SILENT), tell=tell, orders=told)
+    except Exception:  # noqa: BLE001 - the harness raises it
+        tell("error", text=traceback.format_exc())
+        return ExitCode.BUG
+    try:
+        if settings.output is not None:
+            member.process = LoopProcessing(settings.output, member, tell=tell, give_up=told.gives_up, logger=_SILENT)
+        member.run()
+    except ProducerLost as lost:
+        tell("notice", text=f"its producer is lost: {lost}")
+        member.leave()
+        return REPLACE_ME
+    except Exception:  # noqa: BLE001 - the harness raises it
+        tell("error", text=traceback.format_exc())
+        return ExitCode.BUG
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr.flush()
+    # Clients that could not be closed must not delay the end.
+    os._exit(code)

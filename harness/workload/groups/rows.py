@@ -1,0 +1,240 @@
+"""What the members of a group tell, as rows of the history.
+
+A member's death leaves its assignments without an end, its last commit without an answer (`info`), its records without
+an outcome (`info`), and its transaction open: in doubt if its commit may have been asked for, else aborted.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_chaos.contract.transactions import ABORTED, IN_DOUBT
+from kafka_chaos.harness.workload.history import (
+    ASSIGNMENTS_SCHEMA,
+    COMMITS_SCHEMA,
+    CONSUMED_SCHEMA,
+    OUTPUTS_SCHEMA,
+    TRANSACTIONS_SCHEMA,
+    HistoryWriter,
+    RowBuffer,
+)
+from kafka_chaos.harness.workload.reservations import Reservations
+
+
+class GroupTables:
+    """The tables that lanes with groups share, each as a buffer of rows.
+
+    `transactions` is only for loops with them; without `commits`, commits are not recorded. `reservations`: where
+    assignments are noted at once, in case the harness dies.
+    """
+
+    def __init__(
+        self,
+        *,
+        produced: HistoryWriter,
+        consumed: HistoryWriter,
+        assignments: HistoryWriter,
+        commits: HistoryWriter | None,
+        transactions: HistoryWriter | None,
+        reservations: Reservations | None = None,
+    ) -> None:
+        self.reservations = reservations
+        self.consumed = consumed
+        self.outputs = RowBuffer(OUTPUTS_SCHEMA, produced)
+        self.assignments = RowBuffer(ASSIGNMENTS_SCHEMA, assignments)
+        self.commits = None if commits is None else RowBuffer(COMMITS_SCHEMA, commits)
+        self.transactions = None if transactions is None else RowBuffer(TRANSACTIONS_SCHEMA, transactions)
+
+
+class Progress:
+    """What a group has done so far: records read, where its members stand at the end, what loops sent."""
+
+    def __init__(self) -> None:
+        self.consumed = 0
+        self.sent = 0
+        self.acknowledged = 0
+        self.longest_gap_ns = 0
+        self._last_ns = 0
+        self._at_end: dict[int, tuple[object, int]] = {}
+        self._lock = threading.Lock()
+
+    def behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+        """The partitions whose present owner has not come to the end: (offset, end) by number."""
+        with self._lock:
+            at = {number: self._at_end[number][1] for number in ends if number in self._at_end}
+        return {number: (at.get(number, 0), end) for number, end in ends.items() if at.get(number, 0) < end}
+
+    def reaches(self, member: object, offsets: list[list[int]]) -> None:
+        """A member has processed its partitions up to these ends."""
+        with self._lock:
+            self._at_end.update({partition: (member, offset) for partition, offset in offsets})
+
+    def loses(self, member: object, partitions: list[int] | None = None) -> None:
+        """A member has lost partitions, or all that it had."""
+        with self._lock:
+            for partition, (owner, _) in list(self._at_end.items()):
+                if owner is member and (partitions is None or partition in partitions):
+                    del self._at_end[partition]
+
+    def acknowledges(self, ns: int) -> None:
+        """A record of a loop was acknowledged."""
+        self.acknowledged += 1
+        if self._last_ns:
+            self.longest_gap_ns = max(self.longest_gap_ns, ns - self._last_ns)
+        self._last_ns = ns
+
+
+class MemberRows:
+    """The rows of one member of `group`, which reads `lane`.
+
+    `output`: in a loop, the lane that it writes, its producer_id and its transactional id, if it has one.
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        lane: str,
+        isolation: str,
+        output: tuple[str, int, str | None] | None,
+        tables: GroupTables,
+        progress: Progress,
+    ) -> None:
+        self._of = {"lane": lane, "group": group}
+        self._isolation = isolation
+        self._output = output
+        self._tables = tables
+        self._progress = progress
+        self._holds: dict[tuple[str, int], dict[str, Any]] = {}
+        self._asked: dict[int, list[dict[str, Any]]] = {}
+        self._open: dict[int, dict[str, Any]] = {}
+        self._begun: dict[str, Any] | None = None
+        self._takers: Mapping[str, Callable[..., None]] = {
+            "assigned": self._given,
+            "given_back": self._taken,
+            "at_end": self._at_end,
+            "read": self._read,
+            "commit": self._commit,
+            "committed": self._committed,
+            "sent": self._sent,
+            "delivered": self._delivered,
+            "transaction": self._ended,
+        }
+
+    def takes(self, kind: str, values: dict[str, Any]) -> None:
+        """Take what the member tells: a kind of `Tell`, and its values."""
+        self._takers[kind](**values)
+
+    def ends(self) -> None:
+        """The member has ended: what has no row by now gets one."""
+        self._progress.loses(self)
+        for assigned in self._holds.values():
+            self._tables.assignments.add(assigned)
+        for commit in self._asked.values():
+            self._add_commit(commit, {}, None, "info")
+        for sent in self._open.values():
+            self._tables.outputs.add({**sent, "outcome": "info"})
+        if self._begun is not None:
+            self._ended(self._begun)
+
+    def _given(self, consumer: str, member: str, generation: int | None, partitions: list[int], ns: int) -> None:
+        self._progress.loses(self)
+        named = {**self._of, "consumer": consumer, "member": member, "generation": generation}
+        for partition in partitions:
+            row = {**named, "partition": partition, "isolation": self._isolation, "start_ns": ns}
+            self._holds[consumer, partition] = row
+        if self._tables.reservations is not None:
+            self._tables.reservations.assigned([self._holds[consumer, partition] for partition in partitions])
+
+    def _taken(self, consumer: str, partitions: list[int], ns: int) -> None:
+        self._progress.loses(self, partitions)
+        for partition in partitions:
+            self._tables.assignments.add({**self._holds.pop((consumer, partition)), "end_ns": ns})
+
+    def _at_end(self, offsets: list[list[int]]) -> None:
+        self._progress.reaches(self, offsets)
+
+    def _read(
+        self,
+        consumer: str,
+        partition: list[int],
+        offset: list[int],
+        producer_id: list[int],
+        seq: list[int],
+        leader_epoch: list[int | None],
+        ns: int,
+    ) -> None:
+        count = len(offset)
+        columns = [
+            pa.array([self._of["lane"]] * count, pa.string()),
+            pa.array([consumer] * count, pa.string()),
+            pa.array(partition, pa.int32()),
+            pa.array(offset, pa.int64()),
+            pa.array(producer_id, pa.int32()),
+            pa.array(seq, pa.int64()),
+            pa.array(leader_epoch, pa.int32()),
+            pa.array(np.arange(ns, ns + count, dtype=np.int64)),
+        ]
+        self._tables.consumed.write(pa.Table.from_arrays(columns, schema=CONSUMED_SCHEMA))
+        self._progress.consumed += count
+
+    def _commit(
+        self,
+        number: int,
+        consumer: str,
+        offsets: list[list[int]],
+        producer_id: int | None,
+        transaction: int | None,
+        ns: int,
+    ) -> None:
+        if self._begun is not None:
+            self._begun["outcome"] = IN_DOUBT
+        asked = {**self._of, "consumer": consumer, "invoke_ns": ns}
+        asked |= {"producer_id": producer_id, "transaction": transaction}
+        self._asked[number] = [{**asked, "partition": partition, "offset": offset} for partition, offset in offsets]
+
+    def _committed(self, number: int, errors: list[tuple[int, str, str]], ns: int) -> None:
+        failed = {partition: (outcome, error) for partition, outcome, error in errors}
+        self._add_commit(self._asked.pop(number), failed, ns, "ok")
+
+    def _add_commit(
+        self, rows: list[dict[str, Any]], failed: Mapping[int, tuple[str, str]], ns: int | None, otherwise: str
+    ) -> None:
+        if self._tables.commits is None:
+            return
+        for row in rows:
+            outcome, error = failed.get(row["partition"], (otherwise, None))
+            self._tables.commits.add({**row, "complete_ns": ns, "outcome": outcome, "error": error})
+
+    def _sent(
+        self, first_seq: int, partition: list[int], sources: list[list[int]], transaction: int | None, ns: int
+    ) -> None:
+        assert self._output is not None
+        lane, producer_id, transactional_id = self._output
+        if transaction is not None and self._begun is None:
+            # Nobody asks for its commit before its offsets are sent.
+            self._begun = {"lane": lane, "producer_id": producer_id, "transaction": transaction, "begin_ns": ns}
+            self._begun |= {"transactional_id": transactional_id, "outcome": ABORTED}
+        made = {"lane": lane, "producer_id": producer_id, "invoke_ns": ns, "transaction": transaction}
+        for step, (source_producer_id, source_seq) in enumerate(sources):
+            row = {**made, "seq": first_seq + step, "partition": partition[step]}
+            row |= {"source_producer_id": source_producer_id, "source_seq": source_seq}
+            self._open[first_seq + step] = row
+        self._progress.sent += len(sources)
+
+    def _delivered(self, rows: list[tuple[int, int | None, int, str, str | None]]) -> None:
+        for seq, offset, ns, outcome, error in rows:
+            learned = {"offset": offset, "complete_ns": ns, "outcome": outcome, "error": error}
+            self._tables.outputs.add({**self._open.pop(seq), **learned})
+            if outcome == "ok":
+                self._progress.acknowledges(ns)
+
+    def _ended(self, row: dict[str, Any]) -> None:
+        assert self._tables.transactions is not None
+        self._tables.transactions.add(row)
+        self._begun = None

@@ -1,0 +1,120 @@
+"""A group's coordinator as one consumer sees it, without brokers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from kafka_chaos.harness.identity import IdentityCodec
+
+LANE = "orders"
+CODEC = IdentityCodec(LANE)
+
+
+class Died(Exception):
+    """Stands for SIGKILL."""
+
+
+@dataclass
+class FakeMessage:
+    partition_number: int
+    place: int
+    identity: tuple[int, int] = (0, 0)
+    failure: KafkaError | None = None
+    header: tuple[int, int] | None = None
+
+    def error(self) -> KafkaError | None:
+        return self.failure
+
+    def partition(self) -> int:
+        return self.partition_number
+
+    def offset(self) -> int:
+        return self.place
+
+    def leader_epoch(self) -> int:
+        return 4
+
+    def value(self) -> bytes:
+        return CODEC.encode(*self.identity) if self.header is None else b"the application's own"
+
+    def headers(self) -> list[tuple[str, bytes]] | None:
+        return None if self.header is None else [("kafka-chaos-id", CODEC.encode(*self.header))]
+
+
+def end_of(partition: int, offset: int) -> FakeMessage:
+    return FakeMessage(partition, offset, failure=KafkaError(KafkaError._PARTITION_EOF))
+
+
+@dataclass
+class FakeConsumer:
+    """`polls` are what each poll gives; a rebalance stands among them as a function."""
+
+    polls: list[list[FakeMessage] | Callable[[FakeConsumer], None]] = field(default_factory=list)
+    refusal: KafkaError | None = None
+    generation: int = 1
+    committed_offsets: list[dict[int, int]] = field(default_factory=list)
+    sought: list[tuple[int, int]] = field(default_factory=list)
+    closed: bool = False
+    callbacks: dict[str, Any] = field(default_factory=dict)
+    asked: list[int] = field(default_factory=list)
+
+    def subscribe(self, topics: list[str], **callbacks: Any) -> None:
+        assert topics == [LANE]
+        self.callbacks = callbacks
+
+    def consume(self, most: int, timeout: float) -> list[FakeMessage]:
+        self.asked.append(most)
+        given = self.polls.pop(0) if self.polls else []
+        if callable(given):
+            given(self)
+            return []
+        return given
+
+    def gives(self, *partitions: int) -> None:
+        self.callbacks["on_assign"](self, [TopicPartition(LANE, number) for number in partitions])
+
+    def takes(self, *partitions: int, lost: bool = False) -> None:
+        self.callbacks["on_lost" if lost else "on_revoke"](self, [TopicPartition(LANE, one) for one in partitions])
+
+    def commit(self, offsets: Sequence[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        assert not asynchronous
+        if self.refusal is not None:
+            raise KafkaException(self.refusal)
+        self.committed_offsets.append({one.partition: one.offset for one in offsets})
+        return list(offsets)
+
+    def seek(self, place: TopicPartition) -> None:
+        self.sought.append((place.partition, place.offset))
+
+    def memberid(self) -> str:
+        return "member-1"
+
+    def consumer_group_metadata(self) -> bytes:
+        return b"CGMDv2:" + struct.pack("=i", self.generation) + b"group\0member-1\0"
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class FakeOrders:
+    """Leaves once the consumer has nothing left to give."""
+
+    consumer: FakeConsumer
+    freezing: int = 0
+    crashing: bool = False
+
+    def freezes(self) -> bool:
+        self.freezing -= 1
+        return self.freezing >= 0
+
+    def crashes(self) -> bool:
+        return self.crashing
+
+    def leaves(self) -> bool:
+        return not self.consumer.polls

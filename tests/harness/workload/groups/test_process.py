@@ -1,0 +1,106 @@
+"""The process of a member, which finds no broker: it leaves when told, and lives no longer than the harness."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.groups import Group
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.groups.configs import member_configs
+from kafka_chaos.harness.workload.groups.member_process import MemberProcess
+from kafka_chaos.harness.workload.groups.settings import ORDER_LEAVE, MemberSettings
+
+SETTINGS = MemberSettings(
+    group="g",
+    name="g-0",
+    lane="orders",
+    topic="orders",
+    configs={**member_configs(Group()), "group.id": "g", "bootstrap.servers": "127.0.0.1:1"},
+    commits="after",
+    freeze_seconds=1.0,
+)
+BEGINS_WITHIN = 60.0
+
+
+class Rows:
+    """Takes what the member tells, and notes its end."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.ended = 0
+
+    def takes(self, kind: str, values: dict[str, Any]) -> None:
+        self.told.append(kind)
+
+    def ends(self) -> None:
+        self.ended += 1
+
+
+class Begun:
+    def __init__(self, settings: MemberSettings = SETTINGS) -> None:
+        self.rows, self.notices = Rows(), list[str]()
+        self.member = MemberProcess(settings, self.rows, on_notice=self.notices.append)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def begun() -> Iterator[Begun]:
+    made = Begun()
+    yield made
+    made.member.kill()
+    made.member.join()
+
+
+def test_one_that_is_told_to_leave_ends_in_order(begun: Begun) -> None:
+    begun.member.order(ORDER_LEAVE)
+    assert begun.member.join(BEGINS_WITHIN)
+    assert (begun.member.exit_code, begun.member.error, begun.rows.ended) == (0, None, 1)
+
+
+def test_one_that_is_killed_has_ended_for_its_rows_too(begun: Begun) -> None:
+    assert begun.member.exit_code is None
+    begun.member.kill()
+    assert begun.member.join(BEGINS_WITHIN)
+    assert (begun.member.exit_code, begun.rows.ended) == (-9, 1)
+
+
+def test_what_the_client_refuses_is_told_with_its_reason() -> None:
+    refused = Begun(MemberSettings.from_line(SETTINGS.to_line().replace('"range"', '"x"').replace("cooperative", "no")))
+    assert refused.member.join(BEGINS_WITHIN)
+    assert refused.member.exit_code == 70
+    assert "partition.assignment.strategy" in (refused.member.error or "")
+
+
+def test_a_member_dies_with_the_harness() -> None:
+    """The harness is killed: nobody is left to tell the member anything."""
+    harness = subprocess.Popen(
+        [sys.executable, "-c", _HARNESS, SETTINGS.to_line()], stdout=subprocess.PIPE, encoding="utf-8"
+    )
+    assert harness.stdout is not None
+    member = int(harness.stdout.readline())
+    harness.kill()
+    harness.wait()
+    wait_until(lambda: not _runs(member), "the member to end", timeout=BEGINS_WITHIN)
+
+
+_HARNESS = """
+import subprocess, sys, time
+member = subprocess.Popen([sys.executable, "-m", "kafka_chaos.harness.workload.groups.process"],
+                          stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, encoding="utf-8")
+member.stdin.write(sys.argv[1])
+member.stdin.flush()
+print(member.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def _runs(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,160 @@
+"""What members tell, as rows of the history, and what a member's death leaves behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.contract.columns import TABLES, arrow_schema
+from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
+from kafka_chaos.harness.workload.history import recover
+from kafka_chaos.harness.workload.reservations import Reservations
+from kafka_chaos.harness.workload.tables import LoadTables
+
+Row = dict[str, Any]
+
+
+class Written:
+    """The rows of one member, `dies` or not after what it told."""
+
+    def __init__(
+        self, folder: Path, told: list[tuple[str, Row]], *, output: tuple[str, int, str | None] | None
+    ) -> None:
+        lanes = [LaneSpec(lane="in"), LaneSpec(lane="out", loop={"source": "in"})]  # type: ignore[arg-type]
+        tables = LoadTables(folder, lanes)
+        groups = tables.of_groups()
+        assert groups is not None
+        self.progress = Progress()
+        self.rows = MemberRows(
+            group="g", lane="in", isolation="read_committed", output=output, tables=groups, progress=self.progress
+        )
+        for kind, values in told:
+            self.rows.takes(kind, values)
+        self.behind = self.progress.behind({0: 6, 1: 2})
+        self.rows.ends()
+        tables.close()
+        self._folder = folder
+
+    def __getitem__(self, name: str) -> list[Row]:
+        files = sorted((self._folder / name).glob("*.parquet"))
+        schema = arrow_schema(TABLES[name], without=("key",))
+        for file in files:
+            assert set(pq.read_schema(file).names) <= set(schema.names)
+        return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+ASSIGNED = ("assigned", {"consumer": "g-0-1", "member": "m", "generation": 3, "partitions": [0, 1], "ns": 10})
+READ = (
+    "read",
+    {
+        "consumer": "g-0-1",
+        "partition": [0, 1],
+        "offset": [5, 1],
+        "producer_id": [7, 7],
+        "seq": [50, 51],
+        "leader_epoch": [2, None],
+        "ns": 20,
+    },
+)
+ASKED: tuple[str, Row] = (
+    "commit",
+    {"number": 0, "consumer": "g-0-1", "offsets": [[0, 6], [1, 2]], "producer_id": None, "transaction": None, "ns": 30},
+)
+SENT: tuple[str, Row] = (
+    "sent",
+    {"first_seq": 0, "partition": [0, 1], "sources": [[7, 50], [7, 51]], "transaction": 4, "ns": 25},
+)
+
+
+def test_every_thing_that_is_told_has_its_row(tmp_path: Path) -> None:
+    told: list[tuple[str, Row]] = [
+        ASSIGNED,
+        READ,
+        ASKED,
+        ("committed", {"number": 0, "errors": [[1, "fail", "ILLEGAL_GENERATION"]], "ns": 40}),
+        ("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50}),
+    ]
+    written = Written(tmp_path, told, output=None)
+    held = {"lane": "in", "group": "g", "consumer": "g-0-1", "member": "m", "generation": 3}
+    held |= {"isolation": "read_committed", "start_ns": 10}
+    assert written["assignments"] == [
+        {**held, "partition": 0, "end_ns": 50},
+        {**held, "partition": 1, "end_ns": None},
+    ]
+    asked = {"lane": "in", "group": "g", "consumer": "g-0-1", "producer_id": None, "transaction": None}
+    asked |= {"invoke_ns": 30, "complete_ns": 40}
+    assert written["commits"] == [
+        {**asked, "partition": 0, "offset": 6, "outcome": "ok", "error": None},
+        {**asked, "partition": 1, "offset": 2, "outcome": "fail", "error": "ILLEGAL_GENERATION"},
+    ]
+    read = {"lane": "in", "consumer": "g-0-1", "producer_id": 7}
+    assert written["consumed"] == [
+        {**read, "partition": 0, "offset": 5, "seq": 50, "leader_epoch": 2, "poll_ns": 20},
+        {**read, "partition": 1, "offset": 1, "seq": 51, "leader_epoch": None, "poll_ns": 21},
+    ]
+    assert written.progress.consumed == 2
+
+
+def test_outputs_name_their_inputs(tmp_path: Path) -> None:
+    ended = {"lane": "out", "producer_id": 2, "transaction": 4, "transactional_id": "out-0", "begin_ns": 24}
+    told: list[tuple[str, Row]] = [
+        SENT,
+        ("delivered", {"rows": [[0, 9, 60, "ok", None], [1, None, 61, "info", "_MSG_TIMED_OUT"]]}),
+        ("transaction", {"row": {**ended, "end_ns": 70, "outcome": "committed", "error": None}}),
+    ]
+    written = Written(tmp_path, told, output=("out", 2, "out-0"))
+    made = {"lane": "out", "producer_id": 2, "invoke_ns": 25, "transaction": 4, "source_producer_id": 7}
+    assert written["produced"] == [
+        {**made, "seq": 0, "partition": 0, "offset": 9, "complete_ns": 60, "outcome": "ok", "error": None,
+         "source_seq": 50},
+        {**made, "seq": 1, "partition": 1, "offset": None, "complete_ns": 61, "outcome": "info",
+         "error": "_MSG_TIMED_OUT", "source_seq": 51},
+    ]  # fmt: skip
+    assert [row["outcome"] for row in written["transactions"]] == ["committed"]
+    assert (written.progress.sent, written.progress.acknowledged) == (2, 1)
+
+
+@pytest.mark.parametrize(("asked", "outcome"), [([], "aborted"), ([ASKED], "info")])
+def test_a_death_leaves_everything_in_doubt_that_was_open(
+    asked: list[tuple[str, Row]], outcome: str, tmp_path: Path
+) -> None:
+    written = Written(tmp_path, [ASSIGNED, SENT, *asked], output=("out", 2, "out-0"))
+    assert [row["end_ns"] for row in written["assignments"]] == [None, None]
+    assert [(row["outcome"], row["complete_ns"]) for row in written["produced"]] == [("info", None)] * 2
+    assert [(row["outcome"], row["complete_ns"]) for row in written["commits"]] == [("info", None)] * 2 * len(asked)
+    left = written["transactions"]
+    assert [(row["transaction"], row["transactional_id"], row["outcome"], row["end_ns"]) for row in left] == [
+        (4, "out-0", outcome, None)
+    ]
+
+
+def test_the_end_is_reached_only_by_who_has_the_partition_still(tmp_path: Path) -> None:
+    at_end: tuple[str, Row] = ("at_end", {"offsets": [[0, 6], [1, 2]]})
+    assert Written(tmp_path / "a", [ASSIGNED, at_end], output=None).behind == {}
+    early: tuple[str, Row] = ("at_end", {"offsets": [[0, 5], [1, 2]]})
+    assert Written(tmp_path / "b", [ASSIGNED, early], output=None).behind == {0: (5, 6)}
+    back: tuple[str, Row] = ("given_back", {"consumer": "g-0-1", "partitions": [1], "ns": 50})
+    assert Written(tmp_path / "c", [ASSIGNED, at_end, back], output=None).behind == {1: (0, 2)}
+    written = Written(tmp_path / "d", [ASSIGNED, at_end], output=None)
+    assert written.progress.behind({0: 6, 1: 2}) == {0: (0, 6), 1: (0, 2)}, "a dead member holds nothing"
+
+
+def test_what_was_assigned_when_the_harness_died_is_recovered(tmp_path: Path) -> None:
+    lanes = [LaneSpec(lane="in", group={})]  # type: ignore[arg-type]
+    tables, reservations = LoadTables(tmp_path, lanes), Reservations(tmp_path)
+    groups = tables.of_groups(reservations)
+    assert groups is not None
+    rows = MemberRows(group="g", lane="in", isolation="read_committed", output=None, tables=groups, progress=Progress())
+    rows.takes(*ASSIGNED)
+    rows.takes("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50})
+    tables.close()
+    reservations.close()
+    assert recover(tmp_path) == 0
+    files = sorted((tmp_path / "assignments").glob("*.parquet"))
+    written = [row for file in files for row in pq.read_table(file).to_pylist()]
+    found = {row["partition"]: (row["group"], row["generation"], row["start_ns"], row["end_ns"]) for row in written}
+    assert found == {0: ("g", 3, 10, 50), 1: ("g", 3, 10, None)}
