@@ -225,11 +225,7 @@ def quorum_leader_cut(play: Play) -> None:
 
 _ELECTED = "Becoming the active controller at epoch"
 _RENOUNCES = "Renouncing the leadership due to a metadata log event"
-_RESIGNS = (
-    "Did not receive fetch request from the majority of the voters",
-    "to ResignedState",
-    "Completed transition to Resigned",
-)
+_RESIGNS = ("Did not receive fetch request from the majority of the voters", "transition to Resigned")
 
 
 def _cut_the_active(stage: Stage) -> tuple[int, float]:

@@ -52,9 +52,9 @@ def heal(*cuts: Cut) -> tuple[Step, ...]:
 
 def kill_controllers(*controllers: int) -> tuple[Step, ...]:
     """SIGKILL of controllers that are no brokers, by node id."""
-    return tuple(step("kill_controller", controller=controller) for controller in controllers)
+    return (step("kill_controllers", controllers=controllers),)
 
 
 def start_controllers(*controllers: int) -> tuple[Step, ...]:
     """Their restart."""
-    return tuple(step("start_controller", controller=controller) for controller in controllers)
+    return (step("start_controllers", controllers=controllers),)

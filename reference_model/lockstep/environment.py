@@ -34,7 +34,7 @@ from kafka_chaos.reference_model.lockstep.processes import (
     thaw,
 )
 from kafka_chaos.reference_model.lockstep.producers import remembered
-from kafka_chaos.reference_model.lockstep.quorum import kill_controller, start_controller
+from kafka_chaos.reference_model.lockstep.quorum import kill_controllers, start_controllers
 from kafka_chaos.reference_model.lockstep.state import (
     CLIENTS,
     CONTROL,
@@ -207,8 +207,8 @@ ACTIONS: Mapping[str, Callable[..., ClusterState]] = {
         thaw,
         expire_session,
         register,
-        kill_controller,
-        start_controller,
+        kill_controllers,
+        start_controllers,
         expire_lag,
         reassign,
         elect_preferred,

@@ -16,18 +16,21 @@ from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterConfig, Cl
 from kafka_chaos.reference_model.protocol.quorum import disturbs, doubts_sessions, has_majority, stays_active
 
 
-def kill_controller(state: ClusterState, config: ClusterConfig, controller: int) -> ClusterState:
-    """SIGKILL of a controller that is no broker."""
-    quorum = _quorum(state, controller)
-    require(controller not in quorum.down, f"controller {controller} does not run")
-    return _with(state, down=(*quorum.down, controller), campaigned=_without(quorum.campaigned, controller))
+def kill_controllers(state: ClusterState, config: ClusterConfig, controllers: tuple[int, ...]) -> ClusterState:
+    """SIGKILL of controllers that are no brokers, all at once."""
+    quorum = _quorum(state, controllers)
+    for one in controllers:
+        require(one not in quorum.down, f"controller {one} does not run")
+    campaigned = tuple(one for one in quorum.campaigned if one not in controllers)
+    return _with(state, down=(*quorum.down, *controllers), campaigned=campaigned)
 
 
-def start_controller(state: ClusterState, config: ClusterConfig, controller: int) -> ClusterState:
-    """A controller that was killed starts from its files."""
-    quorum = _quorum(state, controller)
-    require(controller in quorum.down, f"controller {controller} runs already")
-    return _with(state, down=_without(quorum.down, controller))
+def start_controllers(state: ClusterState, config: ClusterConfig, controllers: tuple[int, ...]) -> ClusterState:
+    """Controllers that were killed start from their files, all at once: any of them may be elected."""
+    quorum = _quorum(state, controllers)
+    for one in controllers:
+        require(one in quorum.down, f"controller {one} runs already")
+    return _with(state, down=tuple(one for one in quorum.down if one not in controllers))
 
 
 def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
@@ -116,9 +119,10 @@ def _leads_majority(state: ClusterState, controller: int) -> bool:
     return has_majority(len(state.reached_by(controller)), len(state.quorum.voters))
 
 
-def _quorum(state: ClusterState, controller: int) -> Quorum:
+def _quorum(state: ClusterState, controllers: tuple[int, ...]) -> Quorum:
     voters = () if state.quorum is None else state.quorum.voters
-    require(controller in voters, f"no controller {controller}; those that are no brokers are {list(voters)}")
+    for one in controllers:
+        require(one in voters, f"no controller {one}; those that are no brokers are {list(voters)}")
     assert state.quorum is not None
     return state.quorum
 

@@ -24,11 +24,11 @@ def kill(*brokers: int) -> list[Step]:
 
 
 def lose(*controllers: int) -> list[Step]:
-    return [step("kill_controller", controller=controller) for controller in controllers]
+    return [step("kill_controllers", controllers=controllers)]
 
 
 def recover(*controllers: int) -> list[Step]:
-    return [step("start_controller", controller=controller) for controller in controllers]
+    return [step("start_controllers", controllers=controllers)]
 
 
 def active(model: ClusterModel) -> set[int]:
@@ -79,7 +79,7 @@ def test_without_a_majority_a_dead_follower_stays_in_the_isr() -> None:
 @pytest.mark.parametrize("returning", [(101,), (101, 103)])
 def test_a_majority_that_is_back_elects_leaders_and_may_find_any_session_over(returning: tuple[int, ...]) -> None:
     model = run(CONFIG, *lose(101, 103), *kill(1), *recover(*returning))
-    assert active(model) <= {*returning, 102}
+    assert active(model) == {*returning, 102}
     assert (2, (2, 3), 1) in partitions(model)
     # Nobody leads where the sessions of all others were over first: the dead broker is the last of the ISR.
     assert {(leader, isr if not leader else ()) for leader, isr, _ in partitions(model)} == {
@@ -141,7 +141,7 @@ def test_a_cut_between_followers_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "steps",
     [
-        [step("kill_controller", controller=104)],
+        [*lose(101, 104)],
         [*lose(101), *lose(101)],
         [*recover(101)],
         [*lose(101, 102), step("stop", broker=1)],
