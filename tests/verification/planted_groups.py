@@ -276,6 +276,14 @@ def began_behind_what_may_have_come_late() -> Plant:
     return run, {}
 
 
+def an_expelled_member_sets_itself_back() -> Plant:
+    """A member that was removed reads again what it could not commit, before it learns that it was."""
+    run = clean()
+    assign(run, "in", group_of("in"), "expelled", 0, 1, "m9")
+    process(run, "in", "expelled", 0, range(2, 6))
+    return run, {}
+
+
 def commit_regressed() -> Plant:
     """A commit goes back, and so does the last committed offset."""
     run = clean()
@@ -346,6 +354,7 @@ PLANTS: tuple[Callable[[], Plant], ...] = (
     commit_lost,
     began_behind,
     began_behind_what_may_have_come_late,
+    an_expelled_member_sets_itself_back,
     commit_regressed,
     refused_commit,
     skipped_after_rebalance,

@@ -50,9 +50,12 @@ def commit_lost(moments: DataFrame, commits: DataFrame) -> DataFrame:
     Of the last commit acknowledged before an assignment began, that assignment processed a lower offset; or the group's
     committed offset in the end lies below the last acknowledged commit. Not if another commit at or below what was seen
     may have taken effect later: one that was sent before, and was neither refused nor complete before the lost one was
-    sent. `moments`: as of `acknowledged_before`. Counted in commits; the row names the committed offset.
+    sent. Nor does an assignment count whose generation is older than that of the commit: its member is not in the group
+    any more, and sets itself back. `moments`: as of `acknowledged_before`. Counted in commits; the row names the
+    committed offset.
     """
-    behind = moments.where(f"kind != {AT_COMMIT} AND offset < known_offset").fillna("", ["consumer"])
+    is_present = "NOT coalesce(generation < known_generation, false)"
+    behind = moments.where(f"kind != {AT_COMMIT} AND offset < known_offset AND {is_present}").fillna("", ["consumer"])
     moment = (*GROUP, "kind", "offset", "consumer", "known_offset", "known_invoke_ns")
     others = commits.where("outcome != 'fail'").selectExpr(
         *GROUP, "offset AS other", "invoke_ns AS other_invoke_ns", "IF(outcome = 'ok', complete_ns, NULL) AS other_ns"

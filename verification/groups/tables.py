@@ -95,14 +95,15 @@ def acknowledged_before(tables: Tables, ends: DataFrame) -> DataFrame:
     """Each moment at which a commit must show, with the last commit acknowledged before it.
 
     GROUP, kind (`AT_ASSIGNMENT`, `AT_COMMIT`, `AT_END`), offset (what was seen then: the lowest offset that the
-    assignment processed, the offset of the commit, the last committed offset), consumer, at_ns; and of that commit
-    known_offset, known_invoke_ns, known_consumer. Moments before any commit are left out.
+    assignment processed, the offset of the commit, the last committed offset), consumer, its generation, at_ns; and of
+    that commit known_offset, known_invoke_ns, known_consumer, known_generation. Only moments that lie behind it.
     `ends`: GROUP and final, the last committed offset. Of commits acknowledged at the same time, that with the highest
     offset counts as the last one.
     """
     began = tables.assigned.join(tables.spans, [*GROUP, "consumer"]).selectExpr(
         *GROUP, f"{AT_ASSIGNMENT} AS kind", "lowest AS offset", "consumer", "start_ns AS order_ns", "first_ns AS at_ns"
     )
+    generations = tables.assigned.groupBy(*GROUP, "consumer").agg(F.expr("max(generation) AS generation"))
     acknowledged = tables.commits.where("outcome = 'ok' AND complete_ns IS NOT NULL")
     sent = acknowledged.selectExpr(
         *GROUP, f"{AT_COMMIT} AS kind", "offset", "consumer", "invoke_ns AS order_ns", "invoke_ns AS at_ns"
@@ -135,4 +136,8 @@ def acknowledged_before(tables: Tables, ends: DataFrame) -> DataFrame:
     window = f"OVER (PARTITION BY {', '.join(GROUP)} {order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     columns = (f"last_value({name}) IGNORE NULLS {window} AS {name}" for name in known)
     followed = asked.union(answers).selectExpr(*GROUP, "kind", "offset", "consumer", "at_ns", *columns)
-    return followed.where("kind IS NOT NULL AND known_offset IS NOT NULL")
+    moved = followed.where("kind IS NOT NULL AND known_offset IS NOT NULL AND offset < known_offset")
+    known_generations = generations.withColumnsRenamed({"consumer": "known_consumer", "generation": "known_generation"})
+    return moved.join(generations, [*GROUP, "consumer"], "left").join(
+        known_generations, [*GROUP, "known_consumer"], "left"
+    )

@@ -147,7 +147,9 @@ def _commit_lost(history: History) -> Iterable[Found]:
         if given:
             began, at_ns = min(read.offset for read in given), min(read.poll_ns for read in given)
             known = history.last_before(row.partition, row.start_ns)
-            if known is not None and began < known.offset and not _explained(history, known, began, at_ns):
+            if known is None or began >= known.offset or _is_expelled(history, row, known):
+                continue
+            if not _explained(history, known, began, at_ns):
                 lost.add(known)
     for partition, final in history.of.final.items():
         known = history.last_before(partition, float("inf"))
@@ -155,6 +157,17 @@ def _commit_lost(history: History) -> Iterable[Found]:
             lost.add(known)
     for known in lost:
         yield Found("commit_lost", (known.partition, known.offset), None)
+
+
+def _is_expelled(history: History, row: Assigned, known: Effect) -> bool:
+    """Whether the assignment is of an older generation than the commit: its member is not in the group any more."""
+
+    def newest(consumer: str) -> int | None:
+        found = [one for one in history.assigned if (one.consumer, one.partition) == (consumer, row.partition)]
+        return max((one.generation for one in found if one.generation is not None), default=None)
+
+    own, other = newest(row.consumer), newest(known.consumer)
+    return own is not None and other is not None and own < other
 
 
 def _explained(history: History, lost: Effect, seen: int, at_ns: float) -> bool:
