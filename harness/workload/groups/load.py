@@ -30,7 +30,7 @@ from kafka_chaos.harness.workload.groups.settings import (
 from kafka_chaos.harness.workload.recorded_consumer import not_at_the_end
 
 _TICK = 0.05
-_CRASHES_WITHIN = 3.0
+_CRASHES_WITHIN = 10.0
 _FROZEN_LONGER = 2.0
 _LEAVES_WITHIN = 30.0
 _MOST_REPLACED = 20
