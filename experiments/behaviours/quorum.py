@@ -27,6 +27,8 @@ THREE = ClusterProfile(
     configs={"broker.session.timeout.ms": 6000},
 )
 _LONGER_THAN_A_SESSION = 9
+_PATIENT = {"request.timeout.ms": 200_000, "socket.timeout.ms": 200_000}
+"""A producer that sends nothing again while its request waits for the ISR: after 30 s by default."""
 BEFORE_3_7 = replace(THREE, name="three controllers, Kafka 3.6.2", kafka_version="3.6.2")
 
 
@@ -137,7 +139,7 @@ def quorum_majority_lost(play: Play) -> None:
         stage.expect("Another broker leads", seen=stage.seen.leader in (2, 3))
         stage.expect("It acknowledges m3", seen=list(stage.acknowledged), expected=["m1", "m2", "m3"])
     with play.act("a follower is killed meanwhile", profile=THREE) as stage:
-        stage.produce("m1")
+        stage.produce("m1", configs=_PATIENT)
         gone = _lose_the_majority(stage)
         stage.kill(3)
         stage.produce("m2", acks="1", producer="q")
