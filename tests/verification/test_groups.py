@@ -50,7 +50,17 @@ def write(folder: Path, run: Histories) -> Path:
     return write_histories(folder, run.lanes, run.clients, run.committed)
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+AT_ONCE = ("calm", *GroupAnomaly)
+"""The plants that Spark looks at in every run of the tests: one for each anomaly. The second opinion sees them all."""
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        pytest.param(plant, id=plant.__name__, marks=[] if plant.__name__ in AT_ONCE else [pytest.mark.slow])
+        for plant in PLANTS
+    ],
+)
 def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, spark: Any, plant: Callable[[], Plant]) -> None:
     made = plant()
     run_dir = write(tmp_path / "run", made[0])
@@ -84,11 +94,19 @@ def assert_agreement(
     return total
 
 
+def test_agreement_on_a_random_run(tmp_path: Path, spark: Any) -> None:
+    assert assert_agreement(tmp_path, spark, range(1), steps=120)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_agreement_on_random_runs(tmp_path: Path, spark: Any) -> None:
     found = assert_agreement(tmp_path, spark, range(12), steps=120)
     assert all(found[anomaly] for anomaly in GroupAnomaly), found
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_agreement_block_by_block(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evidence, "SMALL", 100)
     monkeypatch.setattr(findings, "BLOCK_BITS", 2)
