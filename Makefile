@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all mutation tla walk scenarios random-walks nightly nightly-turn keep-summaries docs links bench bench-verify bench-verify-sizes \
+.PHONY: demo test test-unit test-all mutation sensitivity tla walk scenarios random-walks nightly nightly-turn keep-summaries docs links bench bench-verify bench-verify-sizes \
 	bench-versions lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
@@ -33,6 +33,11 @@ test-all: setup
 mutation: .venv/.installed
 	$(BIN)/python -m pip install --quiet --group mutation
 	$(BIN)/python benchmarks/mutation.py --lowest $(MUTATION_LOWEST)
+
+# Whether one more record or attempt changes a prediction for a lane of experiments/; an hour, and continued where it
+# ended. test-all searches the same scopes.
+sensitivity: .venv/.installed
+	$(BIN)/python benchmarks/sensitivity.py
 
 # The core of the model in TLA+ (reference_model/tla/), searched by TLC, beside the core in Python; two minutes.
 tla: .venv/.installed
@@ -84,6 +89,7 @@ bench: demo
 	$(BIN)/python benchmarks/fault_times.py runs/latest
 	$(BIN)/python benchmarks/cluster_start.py
 	$(BIN)/python benchmarks/killed_runs.py
+	$(BIN)/python benchmarks/links.py
 	$(BIN)/python benchmarks/load.py
 	$(BIN)/python benchmarks/transactions.py
 	$(BIN)/python benchmarks/run_to_verdict.py
