@@ -57,7 +57,16 @@ def test_a_lane_without_a_group_is_asked_nothing_of_them() -> None:
         (replace(LOOP, loop=Loop(source="in", offsets="before")), set()),
         (replace(LOOP, acks="1", faults=("kill",)), {A.PROCESSED_TWICE, A.NOT_PROCESSED}),
     ],
-    ids=str,
+    ids=[
+        "group",
+        "crash",
+        "crash-commits-before",
+        "crash-commits-by-itself",
+        "power-loss",
+        "loop",
+        "loop-commits-before",
+        "loop-that-loses-records",
+    ],
 )
 def test_what_groups_and_loops_may_show(lane: Lane, expected: set[A]) -> None:
     assert shown(predict(lane)) == expected
