@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -62,9 +62,10 @@ def is_built(kafka_version: str = KAFKA_VERSION) -> bool:
     return True
 
 
-def read_file(kafka_version: str, path: str) -> bytes:
-    """A file of a version's image, which is built if it isn't there."""
-    container = docker_client().containers.create(ensure_image(kafka_version))
+def read_file(kafka_version: str, path: str, labels: Mapping[str, str]) -> bytes:
+    """A file of a version's image, which is built if it isn't there, by way of a container with these labels."""
+    # Never started; the engine makes no container without a command.
+    container = docker_client().containers.create(ensure_image(kafka_version), "true", labels=dict(labels))
     try:
         pieces, _ = container.get_archive(path)
         with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as archive:

@@ -16,6 +16,7 @@ from kafka_chaos.harness.cluster import server_properties as properties
 from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable, QuorumAnswer
 from kafka_chaos.harness.cluster.building import BROKER_OPTIONS, CONTROLLER_OPTIONS, NodeBuilder
 from kafka_chaos.harness.cluster.containers.image import read_file
+from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
 from kafka_chaos.harness.cluster.metadata.protocol import Members, PartitionRecord
 from kafka_chaos.harness.cluster.node import Node
@@ -134,7 +135,8 @@ class KRaftMode:
         )
         if self._spec.is_mixed:
             oldest = self._spec.oldest
-            checkpoint = read_file(oldest.number, f"{_FORMATTED}/{self._features}/{_FIRST_METADATA}")
+            labels = run_labels(self._build.run_id, keep=False)
+            checkpoint = read_file(oldest.number, f"{_FORMATTED}/{self._features}/{_FIRST_METADATA}", labels)
             container.with_copy_into_container(checkpoint, f"{_FORMATTED}/{self._features}/{_FIRST_METADATA}")
         return container
 
@@ -180,7 +182,7 @@ class Quorum:
         """Nothing is kept open."""
 
     def controller(self) -> int | None:
-        """The node id of the active controller."""
+        """The node id of the active controller; None for up to a second after nobody knew of one."""
         found = self._quorum()
         return found.leader if found is not None and found.leader != NOBODY else None
 
