@@ -19,7 +19,7 @@ demo: setup
 test: setup
 	@docker/set-up browser
 	$(BIN)/python -m pytest -n 2 -m "not slow and $(PURE)"
-	$(BIN)/python -m pytest -m "not slow and not ($(PURE))"
+	$(BIN)/python -m pytest --durations=20 -m "not slow and not ($(PURE))"
 
 test-unit: .venv/.installed
 	$(BIN)/python -m pytest -m "not slow and not cluster and not spark and not browser"

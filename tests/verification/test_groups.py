@@ -51,7 +51,7 @@ def write(folder: Path, run: Histories) -> Path:
 
 
 AT_ONCE = ("calm", "not_processed", "commit_lost", "owned_twice")
-"""The plants that Spark looks at in every run of the tests: one by each kind of evidence, the logs of two lanes, commits
+"""The plants that Spark looks at in every run of the tests: one by each kind of evidence: two logs, commits
 and assignments. The second opinion sees them all, and a random run has most of the others."""
 
 
