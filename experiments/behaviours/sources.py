@@ -19,6 +19,8 @@ QUORUM = Document(
     "KIP-595: A Raft Protocol for the Metadata Quorum", "KIP-595: A Raft Protocol for the Metadata Quorum", None
 )
 ELIGIBLE = Document("KIP-966: Eligible Leader Replicas", "KIP-966: Eligible Leader Replicas", None)
+DESIGN = Document('Kafka\'s documentation, "Design"', "Design", None)
+_SEMANTICS = Source(DESIGN, "Message delivery semantics", "Message Delivery Semantics")
 
 _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
 _COMMIT = Source(INTERNALS, "Keeping replicas and committing", "복제 유지와 커밋")
@@ -73,4 +75,5 @@ SOURCES = {
     "unclean-shutdown": Source(ELIGIBLE, "Unclean shutdown detection", "Proposed Changes"),
     "rolling-upgrade": Source(UPGRADING, "Upgrading KRaft-based clusters", "Upgrading to 4.x"),
     "migration": Source(MIGRATION, "Migration", "Proposed Changes"),
+    "commit-after-processing": _SEMANTICS,
 }

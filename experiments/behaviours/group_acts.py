@@ -1,0 +1,60 @@
+"""The acts of scenarios with a consumer group, for any protocol and any kind of cluster."""
+
+from __future__ import annotations
+
+from kafka_chaos.contract.groups import AFTER, Group
+from kafka_chaos.harness.scenario.group_stage import GroupStage, group_on
+from kafka_chaos.harness.scenario.stage import Stage
+
+RECORDS = 3
+
+
+def killed_before_the_commit(stage: Stage, of: Group) -> None:
+    """A record is processed, its member dies, and another one processes it again."""
+    _produce(stage)
+    with group_on(stage, of, records=RECORDS) as group:
+        first, second = _two_members(group)
+        group.poll(first)
+        group.process(first)
+        group.crash(first)
+        stage.expect("Committed is what was processed before", seen=group.seen.committed, expected=(1,))
+        _await_successor(group, first, second)
+        _one_batch(group, second)
+        _one_batch(group, second)
+        stage.expect(
+            "Record 1 is given to both",
+            seen=[1 in given for given in group.did("given").values()],
+            expected=[True, True],
+        )
+        stage.expect("Record 1 is processed twice, no record never", seen=group.processed(), expected=[0, 1, 1, 2])
+        stage.expect("All is committed", seen=group.seen.committed, expected=(RECORDS,))
+        stage.expect("Nothing of it is an anomaly of a group", seen=group.model.anomalies(), expected=[])
+
+
+def _produce(stage: Stage) -> None:
+    for number in range(RECORDS):
+        stage.produce(f"r{number}")
+
+
+def _two_members(group: GroupStage) -> tuple[int, int]:
+    """Member 1 reads a record, and member 2 joins; which one has the partition then, and the other one."""
+    _one_batch(group, 1)
+    group.join(2)
+    (first,) = group.seen.owners or (1,)
+    return first, 3 - first
+
+
+def _one_batch(group: GroupStage, member: int) -> None:
+    """A whole batch of one record."""
+    group.poll(member)
+    if group.members.group.commits == AFTER:
+        group.process(member)
+        group.commit(member)
+    else:
+        group.commit(member)
+        group.process(member)
+
+
+def _await_successor(group: GroupStage, first: int, second: int) -> None:
+    group.await_removed(first)
+    group.stage.expect(f"Member {second} has the partition", seen=group.seen.owners, expected=(second,))

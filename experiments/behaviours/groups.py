@@ -1,0 +1,20 @@
+"""Consumer groups: what is processed twice, or never, when a member or the coordinator fails."""
+
+from __future__ import annotations
+
+from kafka_chaos.contract.groups import AFTER, Group
+from kafka_chaos.experiments.behaviours.group_acts import (
+    killed_before_the_commit,
+)
+from kafka_chaos.harness.scenario.play import Play
+from kafka_chaos.harness.scenario.registry import scenario
+
+
+@scenario("commit-after-processing", title="At least once: a crash before the commit, and a record is processed twice")
+def commit_after_processing(play: Play) -> None:
+    """A member processes a record, then commits. It is killed between the two. Its session expires, the coordinator
+    gives the partition to the other member, and that one begins at the committed offset: the record is processed again.
+    Nothing is skipped.
+    """
+    with play.act("killed before the commit") as stage:
+        killed_before_the_commit(stage, Group(members=2, commits=AFTER))
