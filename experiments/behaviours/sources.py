@@ -21,10 +21,16 @@ QUORUM = Document(
 ELIGIBLE = Document("KIP-966: Eligible Leader Replicas", "KIP-966: Eligible Leader Replicas", None)
 DESIGN = Document('Kafka\'s documentation, "Design"', "Design", None)
 _SEMANTICS = Source(DESIGN, "Message delivery semantics", "Message Delivery Semantics")
+_EXACTLY_ONCE = "KIP-98: Exactly Once Delivery and Transactional Messaging"
+EXACTLY_ONCE = Document(_EXACTLY_ONCE, _EXACTLY_ONCE, None)
 
 _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
 _COMMIT = Source(INTERNALS, "Keeping replicas and committing", "복제 유지와 커밋")
 _TOPIC_PARAMETERS = Source(RECOVERY, "Topic parameters", "Topic parameter")
+
+_ENDING = Source(
+    EXACTLY_ONCE, "Data flow: committing or aborting a transaction", "5. Committing or Aborting a Transaction"
+)
 
 _EPOCH_A = Source(INTERNALS, "Leader epoch and recovery: without leader epochs", "Leader Epoch 미사용시")
 _EPOCH_B = Source(
@@ -76,4 +82,5 @@ SOURCES = {
     "rolling-upgrade": Source(UPGRADING, "Upgrading KRaft-based clusters", "Upgrading to 4.x"),
     "migration": Source(MIGRATION, "Migration", "Proposed Changes"),
     "commit-after-processing": _SEMANTICS,
+    "txn-commit-abort": _ENDING,
 }

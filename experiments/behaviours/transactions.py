@@ -1,0 +1,80 @@
+"""Transactions: markers and the last stable offset, fencing, time-outs, and a coordinator that fails over.
+
+A producer here is a sequence of requests, each sent until it is answered. What brokers answer, write and show is their
+own.
+"""
+
+from __future__ import annotations
+
+from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.harness.scenario.clusters import ClusterProfile
+from kafka_chaos.harness.scenario.play import Play
+from kafka_chaos.harness.scenario.registry import scenario
+from kafka_chaos.harness.scenario.transactions.stage import TransactionsStage, transactional_act
+
+_CONFIGS = {
+    # Every ten seconds by default.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+}
+TRANSACTIONS = ClusterProfile(name="transactions", links=True, configs=_CONFIGS)
+SECOND_VERSION = ClusterProfile(
+    name="transactions, Kafka 4.3.1 in KRaft mode",
+    metadata_mode=KRAFT,
+    kafka_version="4.3.1",
+    links=True,
+    configs=_CONFIGS,
+)
+BOTH_PROTOCOLS = {
+    "Kafka 3.9.1": (TRANSACTIONS, False),
+    "Kafka 4.3.1, transaction version 2": (SECOND_VERSION, True),
+}
+"""Acts: the cluster, and whether each transaction has an epoch of its own (KIP-890, part 2)."""
+
+
+@scenario("txn-commit-abort", title="A commit and an abort: markers, the last stable offset, and what consumers read")
+def txn_commit_abort(play: Play) -> None:
+    """A transaction writes to two partitions. Until it ends, the last stable offset stays at its first record, and a
+    consumer with isolation.level=read_committed is given nothing from there on, not even what another producer has
+    committed meanwhile. A read_uncommitted consumer is given all of it, up to the high watermark. Then the coordinator
+    has a marker written to every partition of the transaction. A COMMIT shows all of its records at once, an ABORT
+    hides them for good. Markers take an offset each, and no consumer gets them. With transaction version 2, a marker
+    has the epoch of the transaction that comes next.
+    """
+    for name, (profile, bumps) in BOTH_PROTOCOLS.items():
+        with transactional_act(play, name, profile=profile, ids=("t", "u"), bumps=bumps) as stage:
+            _commit_and_abort(stage, next_epoch=int(bumps))
+
+
+def _commit_and_abort(stage: TransactionsStage, *, next_epoch: int) -> None:
+    stage.initialise("p")
+    stage.write("p", "a1", partition=0)
+    stage.expect("The first record is there for read_uncommitted only", seen=_given(stage), expected=([], ["a1"]))
+    stage.write("p", "a2", partition=1)
+    stage.initialise("q", id="u")
+    stage.write("q", "x", partition=0)
+    stage.commit("q")
+    stage.expect("q's transaction has ended, behind p's record", seen=stage.log(0), expected=["a1", "x", "COMMIT"])
+    stage.expect(
+        "The last stable offset waits for p", seen=(stage.stable(0), stage.stable(1)), expected=((0, 3), (0, 1))
+    )
+    stage.expect("And so does what q has committed", seen=_given(stage), expected=([], ["a1", "x"]))
+    stage.commit("p")
+    stage.expect("A marker ends p's transaction", seen=stage.log(0), expected=["a1", "x", "COMMIT", "COMMIT"])
+    stage.expect("In both partitions", seen=stage.log(1), expected=["a2", "COMMIT"])
+    epochs = [epoch for _, name, epoch in stage.now.partitions[1].log if name == "COMMIT"]
+    stage.expect("The marker's epoch", seen=epochs, expected=[next_epoch])
+    stage.expect("All of it is readable", seen=_given(stage), expected=(["a1", "x"], ["a1", "x"]))
+    stage.write("p", "b1", partition=0)
+    stage.write("p", "b2", partition=1)
+    stage.abort("p")
+    stage.expect("An aborted record stays in the log", seen=stage.log(0)[-2:], expected=["b1", "ABORT"])
+    stage.expect("read_committed hides it", seen=_given(stage), expected=(["a1", "x"], ["a1", "x", "b1"]))
+    stage.expect("In both partitions", seen=stage.committed(1), expected=["a2"])
+    stage.expect("Nothing is open any more", seen=(stage.stable(0), stage.stable(1)), expected=((6, 6), (4, 4)))
+    state, _ = stage.transaction
+    stage.expect("The coordinator has completed the abort", seen=state, expected="CompleteAbort")
+
+
+def _given(stage: TransactionsStage) -> tuple[list[str], list[str]]:
+    """What consumers of both isolation levels are given of partition 0: read_committed first."""
+    return stage.committed(0), stage.uncommitted(0)
