@@ -83,4 +83,5 @@ SOURCES = {
     "migration": Source(MIGRATION, "Migration", "Proposed Changes"),
     "commit-after-processing": _SEMANTICS,
     "txn-commit-abort": _ENDING,
+    "txn-fencing": Source(EXACTLY_ONCE, "Data flow: getting a producer id", "2. Getting a producer Id"),
 }

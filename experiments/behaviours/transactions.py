@@ -75,6 +75,36 @@ def _commit_and_abort(stage: TransactionsStage, *, next_epoch: int) -> None:
     stage.expect("The coordinator has completed the abort", seen=state, expected="CompleteAbort")
 
 
+@scenario("txn-fencing", title="A zombie: whoever takes the transactional id fences the producer that had it")
+def txn_fencing(play: Play) -> None:
+    """p1 has an open transaction when p2 begins with the same transactional id. The coordinator aborts the transaction
+    in the next epoch and gives p2 the one after it. p1 does not know, and goes on: the leader refuses its record,
+    because the marker of the abort has a later epoch. The coordinator refuses its next partition and its commit. p2's
+    transaction is not disturbed, and nothing of p1's is ever read as committed.
+    """
+    for name, (profile, bumps) in BOTH_PROTOCOLS.items():
+        with transactional_act(play, name, profile=profile, bumps=bumps) as stage:
+            stage.initialise("p1")
+            stage.write("p1", "a", partition=0)
+            stage.initialise("p2")
+            stage.expect("p1's transaction is aborted", seen=stage.log(0), expected=["a", "ABORT"])
+            epochs = [epoch for _, _, epoch in stage.now.partitions[0].log]
+            stage.expect("In an epoch that nobody has", seen=epochs, expected=[0, 1])
+            stage.expect("p2 begins in the one after it", seen=stage.transaction, expected=("Empty", 2))
+            stage.write("p2", "b", partition=0)
+            stage.write("p1", "c", partition=0)
+            stage.expect("The leader refuses p1's record", seen=stage.error("p1"), expected="INVALID_PRODUCER_EPOCH")
+            stage.write("p1", "d", partition=1)
+            refusal = "INVALID_PRODUCER_EPOCH" if bumps else "PRODUCER_FENCED"
+            stage.expect("Another partition is refused, too", seen=stage.error("p1"), expected=refusal)
+            stage.commit("p1")
+            stage.expect("The coordinator refuses p1's commit", seen=stage.error("p1"), expected="PRODUCER_FENCED")
+            stage.expect("p2's transaction is still open", seen=stage.transaction, expected=("Ongoing", 2))
+            stage.commit("p2")
+            stage.expect("Only p2's record is committed", seen=_given(stage), expected=(["b"], ["a", "b"]))
+            stage.expect("Nothing was written elsewhere", seen=stage.log(1), expected=[])
+
+
 def _given(stage: TransactionsStage) -> tuple[list[str], list[str]]:
     """What consumers of both isolation levels are given of partition 0: read_committed first."""
     return stage.committed(0), stage.uncommitted(0)
