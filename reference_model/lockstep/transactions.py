@@ -2,8 +2,8 @@
 
 The answers to requests, the markers and the last stable offset are those of `reference_model/transactions/`, whose
 state this wraps: here a scenario decides what happens next, there every order is searched. Beside the machine's state
-stands what each producer knows. A producer sends one request at a time, and again until it gets an answer that is
-none to repeat.
+stands what each producer knows. A producer sends one request at a time, and repeats it until the answer
+is final.
 
 A group's offsets are a partition like any other (`TransactionsConfig.offset_partition`): a record of it is the offset
 that a loop commits in its transaction (KIP-98, KIP-447).
