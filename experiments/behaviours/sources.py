@@ -84,4 +84,5 @@ SOURCES = {
     "commit-after-processing": _SEMANTICS,
     "txn-commit-abort": _ENDING,
     "txn-fencing": Source(EXACTLY_ONCE, "Data flow: getting a producer id", "2. Getting a producer Id"),
+    "txn-coordinator-failover": _ENDING,
 }

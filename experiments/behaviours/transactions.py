@@ -105,6 +105,49 @@ def txn_fencing(play: Play) -> None:
             stage.expect("Nothing was written elsewhere", seen=stage.log(1), expected=[])
 
 
+@scenario("txn-coordinator-failover", title="The coordinator is killed: the next one completes what was prepared")
+def txn_coordinator_failover(play: Play) -> None:
+    """The coordinator answers a commit as soon as __transaction_state has it, and has the markers written after that. A
+    link holds one of two markers, and the coordinator is killed: the transaction is prepared, one partition has its
+    marker, the other one has none. The next coordinator replays __transaction_state and has both markers written, since
+    it can't know which of them are there: the second one in the first partition ends nothing. Then the marker that was
+    held arrives, while the producer's next transaction is open: the leader knows of a later coordinator and refuses it.
+    In the second act the coordinator is killed while a transaction is open. The producer goes on with the next one.
+    """
+    with transactional_act(
+        play, "between prepare and complete", profile=TRANSACTIONS, beside_coordinator=True
+    ) as stage:
+        stage.initialise("p")
+        stage.write("p", "a", partition=0)
+        stage.write("p", "b", partition=1)
+        stage.hold_markers(1)
+        stage.commit("p")
+        stage.expect("The commit is answered", seen=stage.error("p"), expected="NONE")
+        stage.expect("But not complete", seen=stage.transaction, expected=("PrepareCommit", 0))
+        stage.expect("Half of it is readable", seen=(stage.committed(0), stage.committed(1)), expected=(["a"], []))
+        killed = stage.kill_coordinator()
+        stage.expect("Another broker is coordinator", seen=stage.coordinator != killed)
+        stage.expect("The transaction is complete", seen=stage.transaction, expected=("CompleteCommit", 0))
+        stage.expect("All of it is readable", seen=(stage.committed(0), stage.committed(1)), expected=(["a"], ["b"]))
+        stage.expect("The first marker is written again", seen=stage.log(0), expected=["a", "COMMIT", "COMMIT"])
+        stage.write("p", "c", partition=1)
+        stage.release_markers()
+        line = stage.await_line(stage.leader(1), "Invalid coordinator epoch", "(zombie)")
+        stage.fact("the log of partition 1's leader", line)
+        stage.expect("The late marker is refused", seen=stage.log(1), expected=["b", "COMMIT", "c"])
+        stage.abort("p")
+        stage.expect("The producer goes on", seen=(stage.log(1)[-1], stage.committed(1)), expected=("ABORT", ["b"]))
+    with transactional_act(play, "in an open transaction", profile=TRANSACTIONS, beside_coordinator=True) as stage:
+        stage.initialise("p")
+        stage.write("p", "a", partition=0)
+        killed = stage.kill_coordinator()
+        stage.expect("Another broker is coordinator", seen=stage.coordinator != killed)
+        stage.expect("The transaction is still open", seen=stage.transaction, expected=("Ongoing", 0))
+        stage.write("p", "b", partition=1)
+        stage.commit("p")
+        stage.expect("All of it is readable", seen=(stage.committed(0), stage.committed(1)), expected=(["a"], ["b"]))
+
+
 def _given(stage: TransactionsStage) -> tuple[list[str], list[str]]:
     """What consumers of both isolation levels are given of partition 0: read_committed first."""
     return stage.committed(0), stage.uncommitted(0)
