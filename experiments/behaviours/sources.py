@@ -23,6 +23,8 @@ DESIGN = Document('Kafka\'s documentation, "Design"', "Design", None)
 _SEMANTICS = Source(DESIGN, "Message delivery semantics", "Message Delivery Semantics")
 _EXACTLY_ONCE = "KIP-98: Exactly Once Delivery and Transactional Messaging"
 EXACTLY_ONCE = Document(_EXACTLY_ONCE, _EXACTLY_ONCE, None)
+_SERVER_SIDE_DEFENSE = "KIP-890: Transactions Server-Side Defense"
+SERVER_SIDE_DEFENSE = Document(_SERVER_SIDE_DEFENSE, _SERVER_SIDE_DEFENSE, None)
 
 _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
 _COMMIT = Source(INTERNALS, "Keeping replicas and committing", "복제 유지와 커밋")
@@ -85,4 +87,5 @@ SOURCES = {
     "txn-commit-abort": _ENDING,
     "txn-fencing": Source(EXACTLY_ONCE, "Data flow: getting a producer id", "2. Getting a producer Id"),
     "txn-coordinator-failover": _ENDING,
+    "txn-late-end": Source(SERVER_SIDE_DEFENSE, "Motivation", "Motivation"),
 }

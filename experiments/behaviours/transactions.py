@@ -148,6 +148,48 @@ def txn_coordinator_failover(play: Play) -> None:
         stage.expect("All of it is readable", seen=(stage.committed(0), stage.committed(1)), expected=(["a"], ["b"]))
 
 
+@scenario("txn-late-end", title="KAFKA-17754: a commit that comes late ends the next transaction, or is refused")
+def txn_late_end(play: Play) -> None:
+    """A producer asks for a commit, and a link holds the request. The producer gives up waiting, asks again, is
+    answered, and begins the next transaction, which is to be aborted. Then the request that was held arrives. In the
+    old protocol it names its transaction by producer id and epoch, which are still the same: it commits the half of the
+    next transaction that is written, and the abort is refused. With transaction version 2 (KIP-890), each transaction
+    has an epoch of its own: the late request is fenced.
+    """
+    with transactional_act(play, "Kafka 3.9.1", profile=TRANSACTIONS) as stage:
+        _until_the_late_commit(stage)
+        stage.expect(
+            "The late commit has ended the next transaction", seen=stage.transaction, expected=("CompleteCommit", 0)
+        )
+        stage.expect("Its first half is committed", seen=stage.committed(0), expected=["a", "b"])
+        stage.write("p", "c", partition=0)
+        stage.expect("Its second half is refused", seen=stage.error("p"), expected="TRANSACTION_ABORTABLE")
+        stage.abort("p")
+        stage.expect("And so is its abort", seen=stage.error("p"), expected="INVALID_TXN_STATE")
+        stage.expect(
+            "A record that was to be aborted is read as committed", seen=stage.committed(0), expected=["a", "b"]
+        )
+    with transactional_act(play, "Kafka 4.3.1, transaction version 2", profile=SECOND_VERSION, bumps=True) as stage:
+        _until_the_late_commit(stage)
+        stage.expect("The next transaction is still open", seen=stage.transaction, expected=("Ongoing", 1))
+        stage.write("p", "c", partition=0)
+        stage.abort("p")
+        stage.expect("It is aborted", seen=stage.log(0), expected=["a", "COMMIT", "b", "c", "ABORT"])
+        stage.expect("Only the first transaction is committed", seen=stage.committed(0), expected=["a"])
+
+
+def _until_the_late_commit(stage: TransactionsStage) -> None:
+    stage.initialise("p")
+    stage.write("p", "a", partition=0)
+    stage.hold_end("p", commit=True)
+    stage.commit("p")
+    stage.expect(
+        "The second request is answered", seen=(stage.error("p"), stage.committed(0)), expected=("NONE", ["a"])
+    )
+    stage.write("p", "b", partition=0)
+    stage.release()
+
+
 def _given(stage: TransactionsStage) -> tuple[list[str], list[str]]:
     """What consumers of both isolation levels are given of partition 0: read_committed first."""
     return stage.committed(0), stage.uncommitted(0)
