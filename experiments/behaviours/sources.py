@@ -87,5 +87,8 @@ SOURCES = {
     "txn-commit-abort": _ENDING,
     "txn-fencing": Source(EXACTLY_ONCE, "Data flow: getting a producer id", "2. Getting a producer Id"),
     "txn-coordinator-failover": _ENDING,
+    "eos-loop-crash": Source(
+        EXACTLY_ONCE, "Data flow: the consume-transform-produce loop", "4. The consume-transform-produce loop"
+    ),
     "txn-late-end": Source(SERVER_SIDE_DEFENSE, "Motivation", "Motivation"),
 }
