@@ -23,6 +23,7 @@ DESIGN = Document('Kafka\'s documentation, "Design"', "Design", None)
 _SEMANTICS = Source(DESIGN, "Message delivery semantics", "Message Delivery Semantics")
 _EXACTLY_ONCE = "KIP-98: Exactly Once Delivery and Transactional Messaging"
 EXACTLY_ONCE = Document(_EXACTLY_ONCE, _EXACTLY_ONCE, None)
+PRODUCER_CONFIGS = Document('Kafka\'s documentation, "Producer Configs"', "Producer Configs", None)
 _SERVER_SIDE_DEFENSE = "KIP-890: Transactions Server-Side Defense"
 SERVER_SIDE_DEFENSE = Document(_SERVER_SIDE_DEFENSE, _SERVER_SIDE_DEFENSE, None)
 
@@ -90,5 +91,6 @@ SOURCES = {
     "eos-loop-crash": Source(
         EXACTLY_ONCE, "Data flow: the consume-transform-produce loop", "4. The consume-transform-produce loop"
     ),
+    "txn-timeout-abort": Source(PRODUCER_CONFIGS, "transaction.timeout.ms", "transaction.timeout.ms"),
     "txn-late-end": Source(SERVER_SIDE_DEFENSE, "Motivation", "Motivation"),
 }

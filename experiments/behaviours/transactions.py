@@ -148,6 +148,45 @@ def txn_coordinator_failover(play: Play) -> None:
         stage.expect("All of it is readable", seen=(stage.committed(0), stage.committed(1)), expected=(["a"], ["b"]))
 
 
+TIME_OUT_MS = 15_000
+"""Longer than the steps before it take."""
+
+
+@scenario("txn-timeout-abort", title="transaction.timeout.ms passes: the transaction is aborted, its producer fenced")
+def txn_timeout_abort(play: Play) -> None:
+    """A producer begins a transaction and does not end it. Read committed stands still until transaction.timeout.ms has
+    passed: then the coordinator aborts the transaction by itself, in the next epoch. So the producer is fenced: its
+    commit is refused, and so is every further record. In the old protocol it can't even abort. With transaction version
+    2, the coordinator takes its abort for the one that has happened, and answers with the epoch to go on with. The next
+    producer with the transactional id begins in the epoch after that.
+    """
+    for name, (profile, bumps) in BOTH_PROTOCOLS.items():
+        with transactional_act(play, name, profile=profile, bumps=bumps) as stage:
+            stage.initialise("p1", timeout_ms=TIME_OUT_MS)
+            stage.write("p1", "a", partition=0)
+            stage.write("p1", "b", partition=1)
+            stage.expect("Nothing is readable", seen=(stage.stable(0), stage.stable(1)), expected=((0, 1), (0, 1)))
+            stage.await_time_out()
+            stage.expect("The coordinator has aborted it", seen=stage.transaction, expected=("CompleteAbort", 1))
+            stage.expect(
+                "In both partitions", seen=(stage.log(0), stage.log(1)), expected=(["a", "ABORT"], ["b", "ABORT"])
+            )
+            stage.expect("The end is stable again", seen=(stage.stable(0), stage.stable(1)), expected=((2, 2), (2, 2)))
+            stage.commit("p1")
+            refusal = "INVALID_TXN_STATE" if bumps else "PRODUCER_FENCED"
+            stage.expect("The commit is refused", seen=stage.error("p1"), expected=refusal)
+            stage.write("p1", "c", partition=0)
+            stage.expect("And the next record", seen=stage.error("p1"), expected="INVALID_PRODUCER_EPOCH")
+            stage.abort("p1")
+            answer = ("NONE", 1) if bumps else ("PRODUCER_FENCED", 0)
+            seen = (stage.error("p1"), stage.now.producers["p1"].epoch)
+            stage.expect("The answer to an abort, and the producer's epoch", seen=seen, expected=answer)
+            stage.initialise("p2")
+            stage.write("p2", "d", partition=0)
+            stage.commit("p2")
+            stage.expect("The next producer is not disturbed", seen=_given(stage), expected=(["d"], ["a", "d"]))
+
+
 @scenario("txn-late-end", title="KAFKA-17754: a commit that comes late ends the next transaction, or is refused")
 def txn_late_end(play: Play) -> None:
     """A producer asks for a commit, and a link holds the request. The producer gives up waiting, asks again, is
