@@ -27,7 +27,7 @@ from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
 from kafka_chaos.harness.workload.history import OUTPUTS_SCHEMA, PRODUCED_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
-from kafka_chaos.harness.workload.reservations import RESERVED, Reservations
+from kafka_chaos.harness.workload.reservations import Reservations, ReservedSeqs
 from kafka_chaos.harness.workload.transaction_rows import TransactionRows
 
 _MOST_ROWS = 16_384
@@ -64,7 +64,7 @@ class ProducerRecorder:
         self.longest_gap_ns = 0
         self._last_acknowledgement_ns = 0
         self._writer = writer
-        self._reservations = reservations
+        self.reservations = reservations
         self._on_precondition = on_precondition
         self._clients: list[RecordingProducer] = []
         self._done: list[dict[str, Any]] = []
@@ -84,17 +84,6 @@ class ProducerRecorder:
             client = RecordingProducer(self, number, wanted)
             self._clients.append(client)
         return client
-
-    def reserve(self, producer_id: int, first_seq: int, transactional_id: str | None) -> None:
-        """Reserve these seqs on disk."""
-        self._reservations.reserve(
-            lane=self.lane,
-            producer_id=producer_id,
-            first_seq=first_seq,
-            count=RESERVED,
-            now_ns=time.monotonic_ns(),
-            transactional_id=transactional_id,
-        )
 
     def settled(self, row: dict[str, Any]) -> None:
         """Add a row that has its outcome."""
@@ -135,10 +124,15 @@ class RecordingProducer:
         self._recorder = recorder
         self._client = new_client(Producer, configs)
         self._rows: dict[int, dict[str, Any]] = {}
-        self._reserved = 0
         self._lock = threading.Lock()
         named = configs.get("transactional.id")
         self._transactional_id = None if named is None else str(named)
+        self._reserved = ReservedSeqs(
+            recorder.reservations,
+            lane=recorder.lane,
+            producer_id=producer_id,
+            transactional_id=self._transactional_id,
+        )
         self._transactions: TransactionRows | None = None
         self._transaction = -1
         if recorder.transactions is not None and self._transactional_id is not None:
@@ -212,9 +206,7 @@ class RecordingProducer:
         # Under a lock: seqs must enter the client's queue in order.
         with self._lock:
             seq = self.sent
-            if seq == self._reserved:
-                self._recorder.reserve(self.producer_id, seq, self._transactional_id)
-                self._reserved += RESERVED
+            self._reserved.up_to(seq + 1)
             row = self._rows[seq] = {**self._row(seq, key, partition), **made_of}
             identity = (IDENTITY_HEADER, self._recorder.codec.encode(self.producer_id, seq))
             try:

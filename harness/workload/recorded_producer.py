@@ -24,7 +24,7 @@ from kafka_chaos.harness.workload.chunk import CHUNK, Chunk
 from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
 from kafka_chaos.harness.workload.history import FLUSH_INTERVAL, HistoryWriter
 from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
-from kafka_chaos.harness.workload.reservations import RESERVED, Reservations
+from kafka_chaos.harness.workload.reservations import Reservations, ReservedSeqs
 
 _BATCH = 256
 _PURGE_TIMEOUT = 1.0
@@ -60,7 +60,6 @@ class RecordedProducer:
         self._partitions = partitions
         self._codec = IdentityCodec(lane, record_size)
         self._writer = writer
-        self._reservations = reservations
         self._retries = _retries(configs)
         # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
@@ -69,7 +68,9 @@ class RecordedProducer:
         self._transactions = array("q")
         self._transactional_id = configs.get("transactional.id")
         self._chunks: dict[int, Chunk] = {}
-        self._reserved = 0
+        self._reserved = ReservedSeqs(
+            reservations, lane=lane, producer_id=producer_id, transactional_id=self._transactional_id
+        )
         self._flush_at = time.monotonic() + FLUSH_INTERVAL
         self.sent = 0
         self.failed = 0
@@ -163,7 +164,7 @@ class RecordedProducer:
 
     def _send_batch(self, count: int) -> int:
         first = self.sent
-        self._reserve(first + count)
+        self._reserved.up_to(first + count)
         values = self._codec.encode_many(self.producer_id, first, count)
         produce, topic, partitions, delivered = self.client.produce, self.topic, self._partitions, self._delivered
         now_ns = time.monotonic_ns
@@ -189,20 +190,6 @@ class RecordedProducer:
         if number not in self._chunks:
             self._chunks[number] = Chunk(number * CHUNK)
         return self._chunks[number]
-
-    def _reserve(self, end: int) -> None:
-        """Reserve the seqs below `end` on disk."""
-        if end > self._reserved:
-            count = max(RESERVED, end - self._reserved)
-            self._reservations.reserve(
-                lane=self.lane,
-                producer_id=self.producer_id,
-                first_seq=self._reserved,
-                count=count,
-                now_ns=time.monotonic_ns(),
-                transactional_id=self._transactional_id,
-            )
-            self._reserved += count
 
     def _delivery_callback(self) -> tuple[Callable[[KafkaError | None, Any], None], Callable[[], int]]:
         """The function that is called for every record, and one that returns the longest gap between acknowledgements.

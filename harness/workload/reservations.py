@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,33 @@ class Reservations:
     def close(self) -> None:
         """Close the journal."""
         self._file.close()
+
+
+class ReservedSeqs:
+    """The seqs that one producer has reserved, from 0 on."""
+
+    def __init__(
+        self, reservations: Reservations, *, lane: str, producer_id: int, transactional_id: object | None
+    ) -> None:
+        self._reservations = reservations
+        self._lane = lane
+        self._producer_id = producer_id
+        self._transactional_id = transactional_id
+        self._end = 0
+
+    def up_to(self, end: int) -> None:
+        """Reserve the seqs below `end`, and some more if there are any to reserve."""
+        if end > self._end:
+            count = max(RESERVED, end - self._end)
+            self._reservations.reserve(
+                lane=self._lane,
+                producer_id=self._producer_id,
+                first_seq=self._end,
+                count=count,
+                now_ns=time.monotonic_ns(),
+                transactional_id=self._transactional_id,
+            )
+            self._end += count
 
 
 def reservations_in(journal: Path) -> Iterator[Mapping[str, Any]]:
