@@ -41,10 +41,6 @@ class Records(Protocol):
         """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
         ...
 
-    def send(self, count: int) -> int:
-        """Send up to `count` records. Returns how many the client accepted."""
-        ...
-
     def poll(self, timeout: float) -> int:
         """Serve delivery reports for up to `timeout` seconds."""
         ...
@@ -54,7 +50,16 @@ class Records(Protocol):
         ...
 
 
+class CountedRecords(Records, Protocol):
+    """Records that are sent by their number alone, not made of others."""
+
+    def send(self, count: int) -> int:
+        """Send up to `count` records. Returns how many the client accepted."""
+        ...
+
+
 R = TypeVar("R", bound=Records)
+C = TypeVar("C", bound=CountedRecords)
 
 
 class TransactionalProducer(Generic[R]):
@@ -82,7 +87,7 @@ class TransactionalProducer(Generic[R]):
         self._once(self.records.client.begin_transaction)
         self._transactions.begins(self.records.transaction_begins(), begin_ns)
 
-    def send(self, count: int) -> None:
+    def send(self: TransactionalProducer[C], count: int) -> None:
         """Send `count` records within the transaction, as the client's queue has room for them."""
         while count and not self._give_up():
             accepted = self.records.send(count)

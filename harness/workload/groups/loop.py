@@ -71,10 +71,6 @@ class Outputs:
         self._transactions += 1
         return self._transactions
 
-    def send(self, count: int) -> int:
-        """Unused: a loop sends what it makes of its inputs."""
-        raise NotImplementedError
-
     def make(self, sources: Identities) -> None:
         """Send one record for each of these inputs."""
         first, settings = self._sent, self._settings
