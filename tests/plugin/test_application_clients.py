@@ -21,7 +21,7 @@ from kafka_chaos.harness.workload.application import ApplicationThread, Consumer
 from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application_producer import ProducerRecorder
 from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.lane_load import producer_configs
+from kafka_chaos.harness.workload.lane_clients import producer_configs
 from kafka_chaos.harness.workload.reservations import Reservations
 
 LANE = LaneSpec(lane="orders", topic="orders-1", partitions=2, acks="all")

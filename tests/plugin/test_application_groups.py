@@ -22,7 +22,7 @@ from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application_load import ApplicationConsuming
 from kafka_chaos.harness.workload.application_producer import ProducerRecorder
 from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, RowBuffer
-from kafka_chaos.harness.workload.lane_load import producer_configs
+from kafka_chaos.harness.workload.lane_clients import producer_configs
 from kafka_chaos.harness.workload.reservations import Reservations
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.plugin.test_application_clients import FakeProducer, Message

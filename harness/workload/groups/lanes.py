@@ -16,7 +16,7 @@ from kafka_chaos.harness.workload.groups.settings import OutputSettings
 _TICK = 0.05
 
 
-def reading(
+def group_reading(
     lane: LaneSpec,
     *,
     bootstrap_servers: str,

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.lane_clients import LoadSettings
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.reservations import Reservations
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -43,14 +44,15 @@ def loaded(tmp_path: Path, error: KafkaError, notices: list[str]) -> LaneLoad:
     tables, reservations = LoadTables(tmp_path, [lane]), Reservations(tmp_path)
     load = LaneLoad(
         lane,
-        bootstrap_servers="127.0.0.1:1",
-        workload=WorkloadSpec(rate=1_000, settle_timeout=0.1),
-        tables=tables,
-        groups=None,
-        reservations=reservations,
-        on_notice=notices.append,
+        LoadSettings(
+            bootstrap_servers="127.0.0.1:1",
+            workload=WorkloadSpec(rate=1_000, settle_timeout=0.1),
+            tables=tables,
+            reservations=reservations,
+            on_notice=notices.append,
+        ),
     )
-    load._paced.client = FailingClient(error)
+    load.producer.records.client = FailingClient(error)
     load.start()
     wait_until(lambda: not load._thread.is_alive(), "the lane's producer to end", timeout=10)
     load.consumer.close()

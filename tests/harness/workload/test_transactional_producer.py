@@ -19,7 +19,7 @@ from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload import recorded_producer
 from kafka_chaos.harness.workload.abandoned import abandon_client
 from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.lane_load import producer_configs
+from kafka_chaos.harness.workload.lane_clients import producer_configs
 from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.reservations import Reservations
 from kafka_chaos.harness.workload.transactional_load import TransactionalProducing, restart_times, transactional_configs
