@@ -36,9 +36,9 @@ from confluent_kafka import Producer
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.server_properties import REPLICATION_PORT
-from kafka_chaos.harness.workload.history import HistoryWriter
-from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.reservations import Reservations
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
 
 RECORD_SIZE = 100
 PARTITIONS = 6

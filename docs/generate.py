@@ -230,7 +230,7 @@ def plugin() -> str:
     from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
     from kafka_chaos.harness.pytest_plugin.result import ChaosRun
     from kafka_chaos.harness.pytest_plugin.runs import Runs
-    from kafka_chaos.harness.workload.application import ConsumerHandle, Handle, ProducerHandle
+    from kafka_chaos.harness.workload.application.handles import ConsumerHandle, Handle, ProducerHandle
 
     lines = ["# pytest plugin", "", f"Marker: `{loaded.MARKER}`", "", "## Values", ""]
     lines += ["`from kafka_chaos import kill, lane, load, partition, pause, stop`", ""]

@@ -21,7 +21,7 @@ from kafka_chaos.harness.run.attach_log import read_log
 from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.reservations import RESERVATIONS
+from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 _SHORTEST_RETENTION_MS = 3_600_000
 _ANSWER_TIMEOUT = 20.0

@@ -19,7 +19,7 @@ from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.history import HistoryWriter
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
 
 LOG_SCHEMA = arrow_schema(LOG)
 _MOST_ROWS = 100_000

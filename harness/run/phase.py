@@ -21,7 +21,7 @@ from kafka_chaos.harness.experiment.specs import LaneSpec, PhaseSpec
 from kafka_chaos.harness.run.high_watermarks import HighWatermarkRecorder
 from kafka_chaos.harness.run.lockstep_phase import LockstepRun
 from kafka_chaos.harness.run.monitor import Monitor
-from kafka_chaos.harness.workload.application import Application
+from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.load import PhaseLoad
 
 FIRST_RECORDS_TIMEOUT = 60.0

@@ -31,8 +31,8 @@ from kafka_chaos.harness.run.late_requests import late_ends
 from kafka_chaos.harness.run.lockstep_phase import REPLICA_LAG_TIME_MAX
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.run.run import Run, RunResult
-from kafka_chaos.harness.workload.application import Application
-from kafka_chaos.harness.workload.reservations import RESERVATIONS
+from kafka_chaos.harness.workload.application.handles import Application
+from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 DISKS_FOLDER = "disks"
 """Where the brokers' disks are during a run; gone when it has ended."""

@@ -25,7 +25,7 @@ from kafka_chaos.harness.run.collection import leader_ends
 from kafka_chaos.harness.run.directory import RunDirectoryWriter
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.scenario.clusters import ClusterLease
-from kafka_chaos.harness.workload.reservations import RESERVATIONS
+from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 if TYPE_CHECKING:
     from kafka_chaos.verification import RunVerdict

@@ -14,19 +14,19 @@ from functools import partial
 from typing import Protocol, cast
 
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.application import ConsumerHandle, LoopHandle, ProducerHandle
-from kafka_chaos.harness.workload.application_load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
-from kafka_chaos.harness.workload.defect_watch import OnPrecondition
+from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
+from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
+from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
+from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
+from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIsolation, RecordedConsumer
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.lanes import LoopProducing, group_reading
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.groups.rows import GroupTables
-from kafka_chaos.harness.workload.history import ASSIGNMENTS_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.paced_producing import PacedProducing
-from kafka_chaos.harness.workload.recorded_consumer import ConsumerPerIsolation, RecordedConsumer
-from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.reservations import Reservations
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.tables import LoadTables
-from kafka_chaos.harness.workload.transactional_load import TransactionalProducing, transactional_configs
+from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, transactional_configs
 
 _DELIVERY_TIMEOUT_MS = 60_000
 

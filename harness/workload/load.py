@@ -15,11 +15,11 @@ from kafka_chaos.contract.run_directory import GROUPS_FILE
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.harness.workload.application import Application
-from kafka_chaos.harness.workload.defect_watch import OnPrecondition
+from kafka_chaos.harness.workload.application.handles import Application
+from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
+from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import LoadSettings, Members
 from kafka_chaos.harness.workload.lane_load import LaneLoad
-from kafka_chaos.harness.workload.reservations import Reservations
 from kafka_chaos.harness.workload.tables import LoadTables
 
 _FIRST_READ_TIMEOUT = 15.0

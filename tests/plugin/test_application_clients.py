@@ -16,13 +16,14 @@ from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.workload import application_consumer, application_producer
-from kafka_chaos.harness.workload.application import ApplicationThread, ConsumerHandle, ProducerHandle
-from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
-from kafka_chaos.harness.workload.application_producer import ProducerRecorder
-from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.application import consumer as application_consumer
+from kafka_chaos.harness.workload.application import producer as application_producer
+from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.application.handles import ApplicationThread, ConsumerHandle, ProducerHandle
+from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.lane_clients import producer_configs
-from kafka_chaos.harness.workload.reservations import Reservations
 
 LANE = LaneSpec(lane="orders", topic="orders-1", partitions=2, acks="all")
 NEVER = threading.Event()

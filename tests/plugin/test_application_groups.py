@@ -16,14 +16,16 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.experiment.specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.workload import application_consumer, application_load, application_producer
-from kafka_chaos.harness.workload.application import ConsumerHandle, LoopHandle
-from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
-from kafka_chaos.harness.workload.application_load import ApplicationConsuming
-from kafka_chaos.harness.workload.application_producer import ProducerRecorder
-from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, RowBuffer
+from kafka_chaos.harness.workload.application import consumer as application_consumer
+from kafka_chaos.harness.workload.application import load as application_load
+from kafka_chaos.harness.workload.application import producer as application_producer
+from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle
+from kafka_chaos.harness.workload.application.load import ApplicationConsuming
+from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, RowBuffer
 from kafka_chaos.harness.workload.lane_clients import producer_configs
-from kafka_chaos.harness.workload.reservations import Reservations
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.plugin.test_application_clients import FakeProducer, Message
 

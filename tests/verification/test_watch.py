@@ -24,9 +24,9 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.harness.workload.history import HistoryWriter
-from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.reservations import Reservations
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.verification import collect_log, verify
 from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 from kafka_chaos.verification.inputs.run_directory import open_run

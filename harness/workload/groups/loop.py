@@ -24,13 +24,13 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_chaos.contract.groups import BEFORE, IN_TRANSACTION
 from kafka_chaos.contract.transactions import COMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
 from kafka_chaos.harness.workload.groups.assignment import Tell
 from kafka_chaos.harness.workload.groups.commits import next_offsets
 from kafka_chaos.harness.workload.groups.member import Identities, Member
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
-from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
-from kafka_chaos.harness.workload.reservations import Reservations, ReservedSeqs
-from kafka_chaos.harness.workload.transactional_producer import ProducerLost, TransactionalProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 
 _TICK = 0.05
 _MOST_PER_BATCH = 100

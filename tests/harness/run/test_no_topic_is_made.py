@@ -20,7 +20,7 @@ from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.run.attach import Attached, run_attached
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.harness.workload.application import Application, ConsumerHandle, ProducerHandle
+from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle, ProducerHandle
 from kafka_chaos.harness.workload.load import PhaseLoad
 
 pytestmark = pytest.mark.cluster

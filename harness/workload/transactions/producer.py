@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_chaos.contract.transactions import ABORTED, COMMITTED
-from kafka_chaos.harness.workload.transaction_rows import Rows, TransactionRows
+from kafka_chaos.harness.workload.transactions.rows import Rows, TransactionRows
 
 _BACKOFF = 0.05
 _CALL_TIMEOUT = 0.2

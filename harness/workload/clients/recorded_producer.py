@@ -19,12 +19,12 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.abandoned import abandon_client
-from kafka_chaos.harness.workload.chunk import CHUNK, Chunk
-from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
-from kafka_chaos.harness.workload.history import FLUSH_INTERVAL, HistoryWriter
-from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
-from kafka_chaos.harness.workload.reservations import Reservations, ReservedSeqs
+from kafka_chaos.harness.workload.clients.abandoned import abandon_client
+from kafka_chaos.harness.workload.clients.chunk import CHUNK, Chunk
+from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition, watched
+from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
+from kafka_chaos.harness.workload.history.writer import FLUSH_INTERVAL, HistoryWriter
 
 _BATCH = 256
 _PURGE_TIMEOUT = 1.0

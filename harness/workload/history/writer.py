@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS, CONSUMED, PRODUCED, TABLES, TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.files import UNFINISHED, appearing_whole
-from kafka_chaos.harness.workload.reservations import RESERVATIONS, reservations_in
-from kafka_chaos.harness.workload.transaction_recovery import missing_assignments, missing_transactions
+from kafka_chaos.harness.workload.history.reservations import RESERVATIONS, reservations_in
+from kafka_chaos.harness.workload.history.transaction_recovery import missing_assignments, missing_transactions
 
 PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key", "source_producer_id", "source_seq"))
 OUTPUTS_SCHEMA = arrow_schema(PRODUCED, without=("key",))

@@ -23,7 +23,7 @@ from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.contract.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.history import (
+from kafka_chaos.harness.workload.history.writer import (
     CONSUMED_SCHEMA,
     FLUSH_INTERVAL,
     HistoryWriter,

@@ -16,15 +16,15 @@ from confluent_kafka import KafkaError
 
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload import recorded_producer
-from kafka_chaos.harness.workload.abandoned import abandon_client
-from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.clients import recorded_producer
+from kafka_chaos.harness.workload.clients.abandoned import abandon_client
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.lane_clients import producer_configs
-from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.reservations import Reservations
-from kafka_chaos.harness.workload.transactional_load import TransactionalProducing, restart_times, transactional_configs
-from kafka_chaos.harness.workload.transactional_producer import ProducerLost, TransactionalProducer
-from tests.harness.workload.fake_transactions import ABORTABLE, FENCED, TIMED_OUT, FakeProducer
+from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, restart_times, transactional_configs
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
+from tests.harness.workload.transactions.fakes import ABORTABLE, FENCED, TIMED_OUT, FakeProducer
 
 Failures = Mapping[str, list[KafkaError]]
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}

@@ -22,13 +22,13 @@ from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.contract.transactions import ABORTED, COMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.abandoned import abandon_client
-from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
-from kafka_chaos.harness.workload.defect_watch import OnPrecondition, watched
-from kafka_chaos.harness.workload.history import OUTPUTS_SCHEMA, PRODUCED_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
-from kafka_chaos.harness.workload.reservations import Reservations, ReservedSeqs
-from kafka_chaos.harness.workload.transaction_rows import TransactionRows
+from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.clients.abandoned import abandon_client
+from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition, watched
+from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
+from kafka_chaos.harness.workload.history.writer import OUTPUTS_SCHEMA, PRODUCED_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.transactions.rows import TransactionRows
 
 _MOST_ROWS = 16_384
 

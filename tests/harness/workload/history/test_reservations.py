@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafka_chaos.harness.workload.reservations import (
+from kafka_chaos.harness.workload.history.reservations import (
     RESERVATIONS,
     RESERVED,
     Reservations,

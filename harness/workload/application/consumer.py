@@ -2,7 +2,7 @@
 
 A name in the history denotes one uninterrupted assignment: an assignment, a seek, and a position that went back
 because of `auto.offset.reset` each begin a new one. In a lane with a group, or in a loop, its assignments and its
-commits are recorded, too (`application_member.py`).
+commits are recorded, too (`member.py`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from confluent_kafka import Consumer
 from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.application_member import Callbacks, Member
+from kafka_chaos.harness.workload.application.member import Callbacks, Member
 from kafka_chaos.harness.workload.groups.rows import GroupTables
-from kafka_chaos.harness.workload.history import CONSUMED_SCHEMA, HistoryWriter
+from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, HistoryWriter
 
 _MOST_ROWS = 16_384
 

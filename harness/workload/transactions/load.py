@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping
 from kafka_chaos.contract.transactions import Transactional, transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.reservations import Reservations
-from kafka_chaos.harness.workload.transactional_producer import ProducerLost, TransactionalProducer
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 
 _SILENT = logging.Logger("kafka_chaos.transactional_producer")
 _SILENT.addHandler(logging.NullHandler())

@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.harness.workload.history import (
+from kafka_chaos.harness.workload.history.reservations import RESERVATIONS, Reservations
+from kafka_chaos.harness.workload.history.writer import (
     CONSUMED_SCHEMA,
     PRODUCED_SCHEMA,
     TRANSACTIONS_SCHEMA,
     HistoryWriter,
     recover,
 )
-from kafka_chaos.harness.workload.reservations import RESERVATIONS, Reservations
 
 
 def produced(seqs: list[int], *, lane: str = "a", producer_id: int = 0) -> pa.Table:

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_chaos.harness.workload.history import PRODUCED_SCHEMA
-from kafka_chaos.harness.workload.outcome import Outcome
+from kafka_chaos.harness.workload.clients.outcome import Outcome
+from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA
 
 CHUNK = 16_384
 """How many rows are allocated together."""

@@ -18,8 +18,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.workload.history import recover
-from kafka_chaos.harness.workload.reservations import RESERVED
+from kafka_chaos.harness.workload.history.reservations import RESERVED
+from kafka_chaos.harness.workload.history.writer import recover
 
 pytestmark = pytest.mark.cluster
 
@@ -77,7 +77,7 @@ def check_killed_load(after: float, cluster: Cluster, admin: ClusterAdmin, folde
 def load_and_kill(
     after: float, servers: str, folder: Path, lanes: list[str]
 ) -> tuple[list[tuple[int, dict[str, Any]]], int]:
-    command = [sys.executable, "-m", "tests.harness.workload.load_until_killed", servers, str(folder), *lanes]
+    command = [sys.executable, "-m", "tests.harness.workload.history.load_until_killed", servers, str(folder), *lanes]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         first = process.stdout.readline()

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 
 _TICK = 0.01
 

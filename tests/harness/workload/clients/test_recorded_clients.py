@@ -17,10 +17,10 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.harness.workload.history import HistoryWriter
-from kafka_chaos.harness.workload.recorded_consumer import RecordedConsumer
-from kafka_chaos.harness.workload.recorded_producer import CHUNK, RecordedProducer
-from kafka_chaos.harness.workload.reservations import Reservations
+from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
+from kafka_chaos.harness.workload.clients.recorded_producer import CHUNK, RecordedProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
 
 pytestmark = pytest.mark.cluster
 

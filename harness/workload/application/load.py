@@ -10,16 +10,21 @@ from typing import cast
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.groups import Group, group_of, loop_group_of
 from kafka_chaos.harness.experiment.specs import LaneSpec
-from kafka_chaos.harness.workload.application import ApplicationThread, ConsumerHandle, LoopHandle, ProducerHandle
-from kafka_chaos.harness.workload.application_consumer import ConsumerRecorder
-from kafka_chaos.harness.workload.application_producer import ProducerRecorder
-from kafka_chaos.harness.workload.defect_watch import OnPrecondition
+from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.application.handles import (
+    ApplicationThread,
+    ConsumerHandle,
+    LoopHandle,
+    ProducerHandle,
+)
+from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
+from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
 from kafka_chaos.harness.workload.groups.configs import committed_by
 from kafka_chaos.harness.workload.groups.rows import GroupTables
-from kafka_chaos.harness.workload.history import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.recorded_consumer import not_at_the_end
-from kafka_chaos.harness.workload.reservations import Reservations
-from kafka_chaos.harness.workload.transactional_load import transactional_configs
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.transactions.load import transactional_configs
 
 _INTERVAL = 0.05
 

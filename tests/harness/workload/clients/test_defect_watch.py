@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.events import DefectPrecondition
-from kafka_chaos.harness.workload.application_producer import ProducerRecorder
-from kafka_chaos.harness.workload.defect_watch import watched
-from kafka_chaos.harness.workload.history import HistoryWriter
-from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.reservations import Reservations
+from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.clients.defect_watch import watched
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
 
 IDEMPOTENT = {"enable.idempotence": True, "log_level": 0}
 DRAIN = "[thrd:x]: Beginning partition drain in state Assigned for PID{Id:1,Epoch:0} epoch bump for 1 partition(s) "
