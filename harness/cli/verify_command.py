@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kafka_chaos.harness.workload.history.writer import recover
+from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.reference_model.protocol.known_defects import require_known
 from kafka_chaos.verification.cli import verify_command as verify_as_it_is
 from kafka_chaos.verification.inputs.storage import is_remote

@@ -2,8 +2,7 @@
 
 A file gets its name only when it is complete. So everything that a killed harness left behind can be read, and a reader
 may follow the folder during the run. A file never changes and is never replaced: a reader that follows files by name
-neither misses nor doubles a row. A producer reserves seqs in `reservations.jsonl` before it sends the first of them.
-After a crash, a reserved seq without a row counts as `info` (`recover`), never as a phantom.
+neither misses nor doubles a row.
 """
 
 from __future__ import annotations
@@ -11,19 +10,15 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS, CONSUMED, PRODUCED, TABLES, TRANSACTIONS, arrow_schema
-from kafka_chaos.contract.files import UNFINISHED, appearing_whole
-from kafka_chaos.harness.workload.history.reservations import RESERVATIONS, reservations_in
-from kafka_chaos.harness.workload.history.transaction_recovery import missing_assignments, missing_transactions
+from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS, CONSUMED, PRODUCED, TRANSACTIONS, arrow_schema
+from kafka_chaos.contract.files import appearing_whole
 
 PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key", "source_producer_id", "source_seq"))
 OUTPUTS_SCHEMA = arrow_schema(PRODUCED, without=("key",))
@@ -36,7 +31,7 @@ FLUSH_INTERVAL = 0.2
 """How many seconds a recorder may keep rows before it passes them on."""
 _GATHER_INTERVAL = 0.5
 """How many seconds a writer gathers rows. Both, plus the time to write a file, are less than a second."""
-_ROWS_PER_FILE = 100_000
+ROWS_PER_FILE = 100_000
 _QUEUED_TABLES = 16
 _STOP = None
 
@@ -59,7 +54,7 @@ class HistoryWriter:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._number = _last_number(folder)
+        self._number = last_number(folder)
         self._tables: queue.Queue[pa.Table | None] = queue.Queue(maxsize=_QUEUED_TABLES)
         self._sources: list[Take] = []
         self._error: Exception | None = None
@@ -98,7 +93,7 @@ class HistoryWriter:
         """The rows of one file, and whether they are the last."""
         pending: list[pa.Table] = []
         rows, until = 0, time.monotonic() + _GATHER_INTERVAL
-        while rows < _ROWS_PER_FILE:
+        while rows < ROWS_PER_FILE:
             try:
                 table = self._tables.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
@@ -140,104 +135,7 @@ class RowBuffer:
         return pa.Table.from_pylist(rows, schema=self._schema) if rows else None
 
 
-def _last_number(folder: Path) -> int:
+def last_number(folder: Path) -> int:
     """The number of the newest file that a writer left in `folder`: the next phase continues from it."""
     numbers = [path.stem.removeprefix("part-") for path in folder.glob("part-*.parquet")]
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
-
-
-def recover(run_directory: Path) -> int:
-    """Give every reserved seq without a row the outcome `info`; returns the number of added rows in `produced/`.
-
-    Transactions and assignments without a row get theirs, too. For run directories whose harness died. Does nothing
-    without a journal, since then the run ended in order.
-    """
-    journal = run_directory / RESERVATIONS
-    if not journal.exists():
-        return 0
-    folder = run_directory / "produced"
-    folder.mkdir(exist_ok=True)
-    entries = list(reservations_in(journal))
-    missing = _Missing(entry for entry in entries if "first_seq" in entry)
-    assigned = [row for entry in entries for row in entry.get("assigned", ())]
-    for path in sorted(folder.glob("*.parquet")):
-        missing.remove(pq.read_table(path, columns=["lane", "producer_id", "seq"]))
-    added = 0
-    number = _last_number(folder)
-    for table in missing.tables():
-        number += 1
-        write_parquet(table, folder / f"part-{number:06d}.parquet")
-        added += table.num_rows
-    ids = {
-        (entry["lane"], entry["producer_id"]): entry["transactional_id"]
-        for entry in entries
-        if "transactional_id" in entry
-    }
-    if ids:
-        _append(missing_transactions(run_directory, ids), run_directory / "transactions")
-    if ids or assigned:
-        _append(missing_assignments(run_directory, assigned), run_directory / "assignments")
-    for name in TABLES:
-        for unfinished in (run_directory / name).glob(UNFINISHED):
-            unfinished.unlink()
-    journal.unlink()
-    return added
-
-
-def _append(table: pa.Table, folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    if table.num_rows:
-        write_parquet(table, folder / f"part-{_last_number(folder) + 1:06d}.parquet")
-
-
-class _Missing:
-    """Which reserved seqs have no row yet: per lane and producer, one byte per seq."""
-
-    def __init__(self, reservations: Iterable[Mapping[str, Any]]) -> None:
-        ranges: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
-        for entry in reservations:
-            producer = (entry["lane"], entry["producer_id"])
-            ranges.setdefault(producer, []).append((entry["first_seq"], entry["count"], entry["ns"]))
-        self._ranges = ranges
-        self._is_missing: dict[tuple[str, int], npt.NDArray[np.bool_]] = {}
-        for producer, reserved in ranges.items():
-            missing = np.zeros(max(first + count for first, count, _ in reserved), dtype=np.bool_)
-            for first, count, _ in reserved:
-                missing[first : first + count] = True
-            self._is_missing[producer] = missing
-
-    def remove(self, rows: pa.Table) -> None:
-        """Remove the seqs that have a row."""
-        for batch in rows.to_batches(max_chunksize=_ROWS_PER_FILE):
-            lanes = batch.column("lane").dictionary_encode()
-            codes = lanes.indices.to_numpy(zero_copy_only=False)
-            producer_ids = batch.column("producer_id").to_numpy()
-            seqs = batch.column("seq").to_numpy()
-            for (lane, producer_id), missing in self._is_missing.items():
-                code = lanes.dictionary.index(lane).as_py()
-                own = seqs[(codes == code) & (producer_ids == producer_id)]
-                missing[own[own < missing.size]] = False
-
-    def tables(self) -> Iterator[pa.Table]:
-        """The missing rows, by producer; the time of the reservation counts as the time of sending."""
-        for (lane, producer_id), missing in self._is_missing.items():
-            seqs = np.flatnonzero(missing)
-            if not seqs.size:
-                continue
-            ranges = sorted(self._ranges[lane, producer_id])
-            firsts = np.array([first for first, _, _ in ranges])
-            reserved_ns = np.array([ns for _, _, ns in ranges])
-            rows = len(seqs)
-            columns = [
-                pa.array([lane] * rows, pa.string()),
-                pa.array(np.full(rows, producer_id, np.int32)),
-                pa.array(seqs.astype(np.int64)),
-                pa.nulls(rows, pa.int32()),
-                pa.nulls(rows, pa.int64()),
-                pa.array(reserved_ns[np.searchsorted(firsts, seqs, side="right") - 1]),
-                pa.nulls(rows, pa.int64()),
-                pa.array(["info"] * rows, pa.string()),
-                pa.array(["the harness died"] * rows, pa.string()),
-                pa.nulls(rows, pa.int64()),
-            ]
-            yield pa.Table.from_arrays(columns, schema=PRODUCED_SCHEMA)

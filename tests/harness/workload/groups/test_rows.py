@@ -11,8 +11,8 @@ import pytest
 from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.harness.experiment.specs import LaneSpec
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
+from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import recover
 from kafka_chaos.harness.workload.tables import LoadTables
 
 Row = dict[str, Any]

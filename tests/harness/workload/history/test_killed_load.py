@@ -18,8 +18,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.harness.workload.history.reservations import RESERVED
-from kafka_chaos.harness.workload.history.writer import recover
 
 pytestmark = pytest.mark.cluster
 
