@@ -118,7 +118,7 @@ def run_command(
     if attach is not None:
         from kafka_chaos.harness.experiment.specs import OWNED_CLIENT_KEYS
         from kafka_chaos.harness.run.attach import Attached, run_attached
-        from kafka_chaos.verification.inputs.java_client import read_client_config
+        from kafka_chaos.verification.inputs.topics.java_client import read_client_config
 
         configs = read_client_config(client_config, owned=OWNED_CLIENT_KEYS) if client_config is not None else {}
         reached = Attached(attach, configs)

@@ -19,8 +19,8 @@ from run_dirs import write_histories
 
 from kafka_chaos.verification import RunDirectoryError, RunVerdict, verify, verify_frames
 from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
+from kafka_chaos.verification.inputs.file_systems.storage import run_path
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.inputs.storage import run_path
 
 PLANTED = "planted-"
 TABLES = ("produced", "consumed", "log", "replicas")

@@ -28,8 +28,8 @@ from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.verification import verify, verify_topics
-from kafka_chaos.verification.inputs.java_files import JavaFiles
-from kafka_chaos.verification.inputs.spark_files import SparkFiles
+from kafka_chaos.verification.inputs.file_systems.java_files import JavaFiles
+from kafka_chaos.verification.inputs.file_systems.spark_files import SparkFiles
 
 pytestmark = pytest.mark.spark
 

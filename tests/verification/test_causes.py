@@ -11,8 +11,8 @@ import pytest
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.events import Events, FaultRecord, read_events
-from kafka_chaos.verification.inputs.leadership import Change, Election, IsrSeen, Truncation
+from kafka_chaos.verification.inputs.documents.events import Events, FaultRecord, read_events
+from kafka_chaos.verification.inputs.documents.leadership import Change, Election, IsrSeen, Truncation
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import LOG_TIME_NS, Drop, PartitionCauses, Span, causes_of
 
@@ -42,7 +42,7 @@ def found(*changes: Change, faults: tuple[FaultRecord, ...] = (), epochs: Any = 
 
 @pytest.fixture
 def checkpoints() -> Any:
-    from kafka_chaos.verification.inputs.checkpoints import Checkpoints
+    from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
 
     return Checkpoints()
 
@@ -111,7 +111,7 @@ def test_the_former_leader_takes_records_from_the_fault_to_its_truncation(checkp
 
 
 def test_the_final_log_s_leader_epochs_tell_where_to_look() -> None:
-    from kafka_chaos.verification.inputs.checkpoints import Checkpoints
+    from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
 
     chain = Checkpoints(epochs={("a", 0): ((0, 0), (3, 20))}, given=True)
     assert found(SECOND, epochs=chain).drops == [

@@ -11,8 +11,8 @@ import pytest
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import FaultLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.events import Events, FaultRecord, Report, read_events
-from kafka_chaos.verification.inputs.leadership import Election, IsrSeen, Truncation
+from kafka_chaos.verification.inputs.documents.events import Events, FaultRecord, Report, read_events
+from kafka_chaos.verification.inputs.documents.leadership import Election, IsrSeen, Truncation
 
 LANES = [Lane.from_json({"lane": "a", "partitions": 2}), Lane.from_json({"lane": "b"})]
 

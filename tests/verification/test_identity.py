@@ -52,7 +52,7 @@ CARRIED: list[tuple[bytes | None, Header, tuple[int, int]]] = [
 def test_spark_decodes_what_was_encoded(spark: Any) -> None:
     from pyspark.sql import functions as F
 
-    from kafka_chaos.verification.inputs.kafka_log import decoded_log
+    from kafka_chaos.verification.inputs.topics.kafka_log import decoded_log
 
     cases = [(encode_identity("käfka", *identity), None, identity) for identity in IDENTITIES] + CARRIED
     rows = [("käfka", 0, offset, None, value, headers) for offset, (value, headers, _) in enumerate(cases)]
@@ -67,7 +67,7 @@ def test_spark_decodes_what_was_encoded(spark: Any) -> None:
 
 @pytest.mark.spark
 def test_keys_are_text_or_null(spark: Any) -> None:
-    from kafka_chaos.verification.inputs.kafka_log import decoded_log
+    from kafka_chaos.verification.inputs.topics.kafka_log import decoded_log
 
     texts = ["k1", "", "ключ", "𝄞", "a\0b"]
     not_utf8 = [b"\xff\xfe", b"a\x80", b"\xc0\xaf", b"\xed\xa0\x80", b"\xe2\x82"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.verification.inputs.java_client import java_client_configs, spark_options
+from kafka_chaos.verification.inputs.topics.java_client import java_client_configs, spark_options
 
 
 def test_a_password_becomes_a_jaas_config_with_its_quotes_escaped(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import SecondLook, TableLedger
-from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkpoints
-from kafka_chaos.verification.inputs.events import Events, FaultRecord, Report
-from kafka_chaos.verification.inputs.predictions import LanePrediction
+from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints, read_checkpoints
+from kafka_chaos.verification.inputs.documents.events import Events, FaultRecord, Report
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.account import unread

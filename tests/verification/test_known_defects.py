@@ -17,8 +17,8 @@ from kafka_chaos.contract.causes import Cause
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.verification.cli import verify_command
-from kafka_chaos.verification.inputs.events import Events
-from kafka_chaos.verification.inputs.predictions import LanePrediction
+from kafka_chaos.verification.inputs.documents.events import Events
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.judge import judge

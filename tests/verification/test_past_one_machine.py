@@ -24,8 +24,8 @@ from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.verification import RunDirectoryError, verify
 from kafka_chaos.verification.cli import verify_command
 from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
+from kafka_chaos.verification.inputs.file_systems.storage import HadoopPath, is_remote, run_path
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.inputs.storage import HadoopPath, is_remote, run_path
 
 pytestmark = pytest.mark.spark
 

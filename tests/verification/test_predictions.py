@@ -15,7 +15,7 @@ from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.predict import cache
 from kafka_chaos.reference_model.search import ScopeNotExhausted
-from kafka_chaos.verification.inputs.predictions import (
+from kafka_chaos.verification.inputs.documents.predictions import (
     GivenPrediction,
     LanePrediction,
     prediction_of,

@@ -40,7 +40,7 @@ from kafka_chaos.harness.cluster.security import (
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.run.attach import Attached, run_attached
-from kafka_chaos.verification.inputs.java_client import read_client_config
+from kafka_chaos.verification.inputs.topics.java_client import read_client_config
 from tests.harness.leftovers import left_of
 
 LANE = "- {lane: orders, topic: probe, replication_factor: 1, acks: all}"

@@ -17,7 +17,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import OWNED_CLIENT_KEYS
 from kafka_chaos.harness.run.attach import Attached, run_attached
-from kafka_chaos.verification.inputs.java_client import read_client_config
+from kafka_chaos.verification.inputs.topics.java_client import read_client_config
 
 TEXT = """\
 name: staging

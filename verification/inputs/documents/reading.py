@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from kafka_chaos.contract.run_directory import FORMAT_VERSION, RunDirectoryError
-from kafka_chaos.verification.inputs.storage import RunPath
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 
 def read_json(path: RunPath) -> Any:

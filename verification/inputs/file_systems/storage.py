@@ -165,8 +165,8 @@ def run_path(path: str | Path | HadoopPath, spark: SparkSession | None = None) -
 
 def files_of(spark: SparkSession) -> Files:
     """Hadoop's own file systems; where a session hides Java's objects, what Spark's readers tell."""
-    from kafka_chaos.verification.inputs.java_files import JavaFiles
-    from kafka_chaos.verification.inputs.spark_files import SparkFiles
+    from kafka_chaos.verification.inputs.file_systems.java_files import JavaFiles
+    from kafka_chaos.verification.inputs.file_systems.spark_files import SparkFiles
 
     return JavaFiles(spark) if JavaFiles.are_shown_by(spark) else SparkFiles(spark)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from kafka_chaos.contract.groups import group_of, loop_group_of
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents import expect, read_json
-from kafka_chaos.verification.inputs.storage import RunPath
+from kafka_chaos.verification.inputs.documents.reading import expect, read_json
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 CommittedOffsets = Mapping[str, Mapping[int, int]]
 """By group and partition."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import unquote
 
 from kafka_chaos.contract.errors import EnvironmentFailure
-from kafka_chaos.verification.inputs.ranges import RangedFile
+from kafka_chaos.verification.inputs.file_systems.ranges import RangedFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

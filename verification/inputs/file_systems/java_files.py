@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from kafka_chaos.verification.inputs.ranges import RangedFile
+from kafka_chaos.verification.inputs.file_systems.ranges import RangedFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,9 +19,9 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import FaultLedger
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs import leadership
-from kafka_chaos.verification.inputs.leadership import Change, Place, is_whole, place_of, whole
-from kafka_chaos.verification.inputs.storage import RunPath
+from kafka_chaos.verification.inputs.documents import leadership
+from kafka_chaos.verification.inputs.documents.leadership import Change, Place, is_whole, place_of, whole
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 _COLLECTED = frozenset(("log", "replicas"))
 SESSION_EXPIRY = "session-expiry"

@@ -12,8 +12,8 @@ from typing import Any
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents import expect, read_json
-from kafka_chaos.verification.inputs.storage import RunPath
+from kafka_chaos.verification.inputs.documents.reading import expect, read_json
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 Place = tuple[str, int]
 

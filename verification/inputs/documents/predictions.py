@@ -15,8 +15,8 @@ from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
 from kafka_chaos.contract.transactions import ALL_ANOMALIES, PREDICTED_IN, AnyAnomaly, anomaly_named
-from kafka_chaos.verification.inputs.documents import expect, read_versioned
-from kafka_chaos.verification.inputs.storage import RunPath
+from kafka_chaos.verification.inputs.documents.reading import expect, read_versioned
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 if TYPE_CHECKING:
     from kafka_chaos.reference_model.predict.result import AnomalyPrediction

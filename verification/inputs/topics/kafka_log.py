@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.verification.inputs.storage import (
+from kafka_chaos.verification.inputs.file_systems.storage import (
     RunPath,
     listed,
     open_binary,
@@ -83,7 +83,7 @@ def decoded_log(records: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    from kafka_chaos.verification.inputs.identity import decoded
+    from kafka_chaos.verification.inputs.topics.identity import decoded
     from kafka_chaos.verification.schemas import LOG
 
     named = records.withColumn("who", decoded(F.col("lane"), F.col("value"), F.col("headers")))
