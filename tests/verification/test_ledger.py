@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from run_dirs import Rows
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.verification import RunDirectoryError, verify
 from kafka_chaos.verification.judging.result import RunVerdict
+from tests.verification.samples.run_dirs import Rows
 
 pytestmark = pytest.mark.spark
 
