@@ -27,7 +27,7 @@ from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, RowBuffer
 from kafka_chaos.harness.workload.lane_clients import producer_configs
 from kafka_chaos.harness.workload.tables import LoadTables
-from tests.plugin.test_application_clients import FakeProducer, Message
+from tests.plugin.application.fakes import FakeProducer, Message
 
 ORDERS = LaneSpec(lane="orders", topic="orders-1", partitions=2, group={})  # type: ignore[arg-type]
 BILLS = LaneSpec(lane="bills", topic="bills-1", loop={"source": "orders"})  # type: ignore[arg-type]
