@@ -147,7 +147,7 @@ def cost_of_high_watermarks(records: int) -> dict[str, object]:
     """Processor time of recording high watermarks by elapsed time, while another process loads one of twelve topics."""
     # Not above: an older checkout that is measured with `--against` has no such recorder.
     from kafka_chaos.harness.event_bus import EventBus
-    from kafka_chaos.harness.experiment.specs import LaneSpec
+    from kafka_chaos.harness.experiment.lane_specs import LaneSpec
     from kafka_chaos.harness.run.observing.high_watermarks import HighWatermarkRecorder
 
     lanes = [LaneSpec(lane=f"lane-{number}", partitions=2) for number in range(11)]

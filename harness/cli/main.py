@@ -116,7 +116,7 @@ def run_command(
     others = chosen_listeners(junit=junit, events=events)
     run = partial(run_experiment, loaded, root=out, keep=keep, accept_known=accept_known)
     if attach is not None:
-        from kafka_chaos.harness.experiment.specs import OWNED_CLIENT_KEYS
+        from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
         from kafka_chaos.harness.run.attach import Attached, run_attached
         from kafka_chaos.verification.inputs.topics.java_client import read_client_config
 

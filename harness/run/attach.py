@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, LaneSpec, PhaseSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec
 from kafka_chaos.harness.run.attach_log import read_log
 from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult

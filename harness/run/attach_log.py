@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from kafka_chaos.contract.columns import LOG, arrow_schema
 from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
 from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.history.writer import HistoryWriter

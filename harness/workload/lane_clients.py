@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, cast
 
-from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition

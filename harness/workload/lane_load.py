@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.lane_clients import LoadSettings, Members, Producing, looping, producing, reading

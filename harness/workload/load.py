@@ -13,7 +13,7 @@ from pathlib import Path
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import GROUPS_FILE
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
-from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from kafka_chaos.contract.events import HighWatermark
 from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.event_bus import EventBus
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 
 _INTERVAL = 0.25
 _ANSWER_TIMEOUT = 1.0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.contract.groups import Group, group_of, loop_group_of
 from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder, RecordingConsumer
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder, RecordingProducer
 from kafka_chaos.harness.workload.groups.configs import group_configs

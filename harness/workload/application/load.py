@@ -9,7 +9,7 @@ from typing import cast
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.groups import Group, group_of, loop_group_of
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.handles import (
     ApplicationThread,

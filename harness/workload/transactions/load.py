@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 
 from kafka_chaos.contract.transactions import Transactional, transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer

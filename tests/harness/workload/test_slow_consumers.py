@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.harness.errors import WaitTimeout
-from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload import load as load_module
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import ProducerHandle
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.history.reservations import Reservations

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.identity import IDENTITY_HEADER
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.application import consumer as application_consumer
 from kafka_chaos.harness.workload.application import load as application_load

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.identity import IDENTITY_HEADER
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from tests.plugin.application.producing import Producing
 

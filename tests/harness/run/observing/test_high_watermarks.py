@@ -14,7 +14,7 @@ from kafka_chaos.contract.events import Event, HighWatermark
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.event_bus import EventBus
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.run.observing.high_watermarks import HighWatermarkRecorder
 from kafka_chaos.harness.waiting import wait_until
 

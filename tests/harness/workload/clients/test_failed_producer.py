@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import LoadSettings

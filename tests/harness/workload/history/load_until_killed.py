@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.load import PhaseLoad
 
 

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients import recorded_producer
 from kafka_chaos.harness.workload.clients.abandoned import abandon_client
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
