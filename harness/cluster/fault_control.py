@@ -9,7 +9,9 @@ from kafka_chaos.contract.groups import group_of, loop_group_of
 from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.faults.cluster import NodeControl
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable, CoordinatorKind
+from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.errors import WaitTimeout

@@ -10,7 +10,8 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from kafka_chaos.contract.events import HighWatermark
-from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 

@@ -22,7 +22,8 @@ from kafka.net.sasl.scram import ScramClient
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers import secrets as secret_folders
 from kafka_chaos.harness.cluster.containers.engine import docker_client

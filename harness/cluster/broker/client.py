@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
-from kafka_chaos.harness.cluster.broker_login import BrokerUnreachable, log_in, over_tls
+from kafka_chaos.harness.cluster.broker.answers import (
+    CoordinatorKind,
+    FeaturesAnswer,
+    FetchAnswer,
+    MetadataAnswer,
+    QuorumAnswer,
+)
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in, over_tls
 from kafka_chaos.harness.cluster.error_codes import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH
 from kafka_chaos.harness.cluster.kafka_python import (
     AlterPartitionReassignmentsRequest,
@@ -28,18 +33,6 @@ from kafka_chaos.harness.cluster.kafka_python import (
     MetadataRequest,
     ProduceRequest,
 )
-
-__all__ = [
-    "FETCH_FROM_ANY",
-    "FETCH_FROM_LEADER",
-    "BrokerClient",
-    "BrokerUnreachable",
-    "FeaturesAnswer",
-    "CoordinatorKind",
-    "FetchAnswer",
-    "MetadataAnswer",
-    "QuorumAnswer",
-]
 
 FETCH_FROM_LEADER = 10
 """The last version of Fetch that only a leader answers (KIP-392 lets followers answer consumers from 11 on)."""
@@ -65,49 +58,6 @@ _CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
 """A replica id whose fetches a follower answers too, before KIP-392."""
 _ENOUGH = 1 << 20
-
-
-class CoordinatorKind(IntEnum):
-    """What a coordinator's key names: a consumer group, or a transactional id."""
-
-    GROUP = 0
-    TRANSACTION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class FetchAnswer:
-    """A broker's answer to a fetch: Kafka's error code, and offsets where there is no error."""
-
-    error: int
-    high_watermark: int
-    log_start: int
-    records: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataAnswer:
-    """A broker's metadata of a partition: `error` is the partition's, `leader` None where it knows none."""
-
-    error: int
-    leader: int | None
-    leader_epoch: int
-    isr: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class QuorumAnswer:
-    """The controllers' quorum (KRaft): node id of the leader, which is the active controller, or −1, and its epoch."""
-
-    leader: int
-    leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class FeaturesAnswer:
-    """The features (KIP-584) that a broker supports, as (lowest, highest) level, and the levels that are in force."""
-
-    supported: Mapping[str, tuple[int, int]]
-    in_force: Mapping[str, int]
 
 
 class BrokerClient:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from kafka_chaos.harness.cluster.broker_client import FETCH_FROM_LEADER, BrokerClient
+from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
 OF_0_10_2 = {PRODUCE: 2, FETCH: 3, LIST_OFFSETS: 1, METADATA: 2, API_VERSIONS: 0}
