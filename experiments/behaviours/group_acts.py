@@ -31,6 +31,23 @@ def killed_before_the_commit(stage: Stage, of: Group) -> None:
         stage.expect("Nothing of it is an anomaly of a group", seen=group.model.anomalies(), expected=[])
 
 
+def killed_after_the_commit(stage: Stage, of: Group) -> None:
+    """A record is committed, its member dies, and nobody processes it."""
+    _produce(stage)
+    with group_on(stage, of, records=RECORDS) as group:
+        first, second = _two_members(group)
+        group.poll(first)
+        group.commit(first)
+        group.crash(first)
+        stage.expect("Record 1 is committed", seen=group.seen.committed, expected=(2,))
+        _await_successor(group, first, second)
+        _one_batch(group, second)
+        stage.expect("Record 1 is given to the first only", seen=group.did("given")[second], expected=[2])
+        stage.expect("Record 1 is never processed, no record twice", seen=group.processed(), expected=[0, 2])
+        stage.expect("All is committed", seen=group.seen.committed, expected=(RECORDS,))
+        stage.expect("The model permits that", seen=group.model.anomalies(), expected=["skipped_after_rebalance"])
+
+
 def _produce(stage: Stage) -> None:
     for number in range(RECORDS):
         stage.produce(f"r{number}")

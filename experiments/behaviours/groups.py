@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kafka_chaos.contract.groups import AFTER, Group
+from kafka_chaos.contract.groups import AFTER, BEFORE, Group
 from kafka_chaos.experiments.behaviours.group_acts import (
+    killed_after_the_commit,
     killed_before_the_commit,
 )
 from kafka_chaos.harness.scenario.play import Play
@@ -18,3 +19,13 @@ def commit_after_processing(play: Play) -> None:
     """
     with play.act("killed before the commit") as stage:
         killed_before_the_commit(stage, Group(members=2, commits=AFTER))
+
+
+@scenario("commit-before-processing", title="At most once: a crash after the commit, and a record is never processed")
+def commit_before_processing(play: Play) -> None:
+    """A member commits a record, then processes it. It is killed between the two. Its session expires, the coordinator
+    gives the partition to the other member, and that one begins at the committed offset, past the record that nobody
+    has processed. Nothing is processed twice.
+    """
+    with play.act("killed after the commit") as stage:
+        killed_after_the_commit(stage, Group(members=2, commits=BEFORE))

@@ -76,4 +76,5 @@ SOURCES = {
     "rolling-upgrade": Source(UPGRADING, "Upgrading KRaft-based clusters", "Upgrading to 4.x"),
     "migration": Source(MIGRATION, "Migration", "Proposed Changes"),
     "commit-after-processing": _SEMANTICS,
+    "commit-before-processing": _SEMANTICS,
 }
