@@ -48,6 +48,28 @@ def killed_after_the_commit(stage: Stage, of: Group) -> None:
         stage.expect("The model permits that", seen=group.model.anomalies(), expected=["skipped_after_rebalance"])
 
 
+def frozen_before_the_commit(stage: Stage, of: Group) -> None:
+    """A record is processed, its member freezes past its session, and can't commit when it continues."""
+    _produce(stage)
+    with group_on(stage, of, records=RECORDS) as group:
+        first, second = _two_members(group)
+        group.poll(first)
+        group.process(first)
+        group.freeze(first)
+        _await_successor(group, first, second)
+        _one_batch(group, second)
+        _one_batch(group, second)
+        stage.expect("The group is past it", seen=group.seen.committed, expected=(RECORDS,))
+        group.thaw(first)
+        group.commit(first)
+        stage.fact("the answer to the commit", group.members.errors(first)[-1])
+        stage.expect("The commit of offset 2 is refused", seen=group.did("refused")[first], expected=[2])
+        stage.expect("The committed offset has not gone back", seen=group.seen.committed, expected=(RECORDS,))
+        stage.expect("The member has joined again", seen=group.seen.members, expected=(1, 2))
+        stage.expect("Record 1 is processed twice, no record never", seen=group.processed(), expected=[0, 1, 1, 2])
+        stage.expect("Nothing of it is an anomaly of a group", seen=group.model.anomalies(), expected=[])
+
+
 def _produce(stage: Stage) -> None:
     for number in range(RECORDS):
         stage.produce(f"r{number}")

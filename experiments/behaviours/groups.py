@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafka_chaos.contract.groups import AFTER, BEFORE, Group
 from kafka_chaos.experiments.behaviours.group_acts import (
+    frozen_before_the_commit,
     killed_after_the_commit,
     killed_before_the_commit,
 )
@@ -29,3 +30,14 @@ def commit_before_processing(play: Play) -> None:
     """
     with play.act("killed after the commit") as stage:
         killed_after_the_commit(stage, Group(members=2, commits=BEFORE))
+
+
+@scenario("group-zombie-member", title="A member thaws after its session: what it commits is refused")
+def group_zombie_member(play: Play) -> None:
+    """A member that has processed a record is frozen before it commits. Its session expires, and the partition goes to
+    the other member, which processes that record again, goes on and commits. The first member continues. It does not
+    know that it was removed and commits what it has done, an offset that the group is past. The coordinator refuses, so
+    that the committed offset does not go back. The member joins again.
+    """
+    with play.act("frozen before the commit") as stage:
+        frozen_before_the_commit(stage, Group(members=2, commits=AFTER))

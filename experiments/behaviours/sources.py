@@ -20,6 +20,11 @@ QUORUM = Document(
 )
 ELIGIBLE = Document("KIP-966: Eligible Leader Replicas", "KIP-966: Eligible Leader Replicas", None)
 DESIGN = Document('Kafka\'s documentation, "Design"', "Design", None)
+SESSIONS = Document(
+    "KIP-62: Heartbeats from a Background Thread",
+    "KIP-62: Allow consumer to send heartbeats from a background thread",
+    None,
+)
 _SEMANTICS = Source(DESIGN, "Message delivery semantics", "Message Delivery Semantics")
 
 _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
@@ -77,4 +82,5 @@ SOURCES = {
     "migration": Source(MIGRATION, "Migration", "Proposed Changes"),
     "commit-after-processing": _SEMANTICS,
     "commit-before-processing": _SEMANTICS,
+    "group-zombie-member": Source(SESSIONS, "Proposed changes", "Proposed Changes"),
 }
