@@ -70,6 +70,33 @@ def frozen_before_the_commit(stage: Stage, of: Group) -> None:
         stage.expect("Nothing of it is an anomaly of a group", seen=group.model.anomalies(), expected=[])
 
 
+def coordinator_killed(stage: Stage, of: Group) -> None:
+    """A record is processed, the coordinator dies, and the record is committed at the next one."""
+    _produce(stage)
+    with group_on(stage, of, records=RECORDS) as group:
+        first, second = _two_members(group)
+        group.poll(first)
+        group.process(first)
+        dead = group.members.coordinator()
+        stage.expect("The coordinator does not lead the group's topic", seen=dead != stage.seen.leader)
+        before = group.seen
+        stage.kill(dead)
+        stage.expect("Another broker is the coordinator", seen=group.members.coordinator() != dead)
+        stage.expect("It knows who is in the group", seen=group.seen.members, expected=before.members)
+        stage.expect("It knows who has the partition", seen=group.seen.owners, expected=before.owners)
+        stage.expect("It knows what is committed", seen=group.seen.committed, expected=before.committed)
+        generations = {one.each[second].generation for one in (before, group.seen)}
+        stage.expect("Nobody had to join again", seen=len(generations), expected=1)
+        group.commit(first)
+        stage.expect("It takes the commit", seen=group.seen.committed, expected=(2,))
+        group.leave(first)
+        stage.expect("The other member has the partition", seen=group.seen.owners, expected=(second,))
+        _one_batch(group, second)
+        stage.expect("Each record is processed once", seen=group.processed(), expected=[0, 1, 2])
+        stage.start(dead)
+        stage.expect("All is committed", seen=group.seen.committed, expected=(RECORDS,))
+
+
 def _produce(stage: Stage) -> None:
     for number in range(RECORDS):
         stage.produce(f"r{number}")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from kafka_chaos.contract.groups import AFTER, BEFORE, Group
 from kafka_chaos.experiments.behaviours.group_acts import (
+    coordinator_killed,
     frozen_before_the_commit,
     killed_after_the_commit,
     killed_before_the_commit,
 )
+from kafka_chaos.harness.cluster.broker_client import BrokerClient, CoordinatorKind
+from kafka_chaos.harness.scenario.clusters import STEADY, ClusterLease, ClusterProfile
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
+from kafka_chaos.harness.waiting import wait_until
 
 
 @scenario("commit-after-processing", title="At least once: a crash before the commit, and a record is processed twice")
@@ -41,3 +45,35 @@ def group_zombie_member(play: Play) -> None:
     """
     with play.act("frozen before the commit") as stage:
         frozen_before_the_commit(stage, Group(members=2, commits=AFTER))
+
+
+@scenario(
+    "group-coordinator-failover", title="The next coordinator has the commits and the members, and the group goes on"
+)
+def group_coordinator_failover(play: Play) -> None:
+    """The broker that coordinates a group is killed while a member processes a record. The next leader of the group's
+    partition of `__consumer_offsets` reads the group from it. The members find it, in the same generation and with the
+    same partitions. The member commits there. It leaves, and the other one begins where it has committed.
+    """
+    of = Group(members=2, commits=AFTER, session_timeout_ms=60_000, max_poll_interval_ms=60_000)
+    _kill_the_coordinator(play, STEADY, of)
+
+
+def _kill_the_coordinator(play: Play, profile: ClusterProfile, of: Group) -> None:
+    """The act in which leader, coordinator and, with ZooKeeper, controller are three brokers."""
+    with play.cluster(profile) as lease:
+        coordinator = _coordinator(lease)
+    leader, other = (broker for broker in (1, 2, 3) if broker != coordinator)
+    replicas = (leader, other, coordinator)
+    with play.act("the coordinator is killed", profile=profile, replicas=replicas, controller=other) as stage:
+        coordinator_killed(stage, of)
+
+
+def _coordinator(lease: ClusterLease) -> int:
+    """The broker that coordinates every group: `__consumer_offsets` has one partition."""
+
+    def named() -> int | None:
+        with BrokerClient(lease.cluster.client_address(1)) as client:
+            return client.coordinator("any", CoordinatorKind.GROUP)
+
+    return wait_until(named, "a broker to coordinate groups", timeout=30)

@@ -20,6 +20,7 @@ QUORUM = Document(
 )
 ELIGIBLE = Document("KIP-966: Eligible Leader Replicas", "KIP-966: Eligible Leader Replicas", None)
 DESIGN = Document('Kafka\'s documentation, "Design"', "Design", None)
+IMPLEMENTATION = Document('Kafka\'s documentation, "Implementation"', "Implementation", None)
 SESSIONS = Document(
     "KIP-62: Heartbeats from a Background Thread",
     "KIP-62: Allow consumer to send heartbeats from a background thread",
@@ -82,5 +83,6 @@ SOURCES = {
     "migration": Source(MIGRATION, "Migration", "Proposed Changes"),
     "commit-after-processing": _SEMANTICS,
     "commit-before-processing": _SEMANTICS,
+    "group-coordinator-failover": Source(IMPLEMENTATION, "Consumer offset tracking", "Consumer Offset Tracking"),
     "group-zombie-member": Source(SESSIONS, "Proposed changes", "Proposed Changes"),
 }
