@@ -97,6 +97,24 @@ def coordinator_killed(stage: Stage, of: Group) -> None:
         stage.expect("All is committed", seen=group.seen.committed, expected=(RECORDS,))
 
 
+def back_in_time(stage: Stage, of: Group) -> None:
+    """A static member dies after it has processed a record, and comes back within its session time-out."""
+    _produce(stage)
+    with group_on(stage, of, records=RECORDS) as group:
+        first, second = _two_members(group)
+        group.poll(first)
+        group.process(first)
+        before = group.seen.each[second].generation
+        group.crash(first)
+        group.come_back(first)
+        stage.expect("It has the partition again", seen=group.seen.owners, expected=(first,))
+        generations = [group.seen.each[member].generation for member in (first, second)]
+        stage.expect("The generation is the same", seen=generations, expected=[before, before])
+        _one_batch(group, first)
+        stage.expect("It is given record 1 again", seen=group.did("given"), expected={first: [0, 1, 1], second: []})
+        stage.expect("Committed is what was processed", seen=group.seen.committed, expected=(2,))
+
+
 def _produce(stage: Stage) -> None:
     for number in range(RECORDS):
         stage.produce(f"r{number}")
@@ -106,7 +124,8 @@ def _two_members(group: GroupStage) -> tuple[int, int]:
     """Member 1 reads a record, and member 2 joins; which one has the partition then, and the other one."""
     _one_batch(group, 1)
     group.join(2)
-    (first,) = group.seen.owners or (1,)
+    (first,) = group.seen.owners or (0,)
+    group.stage.expect("One of them has the partition", seen=first in (1, 2))
     return first, 3 - first
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafka_chaos.contract.groups import AFTER, BEFORE, Group
 from kafka_chaos.experiments.behaviours.group_acts import (
+    back_in_time,
     coordinator_killed,
     frozen_before_the_commit,
     killed_after_the_commit,
@@ -57,6 +58,17 @@ def group_coordinator_failover(play: Play) -> None:
     """
     of = Group(members=2, commits=AFTER, session_timeout_ms=60_000, max_poll_interval_ms=60_000)
     _kill_the_coordinator(play, STEADY, of)
+
+
+@scenario("group-static-member", title="A static member that comes back in time: no rebalance, and its records again")
+def group_static_member(play: Play) -> None:
+    """Members have a `group.instance.id` each. One is killed after it has processed a record, before the commit, and is
+    started again within its session time-out. It gets its partition back in the same generation, and the other member
+    notices nothing. What it had not committed it is given again.
+    """
+    of = Group(members=2, commits=AFTER, static=True, session_timeout_ms=60_000, max_poll_interval_ms=60_000)
+    with play.act("killed, and back in time") as stage:
+        back_in_time(stage, of)
 
 
 def _kill_the_coordinator(play: Play, profile: ClusterProfile, of: Group) -> None:

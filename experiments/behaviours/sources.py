@@ -26,6 +26,11 @@ SESSIONS = Document(
     "KIP-62: Allow consumer to send heartbeats from a background thread",
     None,
 )
+STATIC = Document(
+    "KIP-345: Static Membership",
+    "KIP-345: Introduce static membership protocol to reduce consumer rebalances",
+    None,
+)
 _SEMANTICS = Source(DESIGN, "Message delivery semantics", "Message Delivery Semantics")
 
 _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
@@ -85,4 +90,5 @@ SOURCES = {
     "commit-before-processing": _SEMANTICS,
     "group-coordinator-failover": Source(IMPLEMENTATION, "Consumer offset tracking", "Consumer Offset Tracking"),
     "group-zombie-member": Source(SESSIONS, "Proposed changes", "Proposed Changes"),
+    "group-static-member": Source(STATIC, "Proposed changes", "Proposed Changes"),
 }

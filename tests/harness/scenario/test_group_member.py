@@ -195,3 +195,34 @@ def test_a_process_that_does_not_answer_in_time_is_named(members: Members) -> No
     members.signal(1, signal.SIGSTOP)
     with pytest.raises(ClusterFailure, match="told to tell did not answer within 0 s"):
         process.order("tell", within=0.1)
+
+
+class Answer:
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+
+def described(state: str, owner: int) -> Answer:
+    """A group of one member with one partition, as its coordinator describes it."""
+    partitions = [Answer(partition=0)] if owner else []
+    member = Answer(client_id="member-1", assignment=Answer(topic_partitions=partitions))
+    return Answer(state=Answer(name=state), members=[member])
+
+
+@pytest.mark.parametrize(("state", "owners"), [("STABLE", (1,)), ("PREPARING_REBALANCING", None)])
+def test_owners_are_seen_only_while_no_rebalance_goes_on(
+    members: Members, monkeypatch: pytest.MonkeyPatch, state: str, owners: object
+) -> None:
+    process_of(members)
+    members.signal(1, signal.SIGSTOP)
+    monkeypatch.setattr(members, "_described", lambda: described(state, 1))
+    monkeypatch.setattr(members, "_committed", lambda: (0,))
+    observed = members.observe()
+    assert (observed.members, observed.owners) == ((1,), owners)
+
+
+def test_a_rebalance_that_waits_for_nobody_is_waited_for(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:
+    process_of(members)
+    monkeypatch.setattr(members, "_described", lambda: described("COMPLETING_REBALANCING", 0))
+    with pytest.raises(ClusterFailure, match="the group is COMPLETING_REBALANCING"):
+        members.observe()
