@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from kafka_chaos.contract.groups import AFTER, Group
+from kafka_chaos.harness.scenario.clients import Clients
 from kafka_chaos.harness.scenario.group_stage import GroupStage, group_on
 from kafka_chaos.harness.scenario.stage import Stage
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model.lockstep.group_observation import GIVEN, Deed
 
 RECORDS = 3
 
@@ -113,6 +116,61 @@ def back_in_time(stage: Stage, of: Group) -> None:
         _one_batch(group, first)
         stage.expect("It is given record 1 again", seen=group.did("given"), expected={first: [0, 1, 1], second: []})
         stage.expect("Committed is what was processed", seen=group.seen.committed, expected=(2,))
+
+
+def rebalanced(stage: Stage, of: Group, again: set[int] | None) -> None:
+    """A member joins while the other one has records of two partitions that it has not committed.
+
+    `again`: the partitions whose records are given a second time; None: those that move.
+    """
+    _produce(stage)
+    _produce_to_second(stage)
+    with group_on(stage, of, records=RECORDS, partitions=2) as group:
+        for partition in (0, 1):
+            group.poll(1, partition)
+            group.process(1, partition)
+            group.commit(1, partition)
+            group.poll(1, partition)
+            group.process(1, partition)
+        stage.expect("Of two records each, one is committed", seen=group.seen.committed, expected=(1, 1))
+        group.join(2)
+        owners = group.seen.owners or ()
+        stage.expect("Each member has a partition", seen=sorted(owners), expected=[1, 2])
+        moved = {partition for partition, owner in enumerate(owners) if owner == 2}
+        for partition, owner in enumerate(owners):
+            group.poll(owner, partition)
+            group.process(owner, partition)
+            group.commit(owner, partition)
+        twice = {deed[1:] for deed in _twice(group)}
+        expected = moved if again is None else again
+        stage.expect(
+            "Given twice, by partition and offset",
+            seen=sorted(twice),
+            expected=sorted((partition, 1) for partition in expected),
+        )
+        after = tuple(2 if partition in expected else 3 for partition in (0, 1))
+        stage.expect("Committed is what was given last", seen=group.seen.committed, expected=after)
+        stage.fact("the partition that moved", *moved)
+        stage.fact("generations after the first", (group.seen.each[1].generation or 0) - 1)
+        stage.expect("Nothing of it is an anomaly of a group", seen=group.model.anomalies(), expected=[])
+
+
+def _twice(group: GroupStage) -> list[Deed]:
+    """The records that were given to members more than once."""
+    given = [deed for member in group.seen.each.values() for deed in member.did if deed[0] == GIVEN]
+    return [deed for deed in set(given) if given.count(deed) > 1]
+
+
+def _produce_to_second(stage: Stage) -> None:
+    """As many records to partition 1, of which the model's cluster knows nothing."""
+    with Clients(stage.lease.cluster.bootstrap_servers, stage.topic) as other:
+
+        def send() -> None:
+            for number in range(RECORDS):
+                other.send(f"s{number}", partition=1)
+            wait_until(lambda: len(other.acknowledged()) == RECORDS, "partition 1 to have its records", timeout=30)
+
+        stage.take(f"A producer sends {RECORDS} records to partition 1.", send)
 
 
 def _produce(stage: Stage) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from kafka_chaos.contract.groups import AFTER, BEFORE, Group
+from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, COOPERATIVE, RANGE, Group
 from kafka_chaos.experiments.behaviours.group_acts import (
     back_in_time,
     coordinator_killed,
     frozen_before_the_commit,
     killed_after_the_commit,
     killed_before_the_commit,
+    rebalanced,
 )
 from kafka_chaos.harness.cluster.broker_client import BrokerClient, CoordinatorKind
 from kafka_chaos.harness.scenario.clusters import STEADY, ClusterLease, ClusterProfile
@@ -58,6 +59,21 @@ def group_coordinator_failover(play: Play) -> None:
     """
     of = Group(members=2, commits=AFTER, session_timeout_ms=60_000, max_poll_interval_ms=60_000)
     _kill_the_coordinator(play, STEADY, of)
+
+
+@scenario(
+    "group-rebalance-eager-vs-cooperative", title="What a rebalance takes from a member, the next owner reads again"
+)
+def group_rebalance(play: Play) -> None:
+    """A member reads two partitions, and has processed a record of each that it has not committed. Another member
+    joins. With an eager assignor the first member gives back both partitions and gets one of them again. It has lost
+    its position there: it is given the same record a second time, like the member that has the other partition now.
+    With a cooperative assignor it gives back only the partition that moves, one generation later. In the one that it
+    keeps it goes on with the next record. In both, what was committed is given to nobody again.
+    """
+    for name, assignor, again in (("eager", RANGE, {0, 1}), ("cooperative", COOPERATIVE, None)):
+        with play.act(f"{name}: {assignor}", partitions=2) as stage:
+            rebalanced(stage, Group(members=2, assignor=assignor, commits=AUTO), again)
 
 
 @scenario("group-static-member", title="A static member that comes back in time: no rebalance, and its records again")

@@ -31,6 +31,9 @@ STATIC = Document(
     "KIP-345: Introduce static membership protocol to reduce consumer rebalances",
     None,
 )
+INCREMENTAL = Document(
+    "KIP-429: Incremental Rebalance Protocol", "KIP-429: Kafka Consumer Incremental Rebalance Protocol", None
+)
 _SEMANTICS = Source(DESIGN, "Message delivery semantics", "Message Delivery Semantics")
 
 _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
@@ -91,4 +94,5 @@ SOURCES = {
     "group-coordinator-failover": Source(IMPLEMENTATION, "Consumer offset tracking", "Consumer Offset Tracking"),
     "group-zombie-member": Source(SESSIONS, "Proposed changes", "Proposed Changes"),
     "group-static-member": Source(STATIC, "Proposed changes", "Proposed Changes"),
+    "group-rebalance-eager-vs-cooperative": Source(INCREMENTAL, "Proposed changes", "Proposed Changes"),
 }
