@@ -69,6 +69,7 @@ class Clients:
         key: str | None = None,
         tombstone: bool = False,
         configs: Mapping[str, object] | None = None,
+        partition: int = 0,
     ) -> None:
         """Hand a record to a producer, which is created for its first record; `answers` has the answers.
 
@@ -87,7 +88,7 @@ class Clients:
 
         value = None if tombstone else record.encode()
         headers: list[tuple[str, str | bytes | None]] = [(NAME, record.encode())] if tombstone else []
-        client.produce(self.topic, value=value, key=key, headers=headers, partition=0, on_delivery=answered)
+        client.produce(self.topic, value=value, key=key, headers=headers, partition=partition, on_delivery=answered)
 
     def answers(self) -> tuple[Answer, ...]:
         """All answers so far, in the order of arrival."""

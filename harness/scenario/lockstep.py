@@ -249,8 +249,7 @@ def take_together(sentence: str, act: Callable[[], object], parts: Sequence[tupl
     seconds = time.monotonic() - start
     disagreements = []
     for (stage, _), (observation, comparison), count in zip(parts, seen, states, strict=True):
-        if comparison.conforms:
-            stage.model.states = comparison.matching
+        stage.model.narrow(observation)
         record = stage._note(sentence, seconds, observation, comparison, count)
         if not comparison.conforms:
             what = "; ".join(str(difference) for difference in comparison.differences)

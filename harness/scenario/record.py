@@ -161,6 +161,8 @@ def observation_json(observation: Observation) -> dict[str, Any]:
     }
     if observation.acknowledged is not None:
         found["acknowledged"] = plain(observation.acknowledged)
+    if observation.group is not None:
+        found["group"] = plain(observation.group)
     return found
 
 
