@@ -20,6 +20,20 @@ QUORUM = Document(
 )
 ELIGIBLE = Document("KIP-966: Eligible Leader Replicas", "KIP-966: Eligible Leader Replicas", None)
 DESIGN = Document('Kafka\'s documentation, "Design"', "Design", None)
+IMPLEMENTATION = Document('Kafka\'s documentation, "Implementation"', "Implementation", None)
+SESSIONS = Document(
+    "KIP-62: Heartbeats from a Background Thread",
+    "KIP-62: Allow consumer to send heartbeats from a background thread",
+    None,
+)
+STATIC = Document(
+    "KIP-345: Static Membership",
+    "KIP-345: Introduce static membership protocol to reduce consumer rebalances",
+    None,
+)
+INCREMENTAL = Document(
+    "KIP-429: Incremental Rebalance Protocol", "KIP-429: Kafka Consumer Incremental Rebalance Protocol", None
+)
 _SEMANTICS = Source(DESIGN, "Message delivery semantics", "Message Delivery Semantics")
 _EXACTLY_ONCE = "KIP-98: Exactly Once Delivery and Transactional Messaging"
 EXACTLY_ONCE = Document(_EXACTLY_ONCE, _EXACTLY_ONCE, None)
@@ -85,6 +99,11 @@ SOURCES = {
     "rolling-upgrade": Source(UPGRADING, "Upgrading KRaft-based clusters", "Upgrading to 4.x"),
     "migration": Source(MIGRATION, "Migration", "Proposed Changes"),
     "commit-after-processing": _SEMANTICS,
+    "commit-before-processing": _SEMANTICS,
+    "group-coordinator-failover": Source(IMPLEMENTATION, "Consumer offset tracking", "Consumer Offset Tracking"),
+    "group-zombie-member": Source(SESSIONS, "Proposed changes", "Proposed Changes"),
+    "group-static-member": Source(STATIC, "Proposed changes", "Proposed Changes"),
+    "group-rebalance-eager-vs-cooperative": Source(INCREMENTAL, "Proposed changes", "Proposed Changes"),
     "txn-commit-abort": _ENDING,
     "txn-fencing": Source(EXACTLY_ONCE, "Data flow: getting a producer id", "2. Getting a producer Id"),
     "txn-coordinator-failover": _ENDING,

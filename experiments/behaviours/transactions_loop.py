@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_chaos.experiments.behaviours.transactions import BOTH_PROTOCOLS
-from kafka_chaos.harness.cluster.broker_client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.scenario.clients import read_to_end
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_chaos.harness.cluster.broker_client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.error_codes import NONE
 from kafka_chaos.harness.cluster.kafka_python import (
     AddOffsetsToTxnRequest,

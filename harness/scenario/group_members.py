@@ -1,7 +1,7 @@
 """The members of a scenario's group, a process each, and what the group shows from outside.
 
-Partitions have owners only while the coordinator calls the group stable. A member tells its generation and its
-partitions between batches, and never while it is frozen or dead: then they are not observed.
+Partitions have owners only while no rebalance goes on; one that waits for a member may last. A member tells its
+generation and its partitions between batches, and never while it is frozen or dead: then they are not observed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from kafka_chaos.reference_model.lockstep.group_observation import (
 
 _MODULE = "kafka_chaos.harness.scenario.group_member"
 _ASKED = 10.0
-_STABLE = "STABLE"
+_SETTLED = ("STABLE", "EMPTY")
 _REFUSALS = frozenset(KafkaError(code).name() for code in REFUSALS)
 _COMMITTED_WITHIN = 60.0
 
@@ -194,18 +194,25 @@ class Members:
     # --- What is seen of them --------------------------------------------------------------------------------------
 
     def observe(self) -> GroupObservation:
-        """Everything that can be observed of the group now. Raises `ClusterFailure` if nobody tells."""
+        """Everything that can be observed of the group now.
+
+        Raises `ClusterFailure` if nobody tells, or if a rebalance goes on in which no member has to be waited for.
+        """
         described = self._described()
         members = {_number(member.client_id): member for member in described.members}
+        each = {number: self._member(process) for number, process in self._processes.items()}
+        is_settled = described.state.name in _SETTLED
+        if not is_settled and all(each[number].has is not None for number in members):
+            raise ClusterFailure(f"the group is {described.state.name}")
         owners = [NOBODY] * self.partitions
         for number, member in members.items():
             for one in member.assignment.topic_partitions:
                 owners[one.partition] = number
         return GroupObservation(
             members=tuple(sorted(members)),
-            owners=tuple(owners) if described.state.name == _STABLE else None,
+            owners=tuple(owners) if is_settled else None,
             committed=self._committed(),
-            each={number: self._member(process) for number, process in self._processes.items()},
+            each=each,
         )
 
     def coordinator(self) -> int:
@@ -231,9 +238,8 @@ class Members:
         if not process.runs:
             return MemberObservation(did=tuple(process.did))
         told = process.order("tell")
-        generation = told["generation"] if self.group.protocol == CLASSIC else None
         has = None if told["has"] is None else tuple(told["has"])
-        return MemberObservation(generation=generation, has=has, did=tuple(process.did))
+        return MemberObservation(generation=told["generation"], has=has, did=tuple(process.did))
 
 
 def _client_id(number: int) -> str:

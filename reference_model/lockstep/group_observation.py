@@ -22,7 +22,8 @@ Deed = tuple[str, int, int]
 class MemberObservation:
     """One member, as it sees itself. `did`: in order.
 
-    `generation`: 0 where it is in none. It and `has`, the partitions, are None where they were not observed.
+    `generation`: 0 where it is in none; with the protocol `consumer`, its epoch. It and `has`, the partitions, are None
+    where they were not observed.
     """
 
     generation: int | None = None

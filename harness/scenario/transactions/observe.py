@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from kafka_chaos.harness.cluster.broker_client import CoordinatorKind
+from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.storage.replica import read_replica

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kafka_chaos.harness.cluster.broker_client import BrokerUnreachable, CoordinatorKind
+from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.transaction_client import Producer, TransactionClient
