@@ -24,9 +24,10 @@ SECOND_VERSION = ClusterProfile(
     links=True,
     configs=_CONFIGS,
 )
+OLD_PROTOCOL, NEW_PROTOCOL = "Kafka {version}", "Kafka {version}, transaction version 2"
 BOTH_PROTOCOLS = {
-    "Kafka 3.9.1": (TRANSACTIONS, False),
-    "Kafka 4.3.1, transaction version 2": (SECOND_VERSION, True),
+    OLD_PROTOCOL: (TRANSACTIONS, False),
+    NEW_PROTOCOL: (SECOND_VERSION, True),
 }
 """Acts: the cluster, and whether each transaction has an epoch of its own (KIP-890, part 2)."""
 
@@ -195,7 +196,7 @@ def txn_late_end(play: Play) -> None:
     next transaction that is written, and the abort is refused. With transaction version 2 (KIP-890), each transaction
     has an epoch of its own: the late request is fenced.
     """
-    with transactional_act(play, "Kafka 3.9.1", profile=TRANSACTIONS) as stage:
+    with transactional_act(play, OLD_PROTOCOL, profile=TRANSACTIONS) as stage:
         _until_the_late_commit(stage)
         stage.expect(
             "The late commit has ended the next transaction", seen=stage.transaction, expected=("CompleteCommit", 0)
@@ -208,7 +209,7 @@ def txn_late_end(play: Play) -> None:
         stage.expect(
             "A record that was to be aborted is read as committed", seen=stage.committed(0), expected=["a", "b"]
         )
-    with transactional_act(play, "Kafka 4.3.1, transaction version 2", profile=SECOND_VERSION, bumps=True) as stage:
+    with transactional_act(play, NEW_PROTOCOL, profile=SECOND_VERSION, bumps=True) as stage:
         _until_the_late_commit(stage)
         stage.expect("The next transaction is still open", seen=stage.transaction, expected=("Ongoing", 1))
         stage.write("p", "c", partition=0)

@@ -220,13 +220,14 @@ def transactional_act(
     with_group: bool = False,
     beside_coordinator: bool = False,
 ) -> Iterator[TransactionsStage]:
-    """An act on a new topic of a cluster, with transactional ids of its own.
+    """An act on a new topic of a cluster, with transactional ids of its own. `{version}` in its name is the brokers'.
 
     `bumps`: producers speak the protocol of KIP-890, part 2. `with_group`: they commit offsets of a topic of their own,
     which begins with no record. `beside_coordinator`: no replica of the topic is on the coordinator's broker.
     """
     with play.cluster(profile) as lease:
         lease.settled_controller()
+        name = name.format(version=lease.profile.kafka_version)
         words = "".join(letter if letter.isalnum() else "-" for letter in f"{play.record.scenario}-{name}".lower())
         topic = f"{words}-{time.time_ns() % 10**9:09d}"
         known_as = {id: f"{topic}-{id}" for id in ids}
