@@ -10,11 +10,11 @@ from difflib import get_close_matches
 from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.groups import CONSUMER
-from kafka_chaos.faults.disks import needs_disk
 from kafka_chaos.faults.fault import Fault, parameters
-from kafka_chaos.faults.links import needs_links
-from kafka_chaos.faults.partition import Partition
+from kafka_chaos.faults.links.on_frames import needs_links
+from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
+from kafka_chaos.faults.storage.disks import needs_disk
 from kafka_chaos.faults.target import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Target, TargetError
 from kafka_chaos.harness.cluster.configs import check_keys
 from kafka_chaos.harness.cluster.links.frames import API_KEYS

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
-from kafka_chaos.faults.packet_filter import Rules, chain_name, counted_packets
+from kafka_chaos.faults.network.packet_filter import Rules, chain_name, counted_packets
 from kafka_chaos.faults.target import Target
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.disks import disk_of, start_whole, why_no_disks
 from kafka_chaos.faults.fault import DOWN, Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
+from kafka_chaos.faults.storage.disks import disk_of, start_whole, why_no_disks
 from kafka_chaos.faults.target import Target
 
 

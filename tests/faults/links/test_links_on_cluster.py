@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kafka_chaos.faults.cut import Cut
-from kafka_chaos.faults.delay import Delay
-from kafka_chaos.faults.drop import Drop
 from kafka_chaos.faults.fault import Fault
-from kafka_chaos.faults.hold import Hold
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.kill import Kill
-from kafka_chaos.faults.links import why_no_links
+from kafka_chaos.faults.links.cut import Cut
+from kafka_chaos.faults.links.delay import Delay
+from kafka_chaos.faults.links.drop import Drop
+from kafka_chaos.faults.links.hold import Hold
+from kafka_chaos.faults.links.on_frames import why_no_links
+from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout

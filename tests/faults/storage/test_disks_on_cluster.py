@@ -12,16 +12,16 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-from kafka_chaos.faults.disks import why_no_disks
 from kafka_chaos.faults.fault import Fault, Proof
-from kafka_chaos.faults.freeze_disk import FreezeDisk
-from kafka_chaos.faults.full_disk import FullDisk
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.kill import Kill
-from kafka_chaos.faults.pause import Pause
-from kafka_chaos.faults.power_loss import PowerLoss
-from kafka_chaos.faults.read_only_disk import ReadOnlyDisk
-from kafka_chaos.faults.stop import Stop
+from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.process.pause import Pause
+from kafka_chaos.faults.process.stop import Stop
+from kafka_chaos.faults.storage.disks import why_no_disks
+from kafka_chaos.faults.storage.freeze_disk import FreezeDisk
+from kafka_chaos.faults.storage.full_disk import FullDisk
+from kafka_chaos.faults.storage.power_loss import PowerLoss
+from kafka_chaos.faults.storage.read_only_disk import ReadOnlyDisk
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kafka_chaos.faults.fault import Fault
-from kafka_chaos.faults.isolate import Isolate
-from kafka_chaos.faults.packet_filter import chain_name
-from kafka_chaos.faults.packet_loss import PacketLoss
-from kafka_chaos.faults.partition import Partition
+from kafka_chaos.faults.network.isolate import Isolate
+from kafka_chaos.faults.network.packet_filter import chain_name
+from kafka_chaos.faults.network.packet_loss import PacketLoss
+from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeNode
 
@@ -130,7 +130,7 @@ def test_a_container_that_ends_meanwhile_has_no_rules_to_change(action: str) -> 
 
 @pytest.mark.parametrize("action", ["inject", "heal"])
 def test_rules_that_cannot_be_changed_are_an_error(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.faults.packet_filter._ENDING_SECONDS", 0.2)
+    monkeypatch.setattr("kafka_chaos.faults.network.packet_filter._ENDING_SECONDS", 0.2)
     cluster = FakeCluster()
     cluster.brokers[1].answers["sh"] = (4, "Permission denied")
     with pytest.raises(RuntimeError, match="Permission denied"):

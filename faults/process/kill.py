@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl
 from kafka_chaos.faults.fault import DOWN, Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
-from kafka_chaos.faults.process import describe_end, ended_with
+from kafka_chaos.faults.process.ended import describe_end, ended_with
 from kafka_chaos.faults.target import Target
 
 SIGKILL_EXIT_CODE = 128 + 9

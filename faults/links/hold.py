@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kafka_chaos.faults.fault import Appearance, Pattern
-from kafka_chaos.faults.links import OnFrames
+from kafka_chaos.faults.links.on_frames import OnFrames
 
 THEN = ("release", "drop")
 

@@ -7,15 +7,15 @@ import threading
 import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.faults import disks
 from kafka_chaos.faults.fault import Fault
-from kafka_chaos.faults.freeze_disk import FreezeDisk
-from kafka_chaos.faults.full_disk import FullDisk
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.kill import Kill
-from kafka_chaos.faults.power_loss import PowerLoss
-from kafka_chaos.faults.read_only_disk import ReadOnlyDisk
+from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.faults.registry import fault_kinds, unavailable
+from kafka_chaos.faults.storage import disks
+from kafka_chaos.faults.storage.freeze_disk import FreezeDisk
+from kafka_chaos.faults.storage.full_disk import FullDisk
+from kafka_chaos.faults.storage.power_loss import PowerLoss
+from kafka_chaos.faults.storage.read_only_disk import ReadOnlyDisk
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeDisk, FakeNode, Notes
 
