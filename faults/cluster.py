@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+Partition = tuple[str, int]
+"""A topic's name, and a partition's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """Who leads a partition (None: nobody) and since which leader epoch; its replicas, preferred leader first."""
+
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A broker's registration in ZooKeeper: its broker epoch (KIP-380), and the id of the session that holds it."""
+
+    broker_epoch: int
+    session: int
 
 
 class DiskControl(Protocol):
@@ -140,6 +162,11 @@ class ClusterControl(Protocol):
     """A cluster that says at any moment who holds which role."""
 
     @property
+    def noted(self) -> MutableMapping[str, Any]:
+        """What faults saw before they broke anything, by a name of their own (`fault.mark`): for their proofs alone."""
+        ...
+
+    @property
     def brokers(self) -> Mapping[int, NodeControl]:
         """Brokers by id."""
         ...
@@ -176,6 +203,26 @@ class ClusterControl(Protocol):
 
     def controller(self) -> int | None:
         """The number of the node that is the (active) controller now."""
+        ...
+
+    def leadership(self) -> Mapping[Partition, Leadership]:
+        """Of every partition, Kafka's own topics too, the newest that a broker tells clients."""
+        ...
+
+    def transfer(self, heirs: Mapping[Partition, int]) -> None:
+        """Let each partition prefer this replica, elect the preferred leaders, and wait a while for them to lead."""
+        ...
+
+    def registration(self, broker: int) -> Registration | None:
+        """A broker's registration in ZooKeeper; None where it has none, or ZooKeeper does not answer."""
+        ...
+
+    def expire_session(self, session: int) -> None:
+        """Let ZooKeeper close a session of somebody else, whose client lives."""
+        ...
+
+    def await_registered(self, nodes: Sequence[NodeControl]) -> None:
+        """Wait until these brokers are registered."""
         ...
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:

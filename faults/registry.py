@@ -31,6 +31,8 @@ _OWN = {
     "delay": "links.delay:Delay",
     "drop": "links.drop:Drop",
     "cut": "links.cut:Cut",
+    "leader-transfer": "coordination.leader_transfer:LeaderTransfer",
+    "session-expiry": "coordination.session_expiry:SessionExpiry",
     "power-loss": "storage.power_loss:PowerLoss",
     "freeze-disk": "storage.freeze_disk:FreezeDisk",
     "full-disk": "storage.full_disk:FullDisk",

@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.faults.cluster import ClusterControl, LinkControl, NodeControl
-from kafka_chaos.faults.fault import Fault, Nodes, Proof, at_once, one_per_broker
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Proof, at_once, mark, one_per_broker
 from kafka_chaos.faults.machine import CAP_SYS_ADMIN, engine_elsewhere, has_capability
 from kafka_chaos.faults.target import Target
 
@@ -49,6 +48,7 @@ class OnFrames:
     transactional_id: str | None = None
     nth: int | None = None
     kind: ClassVar[str]
+    appearance: ClassVar[Appearance]
     needs_links: ClassVar[bool] = True
     # As with a partition: it need not wait for faults that end or start the process.
     ends_with_process: ClassVar[bool] = True
@@ -137,7 +137,7 @@ class OnFrames:
 
     @property
     def _rule(self) -> str:
-        return f"{self.kind}-{zlib.crc32(repr(self).encode()):08x}"
+        return mark(self)
 
 
 def needs_links(kind: type[Fault]) -> bool:

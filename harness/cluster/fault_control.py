@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from kafka_chaos.contract.groups import group_of, loop_group_of
+from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.transactions import transactional_id
-from kafka_chaos.faults.cluster import NodeControl
+from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable, CoordinatorKind
 from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.leadership import newest_leadership, transfer
 from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.waiting import wait_until
 
 _FIND_TIMEOUT = 10.0
 _AGAIN = 0.2
+_REGISTRATION_TIMEOUT = 60.0
 
 
 class ClusterView:
@@ -24,6 +31,7 @@ class ClusterView:
         self._cluster = cluster
         self._admin = admin
         self._loops = loops
+        self.noted: dict[str, Any] = {}
 
     @property
     def brokers(self) -> Mapping[int, Node]:
@@ -86,6 +94,42 @@ class ClusterView:
         In KRaft mode the clients' metadata names any broker, which forwards their requests.
         """
         return self._cluster.controller(self._admin)
+
+    def leadership(self) -> Mapping[Partition, Leadership]:
+        """What the brokers that run tell of the highest leader epoch."""
+        running = [number for number, node in self.brokers.items() if node.is_running() and not node.state()["Paused"]]
+        return newest_leadership(running, self._cluster.broker_client)
+
+    def transfer(self, heirs: Mapping[Partition, int]) -> None:
+        """Ask the controller, or in KRaft mode an heir, which passes it on."""
+        in_kraft = self._cluster.spec.metadata_mode == KRAFT
+        asked = (lambda: next(iter(heirs.values()))) if in_kraft else self.controller
+        transfer(heirs, self.leadership, self._cluster.broker_client, asked)
+
+    def registration(self, broker: int) -> Registration | None:
+        """As ZooKeeper has it."""
+        from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+
+        with contextlib.suppress(ClusterFailure), ZooKeeper(self._cluster.zookeeper_addresses) as zookeeper:
+            return zookeeper.registration(broker)
+        return None
+
+    def expire_session(self, session: int) -> None:
+        """Closed in its client's name. Where ZooKeeper does not answer, it goes on: the registration tells."""
+        from kafka_chaos.harness.cluster.metadata.sessions import end_session
+
+        with contextlib.suppress(ClusterFailure):
+            end_session(self._cluster.zookeeper_addresses, session)
+
+    def await_registered(self, nodes: Sequence[NodeControl]) -> None:
+        """As the metadata mode tells who is registered."""
+        wanted = {node.number for node in nodes}
+        wait_until(
+            lambda: wanted <= self._cluster.registered_brokers(),
+            f"brokers {sorted(wanted)} to be registered",
+            timeout=_REGISTRATION_TIMEOUT,
+            interval=_AGAIN,
+        )
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
         """Start what is down, none of them in the way of its own former session, and wait until all serve."""
