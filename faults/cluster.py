@@ -205,6 +205,14 @@ class ClusterControl(Protocol):
         """The number of the node that is the (active) controller now."""
         ...
 
+    def controller_epoch(self) -> int | None:
+        """How often a controller was elected, as ZooKeeper has it; None where it does not answer."""
+        ...
+
+    def depose_controller(self) -> None:
+        """Remove the controller's node in ZooKeeper, and wait a while for the next election."""
+        ...
+
     def leadership(self) -> Mapping[Partition, Leadership]:
         """Of every partition, Kafka's own topics too, the newest that a broker tells clients."""
         ...

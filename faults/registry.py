@@ -33,6 +33,7 @@ _OWN = {
     "cut": "links.cut:Cut",
     "leader-transfer": "coordination.leader_transfer:LeaderTransfer",
     "session-expiry": "coordination.session_expiry:SessionExpiry",
+    "controller-move": "coordination.controller_move:ControllerMove",
     "power-loss": "storage.power_loss:PowerLoss",
     "freeze-disk": "storage.freeze_disk:FreezeDisk",
     "full-disk": "storage.full_disk:FullDisk",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.groups import group_of, loop_group_of
 from kafka_chaos.contract.metadata import KRAFT
@@ -18,6 +18,9 @@ from kafka_chaos.harness.cluster.leadership import newest_leadership, transfer
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
+
+if TYPE_CHECKING:
+    from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
 _FIND_TIMEOUT = 10.0
 _AGAIN = 0.2
@@ -106,13 +109,27 @@ class ClusterView:
         asked = (lambda: next(iter(heirs.values()))) if in_kraft else self.controller
         transfer(heirs, self.leadership, self._cluster.broker_client, asked)
 
+    def controller_epoch(self) -> int | None:
+        """As ZooKeeper has it."""
+        with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
+            return zookeeper.controller_epoch()
+        return None
+
+    def depose_controller(self) -> None:
+        """Where no controller is elected in time, or ZooKeeper does not answer, the epoch tells."""
+        with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
+            zookeeper.depose_controller(timeout=_FIND_TIMEOUT)
+
     def registration(self, broker: int) -> Registration | None:
         """As ZooKeeper has it."""
-        from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
-
-        with contextlib.suppress(ClusterFailure), ZooKeeper(self._cluster.zookeeper_addresses) as zookeeper:
+        with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
             return zookeeper.registration(broker)
         return None
+
+    def _zookeeper(self) -> ZooKeeper:
+        from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+
+        return ZooKeeper(self._cluster.zookeeper_addresses)
 
     def expire_session(self, session: int) -> None:
         """Closed in its client's name. Where ZooKeeper does not answer, it goes on: the registration tells."""

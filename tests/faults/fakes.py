@@ -155,6 +155,8 @@ class FakeCluster:
     led: dict[Partition, Leadership] = field(default_factory=dict)
     registrations: dict[int, Registration] = field(default_factory=dict)
     registers_again: bool = True
+    epoch: int | None = 1
+    next_controllers: list[int] = field(default_factory=list)
 
     def leader(self, lane: str, partition: int) -> int | None:
         return self.leaders.get((lane, partition))
@@ -173,6 +175,13 @@ class FakeCluster:
 
     def controller(self) -> int | None:
         return self.controller_id
+
+    def controller_epoch(self) -> int | None:
+        return self.epoch
+
+    def depose_controller(self) -> None:
+        if self.next_controllers and self.epoch is not None:
+            self.epoch, self.controller_id = self.epoch + 1, self.next_controllers.pop(0)
 
     def leadership(self) -> dict[Partition, Leadership]:
         return dict(self.led)

@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.faults.coordination.controller_move import ControllerMove
 from kafka_chaos.faults.coordination.leader_transfer import LeaderTransfer
 from kafka_chaos.faults.coordination.session_expiry import SessionExpiry
 from kafka_chaos.faults.fault import Proof
@@ -82,6 +83,30 @@ def test_a_broker_whose_session_is_over_is_replaced_and_registers_anew(running: 
     # As after the death of a broker: another leads, or the same in a later leader epoch.
     wait_until(lambda: view.leadership()["expires", 0].leader_epoch > before.leader_epoch, "an election", timeout=20)
     admin.await_full_isr(["expires"])
+
+
+def test_a_controller_is_elected_again_and_nobody_else_moves(running: Cluster) -> None:
+    if not running.zookeepers:
+        assert ControllerMove.refusal(running.spec)
+        return
+    admin = running.admin()
+    view = ClusterView(running, admin)
+    admin.create_topic("controlled", replica_assignment=[(2, 3)], configs={})
+    admin.await_full_isr(["controlled"])
+    before = view.leadership()["controlled", 0]
+    fault = ControllerMove(target=Target.parse("controller"))
+    nodes = fault.target.resolve(view, 0)
+    assert not fault.proof(view, nodes).took_effect
+    fault.inject(view, nodes)
+    fault.inject(view, nodes)
+    proof = wait_until(lambda: _if_bit(fault.proof(view, nodes)), "the next controller", timeout=20)
+    first, second = proof.evidence[nodes[0].name]["controller_epoch"]
+    assert second == first + 1
+    fault.heal(view, nodes)
+    # The new controller does its work, and has left the leader where it was.
+    admin.create_topic("created-later", replica_assignment=[(1, 2, 3)], configs={})
+    admin.await_full_isr(["controlled", "created-later"])
+    assert view.leadership()["controlled", 0] == before
 
 
 def _if_bit(proof: Proof) -> Proof | None:
