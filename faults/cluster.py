@@ -141,6 +141,15 @@ class NodeControl(Protocol):
         """SIGTERM, and wait for the process to be gone."""
         ...
 
+    def suspend(self) -> None:
+        """Let its process do nothing more (SIGSTOP), until it is killed. Other than after `pause`, commands still run
+        inside."""
+        ...
+
+    def file_size(self, path: str) -> int | None:
+        """Bytes of a file inside, running or not, as the engine sees it; None where there is none."""
+        ...
+
     def pause(self) -> None:
         """Freeze its processes."""
         ...
@@ -169,6 +178,11 @@ class ClusterControl(Protocol):
     @property
     def brokers(self) -> Mapping[int, NodeControl]:
         """Brokers by id."""
+        ...
+
+    @property
+    def log_directories(self) -> Sequence[str]:
+        """Where brokers may have log directories, inside their containers."""
         ...
 
     @property

@@ -16,6 +16,7 @@ from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreac
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.leadership import newest_leadership, transfer
 from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.cluster.server_properties import LOG_DIRECTORIES
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
@@ -40,6 +41,11 @@ class ClusterView:
     def brokers(self) -> Mapping[int, Node]:
         """Brokers by id."""
         return self._cluster.brokers
+
+    @property
+    def log_directories(self) -> Sequence[str]:
+        """The first, and the second that some clusters have."""
+        return LOG_DIRECTORIES
 
     @property
     def zookeepers(self) -> Mapping[int, Node]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_chaos.faults.cluster import LinkControl
-from kafka_chaos.harness.cluster.containers.engine import execute_inside, freeze
+from kafka_chaos.harness.cluster.containers.engine import execute_inside, freeze, size_inside
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
@@ -176,6 +176,22 @@ class Node:
         """Thaw what `pause` froze."""
         if self.state()["Paused"]:
             self.container.unpause()
+
+    def suspend(self) -> None:
+        """SIGSTOP, which a frozen process meets once it is thawed; commands still run inside."""
+        self._thaw_disk()
+        self.container.kill(signal="SIGSTOP")
+        self.unpause()
+        wait_until(
+            lambda: "State:\tT" in self.must_execute("cat", "/proc/1/status"),
+            f"{self.name} to be suspended",
+            timeout=10,
+            interval=0.01,
+        )
+
+    def file_size(self, path: str) -> int | None:
+        """A file's size; None where there is no such file."""
+        return size_inside(str(self.container.id), path)
 
     def _thaw_disk(self) -> None:
         if self.disk is not None:

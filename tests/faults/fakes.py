@@ -102,6 +102,14 @@ class FakeNode:
     ends: bool = False
     disk: FakeDisk | None = None
     link: FakeLink | None = None
+    suspended: bool = False
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def suspend(self) -> None:
+        self.suspended = True
+
+    def file_size(self, path: str) -> int | None:
+        return self.sizes.get(path)
 
     def state(self) -> dict[str, Any]:
         status = "paused" if self.paused else "running" if self.running else "exited"
@@ -152,6 +160,7 @@ class FakeCluster:
     coordinators: dict[tuple[str, str], int] = field(default_factory=dict)
     controller_id: int | None = 3
     noted: dict[str, Any] = field(default_factory=dict)
+    log_directories: tuple[str, ...] = ("/var/lib/kafka",)
     led: dict[Partition, Leadership] = field(default_factory=dict)
     registrations: dict[int, Registration] = field(default_factory=dict)
     registers_again: bool = True
