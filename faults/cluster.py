@@ -150,6 +150,10 @@ class NodeControl(Protocol):
         """Bytes of a file inside, running or not, as the engine sees it; None where there is none."""
         ...
 
+    def read_at(self, path: str, offset: int, length: int) -> bytes:
+        """Bytes of a file inside, running or not, as the engine sees it; fewer at its end."""
+        ...
+
     def pause(self) -> None:
         """Freeze its processes."""
         ...

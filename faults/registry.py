@@ -36,6 +36,7 @@ _OWN = {
     "controller-move": "coordination.controller_move:ControllerMove",
     "lost-checkpoint": "storage.lost_checkpoint:LostCheckpoint",
     "lost-index": "storage.lost_index:LostIndex",
+    "corrupted-segment": "storage.corrupted_segment:CorruptedSegment",
     "truncated-segment": "storage.truncated_segment:TruncatedSegment",
     "power-loss": "storage.power_loss:PowerLoss",
     "freeze-disk": "storage.freeze_disk:FreezeDisk",

@@ -32,6 +32,9 @@ class NodeOnThisMachine(FakeNode):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
+    def read_at(self, path: str, offset: int, length: int) -> bytes:
+        return Path(path).read_bytes()[offset : offset + length]
+
     def file_size(self, path: str) -> int | None:
         return Path(path).stat().st_size if Path(path).exists() else None
 
@@ -113,6 +116,23 @@ def test_the_newest_segment_is_cut_and_nothing_else(cut: int, left: int, cluster
     assert f"{4 * (300 - left):,} bytes of 4 files gone" in fault.describe_evidence({"files": told})
 
 
+@pytest.mark.parametrize(("before_end", "place"), [(100, 200), (16, 284), (10_000, 0)])
+def test_the_newest_segment_is_overwritten_and_keeps_its_size(
+    before_end: int, place: int, cluster: FakeCluster, data: Path
+) -> None:
+    before = files(data)
+    fault, told = hit(cluster, "corrupted-segment", lane="orders", bytes=before_end)
+    assert files(data) == before
+    newest = [data / folder / f"{7:020}.log" for folder in FOLDERS[:2]]
+    assert told == {str(path): place for path in newest}
+    for path in data.rglob("*.log"):
+        other = {index for index, byte in enumerate(path.read_bytes()) if byte != ord("x")}
+        assert other == (set(range(place, place + 16)) if path in newest else set())
+    assert fault.describe_evidence({"files": told}).startswith("bytes of 2 files overwritten: ")
+    newest[0].write_bytes(b"x" * 300)
+    assert fault.proof(cluster, (cluster.brokers[1],)).reason == f"broker-1: not overwritten: {newest[0]}"
+
+
 def test_files_that_are_back_are_no_proof(cluster: FakeCluster, data: Path) -> None:
     fault, told = hit(cluster, "lost-index", lane="orders")
     Path(min(told)).write_bytes(b"")
@@ -147,6 +167,7 @@ def test_what_the_model_is_told() -> None:
         "lost-checkpoint": ("kill",),
         "lost-index": ("kill",),
         "truncated-segment": ("power-loss",),
+        "corrupted-segment": ("power-loss",),
     }
     assert {kind: fault_of(kind).model_faults(3) for kind in told} == told
 
@@ -155,6 +176,7 @@ def test_what_the_model_is_told() -> None:
     ("entry", "message"),
     [
         ("fault: truncated-segment, target: broker:1, bytes: 0", "expected at least 1"),
+        ("fault: corrupted-segment, target: broker:1, bytes: 15", "expected at least 16"),
         ("fault: truncated-segment, target: broker:1, lane: ordres", "there is no lane ordres"),
         ("fault: lost-index, target: zookeeper", "lost-index hits brokers, and no other server"),
         ("fault: lost-checkpoint, target: broker:1, lane: orders", "has no such key"),

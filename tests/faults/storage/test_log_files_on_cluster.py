@@ -46,7 +46,7 @@ def filled(cluster: Cluster, admin: ClusterAdmin, topic: str, replicas: tuple[in
     assert admin.end_offsets(topic, [0]) == {0: RECORDS}
 
 
-@pytest.mark.parametrize("kind", ["lost-checkpoint", "lost-index", "truncated-segment"])
+@pytest.mark.parametrize("kind", ["lost-checkpoint", "lost-index", "truncated-segment", "corrupted-segment"])
 def test_a_broker_comes_back_without_them_and_lacks_nothing_that_others_have(
     kind: str, cluster: Cluster, admin: ClusterAdmin
 ) -> None:
@@ -70,7 +70,7 @@ def test_a_broker_comes_back_without_them_and_lacks_nothing_that_others_have(
     assert offsets == {broker: list(range(RECORDS)) for broker in (1, 2, 3)}
 
 
-@pytest.mark.parametrize("kind", ["truncated-segment"])
+@pytest.mark.parametrize("kind", ["truncated-segment", "corrupted-segment"])
 def test_the_end_of_the_only_replica_is_gone_for_good(kind: str, cluster: Cluster, admin: ClusterAdmin) -> None:
     view, topic = ClusterView(cluster, admin), f"{kind}-alone"
     filled(cluster, admin, topic, (2,))
