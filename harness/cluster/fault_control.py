@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafka_chaos.contract.groups import group_of, loop_group_of
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable, CoordinatorKind
+from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.leadership import newest_leadership, transfer
-from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.server_properties import LOG_DIRECTORIES
-from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -28,17 +29,61 @@ _AGAIN = 0.2
 _REGISTRATION_TIMEOUT = 60.0
 
 
-class ClusterView:
+N = TypeVar("N", bound=NodeControl)
+
+
+class BreakableCluster(Protocol[N]):
+    """What faults need of a cluster besides an admin client."""
+
+    @property
+    def brokers(self) -> Mapping[int, N]:
+        """Brokers by id."""
+        ...
+
+    @property
+    def zookeepers(self) -> Mapping[int, N]:
+        """ZooKeeper servers by number."""
+        ...
+
+    @property
+    def controllers(self) -> Mapping[int, N]:
+        """KRaft controllers that are no brokers, by number."""
+        ...
+
+    @property
+    def nodes(self) -> Sequence[N]:
+        """All nodes."""
+        ...
+
+    @property
+    def client_configs(self) -> Mapping[str, str]:
+        """What clients need besides the address, in librdkafka's keys."""
+        ...
+
+    def client_address(self, broker: int) -> str:
+        """Where clients reach a broker."""
+        ...
+
+    def controller(self, admin: ClusterAdmin) -> int | None:
+        """The node id of the (active) controller; None while nobody tells."""
+        ...
+
+    def start_again(self, nodes: Sequence[N]) -> None:
+        """Start those that are down, and wait until all serve."""
+        ...
+
+
+class ClusterView(Generic[N]):
     """Implements `kafka_chaos.faults.cluster.ClusterControl`; `loops` names the lanes that a loop writes."""
 
-    def __init__(self, cluster: Cluster, admin: ClusterAdmin, *, loops: Collection[str] = ()) -> None:
+    def __init__(self, cluster: BreakableCluster[N], admin: ClusterAdmin, *, loops: Collection[str] = ()) -> None:
         self._cluster = cluster
         self._admin = admin
         self._loops = loops
         self.noted: dict[str, Any] = {}
 
     @property
-    def brokers(self) -> Mapping[int, Node]:
+    def brokers(self) -> Mapping[int, N]:
         """Brokers by id."""
         return self._cluster.brokers
 
@@ -48,12 +93,12 @@ class ClusterView:
         return LOG_DIRECTORIES
 
     @property
-    def zookeepers(self) -> Mapping[int, Node]:
+    def zookeepers(self) -> Mapping[int, N]:
         """ZooKeeper servers by number; empty in KRaft mode."""
         return self._cluster.zookeepers
 
     @property
-    def controllers(self) -> Mapping[int, Node]:
+    def controllers(self) -> Mapping[int, N]:
         """KRaft controllers that are no brokers, by number."""
         return self._cluster.controllers
 
@@ -78,20 +123,23 @@ class ClusterView:
 
     def _coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
         """The first answer of any broker; None if nobody knows it within a few seconds, as during an election."""
-        until = time.monotonic() + _FIND_TIMEOUT
-        while True:
-            for number in self._cluster.brokers:
-                address = self._cluster.client_address(number)
-                try:
-                    with BrokerClient(address, timeout=1.0, configs=self._cluster.client_configs) as broker:
-                        found = broker.coordinator(key, kind)
-                except BrokerUnreachable:
-                    continue
-                if found is not None and self._cluster.brokers[found].is_running():
-                    return found
-            if time.monotonic() > until:
-                return None
-            time.sleep(_AGAIN)
+        ask = partial(self._ask_for_coordinator, key, kind)
+        try:
+            return wait_until(ask, f"the coordinator of {key}", timeout=_FIND_TIMEOUT, interval=_AGAIN)
+        except WaitTimeout:
+            return None
+
+    def _ask_for_coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
+        for number in self._cluster.brokers:
+            address = self._cluster.client_address(number)
+            try:
+                with BrokerClient(address, timeout=1.0, configs=self._cluster.client_configs) as broker:
+                    found = broker.coordinator(key, kind)
+            except BrokerUnreachable:
+                continue
+            if found is not None and self._cluster.brokers[found].is_running():
+                return found
+        return None
 
     def topic(self, lane: str) -> str:
         """The lane's topic, as the admin client knows it."""
@@ -107,13 +155,13 @@ class ClusterView:
     def leadership(self) -> Mapping[Partition, Leadership]:
         """What the brokers that run tell of the highest leader epoch."""
         running = [number for number, node in self.brokers.items() if node.is_running() and not node.state()["Paused"]]
-        return newest_leadership(running, self._cluster.broker_client)
+        return newest_leadership(running, self._own.broker_client)
 
     def transfer(self, heirs: Mapping[Partition, int]) -> None:
         """Ask the controller, or in KRaft mode an heir, which passes it on."""
-        in_kraft = self._cluster.spec.metadata_mode == KRAFT
+        in_kraft = self._own.spec.metadata_mode == KRAFT
         asked = (lambda: next(iter(heirs.values()))) if in_kraft else self.controller
-        transfer(heirs, self.leadership, self._cluster.broker_client, asked)
+        transfer(heirs, self.leadership, self._own.broker_client, asked)
 
     def controller_epoch(self) -> int | None:
         """As ZooKeeper has it."""
@@ -135,24 +183,32 @@ class ClusterView:
     def _zookeeper(self) -> ZooKeeper:
         from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
-        return ZooKeeper(self._cluster.zookeeper_addresses)
+        return ZooKeeper(self._own.zookeeper_addresses)
 
     def expire_session(self, session: int) -> None:
         """Closed in its client's name. Where ZooKeeper does not answer, it goes on: the registration tells."""
         from kafka_chaos.harness.cluster.metadata.sessions import end_session
 
         with contextlib.suppress(ClusterFailure):
-            end_session(self._cluster.zookeeper_addresses, session)
+            end_session(self._own.zookeeper_addresses, session)
 
     def await_registered(self, nodes: Sequence[NodeControl]) -> None:
         """As the metadata mode tells who is registered."""
         wanted = {node.number for node in nodes}
         wait_until(
-            lambda: wanted <= self._cluster.registered_brokers(),
+            lambda: wanted <= self._own.registered_brokers(),
             f"brokers {sorted(wanted)} to be registered",
             timeout=_REGISTRATION_TIMEOUT,
             interval=_AGAIN,
         )
+
+    @property
+    def _own(self) -> Cluster:
+        """The cluster, where it was started here: others are broken by their own commands alone."""
+        cluster: object = self._cluster
+        if not isinstance(cluster, Cluster):
+            raise ClusterFailure("expected a cluster that was started here: an attached one has no such control")
+        return cluster
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
         """Start what is down, none of them in the way of its own former session, and wait until all serve."""

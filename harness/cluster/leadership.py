@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping
 
 from kafka_chaos.faults.cluster import Leadership, Partition
-from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
 

@@ -27,8 +27,9 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from kafka_chaos.harness.cluster import broker_client, error_codes
-from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
+from kafka_chaos.harness.cluster import error_codes
+from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.node import Node
@@ -104,15 +105,16 @@ class ReplicaObserver:
         with ThreadPoolExecutor(max_workers=len(self.replicas)) as threads:
             seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
         partition = self.metadata.partition(self.topic)
-        epoch, brokers = self.metadata.controller_epoch() if self.sees_controller else 0, self.metadata.brokers()
+        brokers = self.metadata.brokers()
+        # Of a quorum, the epoch counts attempts to be elected, too, and brokers that answer know of no leader.
         several = self.sees_controller and self.cluster.spec.voters > 1
+        epoch = self.metadata.controller_epoch() if self.sees_controller and not several else 0
         return Observation(
             replicas=seen,
             leader=None if partition is None else max(partition.leader, NOBODY),
             leader_epoch=None if partition is None else partition.leader_epoch,
             isr=None if partition is None else partition.isr,
-            # Of a quorum, the epoch counts attempts to be elected, too, and brokers that answer know of no leader.
-            controller_epoch=None if several else epoch or None,
+            controller_epoch=epoch or None,
             controller=(self.metadata.controller() or NOBODY) if epoch or (several and brokers is not None) else None,
             registered=None if brokers is None else tuple(sorted(brokers & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),
@@ -159,7 +161,7 @@ class ReplicaObserver:
             with BrokerClient(self.cluster.client_address(broker)) as client:
                 error, _ = client.latest_offset(self.topic)
                 role = _ROLES.get(error, f"error {error}")
-                fetched = client.fetch(self.topic, version=broker_client.FETCH_FROM_ANY, offset=on_disk.log_end or 0)
+                fetched = client.fetch(self.topic, version=FETCH_FROM_ANY, offset=on_disk.log_end or 0)
                 known = client.metadata(self.topic)
                 epoch = client.leader_epoch(self.topic, guess=known.leader_epoch)
         except BrokerUnreachable:
