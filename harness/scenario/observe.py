@@ -15,6 +15,9 @@ exact |
 right after LeaderAndIsr on the same connection |
 | leader, ISR, leader epoch of the partition; controller and its epoch; registered brokers | ZooKeeper: exact; in
  KRaft mode the newest state that a broker has replayed |
+| a consumer group: who is in it, who has which partition; committed offsets | its coordinator's answers to
+DescribeGroups (protocol `consumer`: ConsumerGroupDescribe) and OffsetFetch |
+| a member of it: generation, partitions, what it was given, processed and committed | the member's own answers |
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import tarfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -38,6 +41,7 @@ from kafka_chaos.harness.cluster.storage.replica import NoReplica, ReplicaFiles,
 from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario.clients import NAME, Clients
+from kafka_chaos.reference_model.lockstep.group_observation import GroupObservation
 from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY, NONE, OFFLINE
 
@@ -96,6 +100,8 @@ class ReplicaObserver:
     reads: BrokerReads = field(default_factory=BrokerReads)
     sees_controller: bool = True
     """Whether the controller and its epoch are observed: not where it changes without a step of the model."""
+    group: Callable[[], GroupObservation] | None = None
+    """Observes a consumer group of the act, if there is one."""
 
     def __post_init__(self) -> None:
         self.reads.topics.add(self.topic)
@@ -118,6 +124,7 @@ class ReplicaObserver:
             controller=(self.metadata.controller() or NOBODY) if epoch or (several and brokers is not None) else None,
             registered=None if brokers is None else tuple(sorted(brokers & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),
+            group=None if self.group is None else self.group(),
         )
 
     def files(self, broker: int) -> ReplicaFiles:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from kafka_chaos.faults.cluster import Leadership, Partition
 from kafka_chaos.harness.cluster.broker.answers import (
@@ -80,7 +80,7 @@ class BrokerClient:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         log_in(self.request, address, configs or {})
 
-    def __enter__(self) -> BrokerClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,9 +149,15 @@ class BrokerClient:
         """(error, offset) of ListOffsets for the latest offset, which only a leader answers."""
         return self.latest_offsets({topic: [partition]})[topic, partition]
 
-    def latest_offsets(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """The same of many partitions in one request: (topic, partition) to (error, offset)."""
-        return {place: (found.error_code, found.offset) for place, found in self._list_offsets(partitions).items()}
+    def latest_offsets(
+        self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False
+    ) -> dict[tuple[str, int], tuple[int, int]]:
+        """The same of many partitions in one request: (topic, partition) to (error, offset).
+
+        `committed`: of a consumer that reads what is committed, whose end is the last stable offset.
+        """
+        found = self._list_offsets(partitions, committed=committed)
+        return {place: (one.error_code, one.offset) for place, one in found.items()}
 
     def high_watermarks(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """Of the partitions that this broker leads: (topic, partition) to (leader epoch, high watermark).
@@ -164,8 +170,10 @@ class BrokerClient:
             if found.error_code == NONE and found.leader_epoch >= 0
         }
 
-    def _list_offsets(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], Any]:
-        """ListOffsets for the latest offsets, read uncommitted: a consumer gets the high watermark."""
+    def _list_offsets(
+        self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False
+    ) -> dict[tuple[str, int], Any]:
+        """ListOffsets for the latest offsets: a consumer gets the high watermark, or the last stable offset."""
         asked = ListOffsetsRequest.ListOffsetsTopic
         topics = [
             asked(
@@ -178,7 +186,8 @@ class BrokerClient:
             for topic, numbers in partitions.items()
         ]
         version = self._version(ListOffsetsRequest, _LIST_OFFSETS)
-        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=topics, version=version)
+        level = int(committed)
+        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=level, topics=topics, version=version)
         return {
             (topic.name, found.partition_index): found
             for topic in self.request(request).topics
