@@ -11,7 +11,8 @@ from kafka_chaos.experiments.behaviours.group_acts import (
     killed_before_the_commit,
     rebalanced,
 )
-from kafka_chaos.harness.cluster.broker_client import BrokerClient, CoordinatorKind
+from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.scenario.clusters import STEADY, ClusterLease, ClusterProfile
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario

@@ -16,7 +16,7 @@ from types import TracebackType
 from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker_client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.fault_control import ClusterView
@@ -145,7 +145,7 @@ class ClusterLease:
     cluster: Cluster
     admin: ClusterAdmin
     metadata: Metadata
-    view: ClusterView
+    view: ClusterView[Node]
 
     def close(self) -> None:
         """Close the connections and remove the cluster."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.errors import KafkaChaosError
-from kafka_chaos.harness.cluster.broker_client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.scenario.clients import Clients, read_to_end

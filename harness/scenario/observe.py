@@ -30,8 +30,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from kafka_chaos.harness.cluster import broker_client, error_codes
-from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
+from kafka_chaos.harness.cluster import error_codes
+from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.node import Node
@@ -167,7 +168,7 @@ class ReplicaObserver:
             with BrokerClient(self.cluster.client_address(broker)) as client:
                 error, _ = client.latest_offset(self.topic)
                 role = _ROLES.get(error, f"error {error}")
-                fetched = client.fetch(self.topic, version=broker_client.FETCH_FROM_ANY, offset=on_disk.log_end or 0)
+                fetched = client.fetch(self.topic, version=FETCH_FROM_ANY, offset=on_disk.log_end or 0)
                 known = client.metadata(self.topic)
                 epoch = client.leader_epoch(self.topic, guess=known.leader_epoch)
         except BrokerUnreachable:
