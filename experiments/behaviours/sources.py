@@ -34,6 +34,11 @@ STATIC = Document(
 INCREMENTAL = Document(
     "KIP-429: Incremental Rebalance Protocol", "KIP-429: Kafka Consumer Incremental Rebalance Protocol", None
 )
+NEXT_PROTOCOL = Document(
+    "KIP-848: The Next Generation of the Consumer Rebalance Protocol",
+    "KIP-848: The Next Generation of the Consumer Rebalance Protocol",
+    None,
+)
 _SEMANTICS = Source(DESIGN, "Message delivery semantics", "Message Delivery Semantics")
 
 _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
@@ -95,4 +100,5 @@ SOURCES = {
     "group-zombie-member": Source(SESSIONS, "Proposed changes", "Proposed Changes"),
     "group-static-member": Source(STATIC, "Proposed changes", "Proposed Changes"),
     "group-rebalance-eager-vs-cooperative": Source(INCREMENTAL, "Proposed changes", "Proposed Changes"),
+    "group-consumer-protocol": Source(NEXT_PROTOCOL, "Proposed changes", "Proposed Changes"),
 }
