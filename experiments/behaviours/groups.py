@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, COOPERATIVE, RANGE, Group
+from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, CONSUMER, COOPERATIVE, RANGE, Group
+from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.experiments.behaviours.group_acts import (
     back_in_time,
     coordinator_killed,
@@ -17,6 +18,8 @@ from kafka_chaos.harness.scenario.clusters import STEADY, ClusterLease, ClusterP
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario
 from kafka_chaos.harness.waiting import wait_until
+
+NEXT = ClusterProfile(name="Kafka 4.3.1 in KRaft mode", metadata_mode=KRAFT, kafka_version="4.3.1")
 
 
 @scenario("commit-after-processing", title="At least once: a crash before the commit, and a record is processed twice")
@@ -86,6 +89,25 @@ def group_static_member(play: Play) -> None:
     of = Group(members=2, commits=AFTER, static=True, session_timeout_ms=60_000, max_poll_interval_ms=60_000)
     with play.act("killed, and back in time") as stage:
         back_in_time(stage, of)
+
+
+@scenario(
+    "group-consumer-protocol", title="The protocol consumer: dead members, a zombie and a dead coordinator as before"
+)
+def group_consumer_protocol(play: Play) -> None:
+    """With `group.protocol=consumer` members have no generation in common. Each follows the coordinator, which assigns,
+    in an epoch of its own. What a group promises stays: what is committed after processing is processed at least once,
+    what is committed before at most once. A member that was removed can't commit. The next coordinator has the commits
+    and the members.
+    """
+    after, before = (Group(members=2, protocol=CONSUMER, assignor=None, commits=commits) for commits in (AFTER, BEFORE))
+    with play.act("killed before the commit", profile=NEXT) as stage:
+        killed_before_the_commit(stage, after)
+    with play.act("killed after the commit", profile=NEXT) as stage:
+        killed_after_the_commit(stage, before)
+    with play.act("frozen before the commit", profile=NEXT) as stage:
+        frozen_before_the_commit(stage, after)
+    _kill_the_coordinator(play, NEXT, after)
 
 
 def _kill_the_coordinator(play: Play, profile: ClusterProfile, of: Group) -> None:

@@ -34,6 +34,11 @@ STATIC = Document(
 INCREMENTAL = Document(
     "KIP-429: Incremental Rebalance Protocol", "KIP-429: Kafka Consumer Incremental Rebalance Protocol", None
 )
+NEXT_PROTOCOL = Document(
+    "KIP-848: The Next Generation of the Consumer Rebalance Protocol",
+    "KIP-848: The Next Generation of the Consumer Rebalance Protocol",
+    None,
+)
 _SEMANTICS = Source(DESIGN, "Message delivery semantics", "Message Delivery Semantics")
 _EXACTLY_ONCE = "KIP-98: Exactly Once Delivery and Transactional Messaging"
 EXACTLY_ONCE = Document(_EXACTLY_ONCE, _EXACTLY_ONCE, None)
@@ -104,6 +109,7 @@ SOURCES = {
     "group-zombie-member": Source(SESSIONS, "Proposed changes", "Proposed Changes"),
     "group-static-member": Source(STATIC, "Proposed changes", "Proposed Changes"),
     "group-rebalance-eager-vs-cooperative": Source(INCREMENTAL, "Proposed changes", "Proposed Changes"),
+    "group-consumer-protocol": Source(NEXT_PROTOCOL, "Proposed changes", "Proposed Changes"),
     "txn-commit-abort": _ENDING,
     "txn-fencing": Source(EXACTLY_ONCE, "Data flow: getting a producer id", "2. Getting a producer Id"),
     "txn-coordinator-failover": _ENDING,

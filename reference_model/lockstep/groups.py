@@ -159,7 +159,12 @@ def optional(state: GroupState, setup: Setup) -> Iterator[GroupState]:
 
 
 def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:
-    """A generation begins in all partitions; if one of them was given back in it, another one is due."""
+    """A generation begins in all partitions; if one of them was given back in it, another one is due.
+
+    One of nobody begins when the last member is gone.
+    """
+    if setup.rules.waits_for_all and state.partitions[0].preparing and not slots_in(state.partitions[0]):
+        yield state._replace(partitions=tuple(map(_of_nobody, state.partitions)))
     choices = [
         [
             after
@@ -173,6 +178,11 @@ def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:
         is_due = any(part.preparing for part in parts)
         together = tuple(part._replace(preparing=is_due) for part in parts)
         yield state._replace(partitions=together, gave_back=is_due)
+
+
+def _of_nobody(part: State) -> State:
+    coordinator = part.coordinator._replace(generation=part.coordinator.generation + 1)
+    return part._replace(coordinator=coordinator, preparing=False)
 
 
 def _exchanged(values: tuple, at: int, value: object) -> tuple:  # type: ignore[type-arg]

@@ -191,6 +191,16 @@ def test_members_of_all_partitions_have_the_same_generation() -> None:
         assert len({part.coordinator.known for part in state.partitions}) == 1
 
 
+@pytest.mark.parametrize("rules", [EAGER_RULES, COOPERATIVE_RULES], ids=lambda rules: rules.name)
+def test_when_the_last_member_is_gone_a_generation_of_nobody_begins(rules: Rules) -> None:
+    model = group(rules)
+    do(model, "polls", "processes", "commits", "leaves", member=1)
+    assert all_seen(model, "members") == {()}
+    do(model, "joins", member=2)
+    assert all_seen(model, "member 2, generation") == {3}
+    assert all_seen(model, "owners") == {(2,)}
+
+
 def test_the_protocol_consumer_has_one_partition_only() -> None:
     with pytest.raises(ActionError, match="2 partitions: expected one"):
         group(CONSUMER_RULES, partitions=2)
