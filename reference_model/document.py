@@ -33,6 +33,7 @@ from kafka_chaos.reference_model.lockstep import (
     producers,
 )
 from kafka_chaos.reference_model.lockstep import quorum as controllers
+from kafka_chaos.reference_model.lockstep import transactions as stepped_transactions
 from kafka_chaos.reference_model.lockstep.search import CLUSTER_INVARIANTS
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict import (
@@ -95,6 +96,7 @@ MODULES: tuple[ModuleType, ...] = (
         processes,
         controllers,
         cleaning,
+        stepped_transactions,
     ),
     *(idempotence, exchanges, replication, membership, faults, logs, transactional, grouped),
     *(transaction_rules, coordinator, partitions, transaction_producers, transaction_environment, examine),

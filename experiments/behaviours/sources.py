@@ -40,10 +40,18 @@ NEXT_PROTOCOL = Document(
     None,
 )
 _SEMANTICS = Source(DESIGN, "Message delivery semantics", "Message Delivery Semantics")
+_EXACTLY_ONCE = "KIP-98: Exactly Once Delivery and Transactional Messaging"
+EXACTLY_ONCE = Document(_EXACTLY_ONCE, _EXACTLY_ONCE, None)
+_SERVER_SIDE_DEFENSE = "KIP-890: Transactions Server-Side Defense"
+SERVER_SIDE_DEFENSE = Document(_SERVER_SIDE_DEFENSE, _SERVER_SIDE_DEFENSE, None)
 
 _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
 _COMMIT = Source(INTERNALS, "Keeping replicas and committing", "복제 유지와 커밋")
 _TOPIC_PARAMETERS = Source(RECOVERY, "Topic parameters", "Topic parameter")
+
+_ENDING = Source(
+    EXACTLY_ONCE, "Data flow: committing or aborting a transaction", "5. Committing or Aborting a Transaction"
+)
 
 _EPOCH_A = Source(INTERNALS, "Leader epoch and recovery: without leader epochs", "Leader Epoch 미사용시")
 _EPOCH_B = Source(
@@ -101,4 +109,11 @@ SOURCES = {
     "group-static-member": Source(STATIC, "Proposed changes", "Proposed Changes"),
     "group-rebalance-eager-vs-cooperative": Source(INCREMENTAL, "Proposed changes", "Proposed Changes"),
     "group-consumer-protocol": Source(NEXT_PROTOCOL, "Proposed changes", "Proposed Changes"),
+    "txn-commit-abort": _ENDING,
+    "txn-fencing": Source(EXACTLY_ONCE, "Data flow: getting a producer id", "2. Getting a producer Id"),
+    "txn-coordinator-failover": _ENDING,
+    "eos-loop-crash": Source(
+        EXACTLY_ONCE, "Data flow: the consume-transform-produce loop", "4. The consume-transform-produce loop"
+    ),
+    "txn-late-end": Source(SERVER_SIDE_DEFENSE, "Motivation", "Motivation"),
 }

@@ -285,13 +285,13 @@ class GroupedModel(ClusterModel):
         self.group.states = self.group.settled(self.group.states)
         return super().settle(states)
 
-    def compare(self, observation: Observation) -> Comparison:
+    def compare(self, observation: Observation) -> Comparison[ClusterState]:
         """As `ClusterModel.compare`, with the differences of the group after those of the cluster."""
         cluster = super().compare(observation)
         _, differences = self.group.compare(observation.group or GroupObservation())
         return Comparison(frozenset() if differences else cluster.matching, (*cluster.differences, *differences))
 
-    def narrow(self, observation: Observation) -> Comparison:
+    def narrow(self, observation: Observation) -> Comparison[ClusterState]:
         """As `ClusterModel.narrow`, the group's states too."""
         matching, _ = self.group.compare(observation.group or GroupObservation())
         self.group.states = matching or self.group.states

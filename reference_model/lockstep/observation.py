@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kafka_chaos.reference_model.lockstep.group_observation import GroupObservation
 from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterState, Replica
+from kafka_chaos.reference_model.lockstep.transactions_observation import TransactionsObservation
 
 NO_EPOCH = -1
 """The leader epoch of a record in a message format without leader epochs (before Kafka 0.11)."""
 GROUP = -1
 """The place of a difference in what was seen of a consumer group."""
+TRANSACTIONS = -2
+"""The place of a difference in what was seen of transactions."""
 
 S = TypeVar("S")
 
@@ -43,7 +46,8 @@ class ReplicaObservation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What was seen of a cluster: replicas by broker, the partition's metadata, the `controller` (0: none), the
-    brokers that are `registered`, the producers' acknowledgements, as (record, offset), and a consumer group."""
+    brokers that are `registered`, the producers' acknowledgements, as (record, offset), and a consumer group. A step of
+    a scenario on transactions has them instead of replicas."""
 
     replicas: Mapping[int, ReplicaObservation] = field(default_factory=dict)
     leader: int | None = None
@@ -54,12 +58,13 @@ class Observation:
     registered: tuple[int, ...] | None = None
     acknowledged: tuple[tuple[str, int | None], ...] | None = None
     group: GroupObservation | None = None
+    transactions: TransactionsObservation | None = None
 
 
 _OF_THE_CLUSTER = ("leader", "leader_epoch", "isr", "controller_epoch", "controller", "registered", "acknowledged")
 
 
-PLACES = {NOBODY: "the partition in the metadata", GROUP: "the group"}
+PLACES = {NOBODY: "the partition in the metadata", GROUP: "the group", TRANSACTIONS: "transactions"}
 """Where a difference is, if not at a broker."""
 
 
@@ -67,7 +72,8 @@ PLACES = {NOBODY: "the partition in the metadata", GROUP: "the group"}
 class Difference:
     """One field that no allowed state has as it was observed.
 
-    `broker` is 0 for the partition in the metadata, and `GROUP` for a consumer group.
+    `broker` is 0 for the partition in the metadata, `GROUP` for a consumer group, and `TRANSACTIONS` for all that
+    `TransactionsObservation` has.
     """
 
     broker: int
@@ -82,10 +88,10 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Generic[S]):
     """The allowed states that match an observation, or, if none does, what differs."""
 
-    matching: frozenset[ClusterState]
+    matching: frozenset[S]
     differences: tuple[Difference, ...]
 
     @property
@@ -94,7 +100,7 @@ class Comparison:
         return bool(self.matching)
 
 
-def compare(states: Iterable[ClusterState], observation: Observation) -> Comparison:
+def compare(states: Iterable[ClusterState], observation: Observation) -> Comparison[ClusterState]:
     """Compare an observation with the states allowed. Raises `KeyError` for a broker that is not there."""
     return Comparison(*nearest({state: _mismatches(state, observation) for state in states}))
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
+from kafka_chaos.faults.cluster import Leadership, Partition
 from kafka_chaos.harness.cluster.broker.answers import (
     CoordinatorKind,
     FeaturesAnswer,
@@ -79,7 +80,7 @@ class BrokerClient:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         log_in(self.request, address, configs or {})
 
-    def __enter__(self) -> BrokerClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -148,9 +149,15 @@ class BrokerClient:
         """(error, offset) of ListOffsets for the latest offset, which only a leader answers."""
         return self.latest_offsets({topic: [partition]})[topic, partition]
 
-    def latest_offsets(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """The same of many partitions in one request: (topic, partition) to (error, offset)."""
-        return {place: (found.error_code, found.offset) for place, found in self._list_offsets(partitions).items()}
+    def latest_offsets(
+        self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False
+    ) -> dict[tuple[str, int], tuple[int, int]]:
+        """The same of many partitions in one request: (topic, partition) to (error, offset).
+
+        `committed`: of a consumer that reads what is committed, whose end is the last stable offset.
+        """
+        found = self._list_offsets(partitions, committed=committed)
+        return {place: (one.error_code, one.offset) for place, one in found.items()}
 
     def high_watermarks(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """Of the partitions that this broker leads: (topic, partition) to (leader epoch, high watermark).
@@ -163,8 +170,10 @@ class BrokerClient:
             if found.error_code == NONE and found.leader_epoch >= 0
         }
 
-    def _list_offsets(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], Any]:
-        """ListOffsets for the latest offsets, read uncommitted: a consumer gets the high watermark."""
+    def _list_offsets(
+        self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False
+    ) -> dict[tuple[str, int], Any]:
+        """ListOffsets for the latest offsets: a consumer gets the high watermark, or the last stable offset."""
         asked = ListOffsetsRequest.ListOffsetsTopic
         topics = [
             asked(
@@ -177,7 +186,8 @@ class BrokerClient:
             for topic, numbers in partitions.items()
         ]
         version = self._version(ListOffsetsRequest, _LIST_OFFSETS)
-        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=0, topics=topics, version=version)
+        level = int(committed)
+        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=level, topics=topics, version=version)
         return {
             (topic.name, found.partition_index): found
             for topic in self.request(request).topics
@@ -237,6 +247,19 @@ class BrokerClient:
                 return MetadataAnswer(found.error_code, leader, found.leader_epoch, tuple(sorted(found.isr_nodes)))
         return MetadataAnswer(answer.error_code, None, -1, ())
 
+    def leadership(self) -> dict[Partition, Leadership]:
+        """This broker's metadata of all partitions."""
+        return {
+            (topic.name, found.partition_index): Leadership(
+                found.leader_id if found.leader_id >= 0 else None,
+                found.leader_epoch,
+                tuple(found.replica_nodes),
+                tuple(found.isr_nodes),
+            )
+            for topic in self._metadata(None).topics
+            for found in topic.partitions
+        }
+
     def coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
         """The coordinator of this group or transactional id as this broker knows it; None where it knows none."""
         version = self._version(FindCoordinatorRequest, _FIND_COORDINATOR)
@@ -252,7 +275,7 @@ class BrokerClient:
         """The brokers in this broker's metadata."""
         return frozenset(int(broker.node_id) for broker in self._metadata([]).brokers)
 
-    def _metadata(self, topics: Sequence[Any]) -> Any:
+    def _metadata(self, topics: Sequence[Any] | None) -> Any:
         version = self._version(MetadataRequest, _METADATA)
         return self.request(MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=version))
 

@@ -27,7 +27,8 @@ from kafka_chaos.harness.scenario.page.replica_table import (
     replica_table,
     value_text,
 )
-from kafka_chaos.harness.scenario.record import ActRecord, Expectation, ScenarioRecord, StepRecord, plain
+from kafka_chaos.harness.scenario.page.transactions import transaction_lines, transactions_table
+from kafka_chaos.harness.scenario.record import PARTITIONS, ActRecord, Expectation, ScenarioRecord, StepRecord, plain
 from kafka_chaos.harness.scenario.registry import Scenario
 from kafka_chaos.harness.scenario.results import collect, result_of
 from kafka_chaos.reference_model.lockstep.observation import PLACES, Difference
@@ -110,7 +111,8 @@ class ConsoleReporter:
             self._legend = True
 
     def _print_act(self, act: ActRecord) -> None:
-        title = f"{act.name}  (cluster: {act.profile}; truncation: {act.protocol})"
+        what = "transactions" if act.kind == PARTITIONS else "truncation"
+        title = f"{act.name}  (cluster: {act.profile}; {what}: {act.protocol})"
         self._print("")
         self._print(Rule(Text(title, "bold"), align="left", style="dim"))
 
@@ -123,7 +125,11 @@ class ConsoleReporter:
         if before is not None and before.observation == step.observation and not step.differences:
             self._print(Text("nothing changed", "dim"), indent=_INDENT)
             return
-        if (
+        if act.kind == PARTITIONS:
+            self._print(transactions_table(step), indent=_INDENT)
+            for line in transaction_lines(step):
+                self._print(line, indent=_INDENT)
+        elif (
             before is None
             or step.differences
             or replace(before.observation, group=step.observation.group) != step.observation
@@ -173,8 +179,9 @@ def tell_difference(act: ActRecord, difference: Difference) -> str:
     """A difference in a sentence that names the replica."""
     where = PLACES.get(difference.broker) or act.broker_name(difference.broker)
     name = difference.field.replace("_", " ")
-    seen = value_text(difference.field, difference.observed)
-    allowed = " or ".join(value_text(difference.field, value) for value in difference.allowed)
+    kind = difference.field.rpartition(", ")[2]
+    seen = value_text(kind, difference.observed)
+    allowed = " or ".join(value_text(kind, value) for value in difference.allowed)
     return f"{where}, {name}: Kafka has {seen}, the model allows {allowed}"
 
 
