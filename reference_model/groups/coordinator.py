@@ -24,11 +24,11 @@ from kafka_chaos.reference_model.groups.state import (
     Setup,
     State,
     Step,
-    exchanged,
     slots_in,
     with_coordinator,
     with_member,
 )
+from kafka_chaos.reference_model.tuples import exchanged
 
 
 def join(state: State, setup: Setup) -> Iterator[Step]:

@@ -23,11 +23,11 @@ from kafka_chaos.reference_model.groups.state import (
     Setup,
     State,
     Step,
-    exchanged,
     is_present,
     with_coordinator,
     with_member,
 )
+from kafka_chaos.reference_model.tuples import exchanged
 
 MOST_OUTPUTS = 2
 """More outputs of one input show nothing that two do not."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafka_chaos.reference_model.groups.rules import Rules
+from kafka_chaos.reference_model.tuples import exchanged
 
 NONE = -1
 
@@ -147,8 +148,7 @@ def initial_state(setup: Setup) -> State:
 
 def with_member(state: State, slot: int, member: Member) -> State:
     """The state with one member exchanged."""
-    members = state.members
-    return state._replace(members=(*members[:slot], member, *members[slot + 1 :]))
+    return state._replace(members=exchanged(state.members, slot, member))
 
 
 def with_coordinator(state: State, setup: Setup, coordinator: Coordinator) -> State:
@@ -157,11 +157,6 @@ def with_coordinator(state: State, setup: Setup, coordinator: Coordinator) -> St
     keeps = keeps or (state.failovers and not setup.rules.replays)
     earlier = (*state.earlier, state.coordinator) if keeps else ()
     return state._replace(coordinator=coordinator, earlier=earlier)
-
-
-def exchanged(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
-    """A tuple with one value exchanged."""
-    return (*values[:at], value, *values[at + 1 :])
 
 
 def slots_in(state: State) -> list[int]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kafka_chaos.reference_model.groups import coordinator, members
-from kafka_chaos.reference_model.groups.state import Setup, State, Step
+from kafka_chaos.reference_model.groups.state import Setup, State
 
 ACTIONS = (
     members.ask_for_offset,
@@ -27,12 +25,6 @@ ACTIONS = (
     coordinator.fail_over,
     coordinator.lose,
 )
-
-
-def steps(state: State, setup: Setup) -> Iterator[Step]:
-    """Every (action, next state); the next states are not yet `canonical`."""
-    for action in ACTIONS:
-        yield from action(state, setup)
 
 
 def canonical(state: State, setup: Setup) -> State:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.reference_model.machine import Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 
+Name = TypeVar("Name", Anomaly, TransactionAnomaly, GroupAnomaly)
+
 NOT_EXHAUSTED = "not exhausted"
 """What stands for a status where the search ended early and has not found the anomaly."""
-
-Story = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,21 @@ class AnomalyPrediction:
             tuple(map(str, entry["why"])),
             tuple(DefectTrace.from_json(defect) for defect in entry["known_defects"]),
         )
+
+
+def answers_from(
+    anomalies: Iterable[Name],
+    stories: Mapping[Name, Story],
+    none: str,
+    defects: Mapping[Name, tuple[DefectTrace, ...]],
+) -> dict[Name, AnomalyPrediction]:
+    """The answers of an exhausted search: an anomaly with a story is permitted, any other forbidden, as `none` says."""
+    return {
+        anomaly: AnomalyPrediction(Status.PERMITTED, stories[anomaly])
+        if anomaly in stories
+        else AnomalyPrediction(Status.FORBIDDEN, (none,), defects.get(anomaly, ()))
+        for anomaly in anomalies
+    }
 
 
 @dataclass(frozen=True, slots=True)

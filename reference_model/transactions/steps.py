@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kafka_chaos.reference_model.transactions import environment, producers
-from kafka_chaos.reference_model.transactions.effects import Step
 from kafka_chaos.reference_model.transactions.partitions import is_fenced, takes_marker
 from kafka_chaos.reference_model.transactions.producers import over
 from kafka_chaos.reference_model.transactions.rules import Kind
@@ -23,12 +20,6 @@ ACTIONS = (
     environment.fail_over,
     environment.lose_ends,
 )
-
-
-def steps(state: State, setup: Setup) -> Iterator[Step]:
-    """Every (action, next state); the next states are not yet `canonical`."""
-    for action in ACTIONS:
-        yield from action(state, setup)
 
 
 def canonical(state: State, setup: Setup) -> State:
