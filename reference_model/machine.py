@@ -1,7 +1,7 @@
 """What the machines of `transactions/` and `groups/` have in common: how they are searched for anomalies, and told.
 
-Of the lane's machine (`lane/`) only `shown` is here: its searches leave out states that others make superfluous, and
-its stories name brokers that the search does not tell apart.
+The lane (`lane/`) has only `shown` of it: its searches leave out states that others make superfluous, and its stories
+name brokers that the search does not tell apart.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -15,6 +16,13 @@ def exchanged(values: tuple[Value, ...], at: int, value: Value) -> tuple[Value, 
 def without(values: tuple[Value, ...], at: int) -> tuple[Value, ...]:
     """The tuple with one value left out."""
     return values[:at] + values[at + 1 :]
+
+
+def each_taken(values: tuple[Value, ...]) -> Iterator[tuple[Value, tuple[Value, ...]]]:
+    """Each of the different values, with the tuple that one of it was taken out of."""
+    for at, value in enumerate(values):
+        if value not in values[:at]:
+            yield value, without(values, at)
 
 
 def bits(mask: int) -> list[int]:

@@ -30,7 +30,7 @@ from kafka_chaos.reference_model.protocol import Protocol
 from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.isr import may_leave_isr
 from kafka_chaos.reference_model.protocol.leaders import electable, serves
-from kafka_chaos.reference_model.tuples import exchanged, without
+from kafka_chaos.reference_model.tuples import each_taken, exchanged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,9 +225,8 @@ class Core:
         """
         controller = self.tables.controllers[state[-2]]
         budget = self.tables.budgets[state[-1]]
-        for fault in sorted(set(budget.faults)):
-            at = budget.faults.index(fault)
-            rest = self.tables.budget(budget._replace(faults=without(budget.faults, at)))
+        for fault, left in each_taken(budget.faults):
+            rest = self.tables.budget(budget._replace(faults=left))
             for broker in self.brokers:
                 bit = 1 << broker
                 if controller.leader == broker or (controller.isr & bit and controller.isr != bit):

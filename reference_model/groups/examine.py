@@ -25,10 +25,10 @@ from functools import cache
 from typing import Any
 
 from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
+from kafka_chaos.reference_model.groups import coordinator, members
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.rules import Rules
-from kafka_chaos.reference_model.groups.state import Setup, initial_state
-from kafka_chaos.reference_model.groups.steps import ACTIONS, canonical
+from kafka_chaos.reference_model.groups.state import Setup, State, initial_state
 from kafka_chaos.reference_model.groups.story import conclusion, sentence
 from kafka_chaos.reference_model.machine import Machine, Story
 
@@ -86,6 +86,41 @@ class Question:
             yield replace(losing, output_may_lose=True), self.anomalies
         if self.ends_may_tear:
             yield replace(losing, ends_may_tear=True), self.anomalies
+
+
+ACTIONS = (
+    members.ask_for_offset,
+    members.poll,
+    members.process,
+    members.commit,
+    members.commit_automatically,
+    members.add_offset,
+    members.end_transaction,
+    members.learn,
+    members.leave,
+    coordinator.join,
+    coordinator.join_again,
+    coordinator.assign,
+    coordinator.crash,
+    coordinator.come_back,
+    coordinator.remove,
+    coordinator.abort_transaction,
+    coordinator.fail_over,
+    coordinator.lose,
+)
+
+
+def canonical(state: State, setup: Setup) -> State:
+    """The representative of all states that behave alike.
+
+    They may differ in who was given records in generations that nobody is in and that no loss can bring back, and in
+    what the coordinator's log held before, if nothing can be lost any more.
+    """
+    if state.losses:
+        return state
+    present = {member.generation for member in state.members}
+    given = frozenset(pair for pair in state.given if pair[0] in present)
+    return state._replace(given=given, earlier=())
 
 
 GROUPS = Machine(

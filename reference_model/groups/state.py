@@ -159,6 +159,14 @@ def with_coordinator(state: State, setup: Setup, coordinator: Coordinator) -> St
     return state._replace(coordinator=coordinator, earlier=earlier)
 
 
+def without_member(state: State, setup: Setup, slot: int) -> State:
+    """The state once the coordinator has taken a member out of the group: a rebalance is due."""
+    coordinator = state.coordinator
+    owner = NONE if coordinator.owner == slot else coordinator.owner
+    rest = coordinator._replace(known=exchanged(coordinator.known, slot, NONE), owner=owner)
+    return with_coordinator(state, setup, rest)._replace(preparing=True, joined=state.joined & ~(1 << slot))
+
+
 def slots_in(state: State) -> list[int]:
     """The slots whose member the coordinator takes for one of the group."""
     return [slot for slot, generation in enumerate(state.coordinator.known) if generation != NONE]

@@ -34,7 +34,7 @@ from kafka_chaos.reference_model.lane.state import (
     with_replica,
     with_replicas,
 )
-from kafka_chaos.reference_model.tuples import exchanged, without
+from kafka_chaos.reference_model.tuples import each_taken, exchanged
 
 FaultAction = Callable[[LaneState, Lane, int], Iterator[Step]]
 
@@ -106,9 +106,8 @@ FAULT_ACTIONS: Mapping[str, FaultAction] = {
 
 def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
     """Every way one of the faults left can strike any broker that is not down already."""
-    for kind in sorted(set(state.faults)):
-        at = state.faults.index(kind)
-        rest = state._replace(faults=without(state.faults, at))
+    for kind, left in each_taken(state.faults):
+        rest = state._replace(faults=left)
         for broker, replica in enumerate(state.replicas):
             if replica.role != DOWN:
                 yield from FAULT_ACTIONS[kind](rest, lane, broker)

@@ -20,17 +20,16 @@ from kafka_chaos.reference_model.lane.state import (
     LEADER,
     ZOMBIE,
     Scope,
-    entry,
     truncated,
     truncation_of,
 )
-from kafka_chaos.reference_model.protocol.entries import leader_epoch_of
+from kafka_chaos.reference_model.protocol.entries import appended, leader_epoch_of
 from kafka_chaos.reference_model.protocol.truncation import Truncation
 from kafka_chaos.reference_model.search import Budget, breadth_first
-from kafka_chaos.reference_model.tuples import exchanged, without
+from kafka_chaos.reference_model.tuples import each_taken, exchanged
 
 LogReplica = tuple[int, int, tuple[int, ...]]
-"""A replica: its role, the leader epoch it leads in (0 where it does not), its log of `state.entry`."""
+"""A replica: its role, the leader epoch it leads in (0 where it does not), its log, whose entries hold nothing."""
 LogState = tuple[tuple[LogReplica, ...], int, int, tuple[str, ...]]
 """The replicas in ascending order, the leader epoch, the appends left, the faults left."""
 
@@ -54,16 +53,15 @@ def log_steps(state: LogState, rule: Truncation) -> Iterator[LogState]:
     leader_log = next((log for role, _, log in replicas if role == LEADER), None)
     for index, (role, leads_in, log) in enumerate(replicas):
         if role in (LEADER, ZOMBIE) and appends:
-            grown = (role, leads_in, (*log, entry(0, leads_in, 0)))
+            grown = (role, leads_in, (*log, appended(0, leads_in)))
             yield _packed(exchanged(replicas, index, grown), epoch, appends - 1, faults)
         for after in _heard(role, log, leader_log, rule):
             yield _packed(exchanged(replicas, index, after), epoch, appends, faults)
         if leader_log is None and role != DOWN:
             yield _packed(_elected(replicas, index, epoch + 1, rule), epoch + 1, appends, faults)
         if role != DOWN:
-            for at in [at for at, kind in enumerate(faults) if kind not in faults[:at]]:
-                rest = without(faults, at)
-                for struck in _struck(faults[at], role, leads_in, log):
+            for kind, rest in each_taken(faults):
+                for struck in _struck(kind, role, leads_in, log):
                     yield _packed(exchanged(replicas, index, struck), epoch, appends, rest)
 
 
@@ -86,7 +84,7 @@ def _packed(replicas: tuple[LogReplica, ...], epoch: int, appends: int, faults: 
     if epoch >= len(used) > 0:
         numbers = {number: place for place, number in enumerate(sorted(used))}
         replicas = tuple(
-            (role, numbers.get(leads_in, 0), tuple([entry(0, numbers[leader_epoch_of(value)], 0) for value in log]))
+            (role, numbers.get(leads_in, 0), tuple([appended(0, numbers[leader_epoch_of(value)]) for value in log]))
             for role, leads_in, log in replicas
         )
         epoch = len(used) - 1

@@ -72,11 +72,11 @@ class Scope:
 class LaneReplica(NamedTuple):
     """One broker's share of the state.
 
-    `log` holds entries of `entry()`. `pending` has (record, offset) of each append whose answer the producer still
-    awaits; `socket` and `abandoned` the requests that lie unread in the socket, still awaited or given up by the
-    producer: numbers of `request()` in order, since the state has no order of arrival. `leader_epoch` counts only in a
-    leader or zombie. `standing` has the bits `ELIGIBLE` and `LAST_KNOWN`, where leaders are elected from the eligible
-    replicas.
+    `log` holds entries (`protocol/entries.py`) of requests. `pending` has (record, offset) of each append whose answer
+    the producer still awaits; `socket` and `abandoned` the requests that lie unread in the socket, still awaited or
+    given up by the producer: numbers of `request()` in order, since the state has no order of arrival. `leader_epoch`
+    counts only in a leader or zombie. `standing` has the bits `ELIGIBLE` and `LAST_KNOWN`, where leaders are elected
+    from the eligible replicas.
     """
 
     role: int
@@ -129,11 +129,6 @@ def request(record: int, producer_epoch: int) -> int:
     return producer_epoch << RECORD_BITS | record
 
 
-def entry(record: int, leader_epoch: int, producer_epoch: int) -> int:
-    """A log entry as one integer; entries of different leader epochs differ."""
-    return appended(request(record, producer_epoch), leader_epoch)
-
-
 def record_of(value: int) -> int:
     """The record that a log entry holds, or a request asks to append."""
     return value & MOST_RECORDS - 1
@@ -149,6 +144,16 @@ def read_bit(record: int, offset: int) -> int:
     return 1 << (offset << RECORD_BITS | record)
 
 
+@cache
+def reads_of(log: tuple[int, ...]) -> int:
+    """The set of `read_bit` of a consumer that has read a whole log."""
+    reads = 0
+    for offset, value in enumerate(log):
+        reads |= read_bit(record_of(value), offset)
+    return reads
+
+
+@cache
 def pairs(reads: int) -> list[tuple[int, int]]:
     """The (record, offset) pairs of a set of `read_bit`."""
     return [(record_of(position), position >> RECORD_BITS) for position in bits(reads)]

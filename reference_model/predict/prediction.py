@@ -13,7 +13,7 @@ that read everything they are shown. `lane/exchanges.py` names what is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -120,7 +120,9 @@ class _Work:
         self.lockstep = lockstep
         self.budget = budget
         self.stories: dict[Anomaly, Story] = {}
-        self.transactions: Mapping[TransactionAnomaly, Story] | None = None if lane.transactional is None else {}
+        self.transactions: dict[TransactionAnomaly, Story | None] = {}
+        if lane.transactional is not None:
+            self.transactions.update(dict.fromkeys(TransactionAnomaly))
         self.groups: dict[GroupAnomaly, Story | None] = dict.fromkeys(lane.group_anomalies)
 
     @contextmanager
@@ -164,7 +166,7 @@ class _Work:
             states_may_be_lost=self._may_lose("__transaction_state"),
         )
         found = of_transactions.TRANSACTIONS.examine(question, self.budget)
-        self.transactions = found.stories
+        self.transactions.update(found.stories)
         _require(found.complete)
         bounds = {**plain.bounds, "transactions": of_transactions.scope_of(question)}
         answers = answers_to(question, found, lane)

@@ -14,7 +14,7 @@ The other anomalies have the answers of the idempotent lane, with these differen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
@@ -88,24 +88,14 @@ def answers_to(
 
 def _traces(question: Question, lane: Lane) -> Iterator[tuple[TransactionAnomaly, DefectTrace]]:
     """The anomalies that the known defects which concern a lane make reachable."""
-    for id, variant in VARIANTS.items():
+    for id, kind in VARIANTS.items():
         if KNOWN_DEFECTS[id].concerns(lane):
-            rules = variant(question.rules)
+            rules = replace(question.rules, late=question.rules.late | {kind})
             for anomaly, why in stories_with(rules, question.several_records, question.several_partitions).items():
                 yield anomaly, DefectTrace(KNOWN_DEFECTS[id], why)
 
 
-def late_end_is_taken(rules: Rules) -> Rules:
-    """KAFKA-17754: EndTxn names producer id and epoch, and ends whatever transaction they have open when it arrives."""
-    return replace(rules, late=rules.late | {Kind.END})
-
-
-def late_record_is_taken(rules: Rules) -> Rules:
-    """KAFKA-14402: a record that arrives after its transaction has ended opens one that nobody will end."""
-    return replace(rules, late=rules.late | {Kind.PRODUCE})
-
-
-VARIANTS: Mapping[str, Callable[[Rules], Rules]] = {
-    KAFKA_17754.id: late_end_is_taken,
-    KAFKA_14402.id: late_record_is_taken,
-}
+VARIANTS: Mapping[str, Kind] = {KAFKA_17754.id: Kind.END, KAFKA_14402.id: Kind.PRODUCE}
+"""The requests that a defect takes although they are late. KAFKA-17754: EndTxn names producer id and epoch, and ends
+whatever transaction they have open when it arrives. KAFKA-14402: a record that arrives after its transaction has ended
+opens one that nobody will end."""

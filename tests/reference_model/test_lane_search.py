@@ -24,13 +24,13 @@ from kafka_chaos.reference_model.lane.state import (
     Record,
     Scope,
     canonical,
-    entry,
     initial_state,
     parted,
 )
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.predict.prediction import predict
+from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.truncation import Log
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first
 
@@ -125,7 +125,7 @@ def renumbered(*replicas: LaneReplica, leader_epoch: int, known_epoch: int) -> L
 
 def test_leader_epochs_keep_their_order_and_the_first_its_number() -> None:
     def log(*epochs: int) -> tuple[int, ...]:
-        return tuple(entry(number, epoch, 0) for number, epoch in enumerate(epochs))
+        return tuple(appended(number, epoch) for number, epoch in enumerate(epochs))
 
     leader = LaneReplica(LEADER, True, log(1, 4), leader_epoch=6)
     old = LaneReplica(DOWN, False, log(1, 2))

@@ -29,7 +29,6 @@ from kafka_chaos.reference_model.lane.state import (
     LEADER,
     LaneReplica,
     LaneState,
-    entry,
     initial_state,
 )
 from kafka_chaos.reference_model.lockstep.clients import send
@@ -161,7 +160,7 @@ def test_a_replica_that_left_a_large_isr_is_not_eligible(monkeypatch: pytest.Mon
 
 
 def lane_replica(role: int, *epochs: int, in_isr: bool = True, leader_epoch: int = 0) -> LaneReplica:
-    log = tuple(entry(number, epoch, 0) for number, epoch in enumerate(epochs))
+    log = tuple(appended(number, epoch) for number, epoch in enumerate(epochs))
     return LaneReplica(role, in_isr, log, leader_epoch=leader_epoch)
 
 

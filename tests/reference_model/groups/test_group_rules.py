@@ -8,7 +8,7 @@ from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, COMMITS, IN_TRANSAC
 from kafka_chaos.contract.groups import GroupAnomaly as A
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.examine import GROUPS as MACHINE
-from kafka_chaos.reference_model.groups.examine import Question, stories_of_torn_ends
+from kafka_chaos.reference_model.groups.examine import Question, canonical, stories_of_torn_ends
 from kafka_chaos.reference_model.groups.rules import (
     BROKEN,
     CONSUMER_RULES,
@@ -19,7 +19,6 @@ from kafka_chaos.reference_model.groups.rules import (
     Rules,
 )
 from kafka_chaos.reference_model.groups.state import ACTIVE, NONE, Setup, State, initial_state
-from kafka_chaos.reference_model.groups.steps import canonical
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
 LOOPS = {(offsets, True) for offsets in OFFSETS}
