@@ -104,15 +104,16 @@ class ReplicaObserver:
         with ThreadPoolExecutor(max_workers=len(self.replicas)) as threads:
             seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
         partition = self.metadata.partition(self.topic)
-        epoch, brokers = self.metadata.controller_epoch() if self.sees_controller else 0, self.metadata.brokers()
+        brokers = self.metadata.brokers()
+        # Of a quorum, the epoch counts attempts to be elected, too, and brokers that answer know of no leader.
         several = self.sees_controller and self.cluster.spec.voters > 1
+        epoch = self.metadata.controller_epoch() if self.sees_controller and not several else 0
         return Observation(
             replicas=seen,
             leader=None if partition is None else max(partition.leader, NOBODY),
             leader_epoch=None if partition is None else partition.leader_epoch,
             isr=None if partition is None else partition.isr,
-            # Of a quorum, the epoch counts attempts to be elected, too, and brokers that answer know of no leader.
-            controller_epoch=None if several else epoch or None,
+            controller_epoch=epoch or None,
             controller=(self.metadata.controller() or NOBODY) if epoch or (several and brokers is not None) else None,
             registered=None if brokers is None else tuple(sorted(brokers & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),

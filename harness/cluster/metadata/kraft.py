@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,6 @@ _FORMATTED = "/opt/kafka/formatted"
 _FIRST_METADATA = "bootstrap.checkpoint"
 """The feature levels that a new cluster starts from: in a mixed one, the oldest version's."""
 _ANSWER_TIMEOUT = 1.0
-_SILENCE = 1.0
 NOBODY = -1
 
 
@@ -176,13 +174,12 @@ class Quorum:
         self._members = members
         self._addresses = dict(addresses)
         self._first = min(addresses)
-        self._silent_until = 0.0
 
     def close(self) -> None:
         """Nothing is kept open."""
 
     def controller(self) -> int | None:
-        """The node id of the active controller; None for up to a second after nobody knew of one."""
+        """The node id of the active controller; None while no broker knows of one."""
         found = self._quorum()
         return found.leader if found is not None and found.leader != NOBODY else None
 
@@ -207,7 +204,6 @@ class Quorum:
         Of one leader epoch, the leader knows the newest ISR.
         """
         newest: tuple[int, bool, PartitionRecord] | None = None
-        epoch = self.controller_epoch()
         for broker, client in self._clients():
             try:
                 with client:
@@ -216,7 +212,7 @@ class Quorum:
                 continue
             leader = NOBODY if known.leader is None else known.leader
             if known.leader_epoch >= 0 and (newest is None or (known.leader_epoch, broker == leader) > newest[:2]):
-                record = PartitionRecord(leader, known.leader_epoch, known.isr, epoch)
+                record = PartitionRecord(leader, known.leader_epoch, known.isr)
                 newest = (known.leader_epoch, broker == leader, record)
         return None if newest is None else newest[2]
 
@@ -242,10 +238,8 @@ class Quorum:
     def _quorum(self, *, without: int | None = None) -> QuorumAnswer | None:
         """What the first broker that answers says of the quorum.
 
-        Where no controller is active, each broker lets one wait for that. So then nobody is asked again for a moment.
+        Where no controller is active, every broker waits for one, and so none answers in time.
         """
-        if time.monotonic() < self._silent_until:
-            return None
         for _, client in self._clients(without=without):
             try:
                 with client:
@@ -254,11 +248,10 @@ class Quorum:
                 continue
             if answer is not None:
                 return answer
-        self._silent_until = time.monotonic() + _SILENCE
         return None
 
     def _clients(self, *, without: int | None = None) -> Iterator[tuple[int, BrokerClient]]:
-        """A connection to one broker after the other, with its id, first the one that was asked last."""
+        """A connection to one broker after the other, with its id, first the one that accepted the last."""
         for broker in sorted(self._addresses, key=lambda broker: broker != self._first):
             if broker != without:
                 try:

@@ -23,7 +23,6 @@ class PartitionRecord:
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
-    controller_epoch: int
     partition_epoch: int | None = None
     written_ms: int | None = None
 

@@ -57,7 +57,6 @@ class ZooKeeper:
             int(state["leader"]),
             int(state["leader_epoch"]),
             tuple(sorted(state["isr"])),
-            int(state["controller_epoch"]),
             int(stat.version),
             int(stat.mtime),
         )

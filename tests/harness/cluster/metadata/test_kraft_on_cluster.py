@@ -49,7 +49,6 @@ def test_the_active_controller_can_be_killed_and_comes_back(kraft: Cluster) -> N
         record = metadata.partition(topic)
         assert record is not None
         assert (record.leader, record.isr, record.leader_epoch) == (leader, tuple(others), 1)
-        # Where nobody answered, brokers are not asked again for a second.
         wait_until(lambda: metadata.controller() in others, "another active controller", timeout=10)
         assert metadata.controller_epoch() > epoch
         assert kraft.registered_brokers() == set(others)

@@ -305,7 +305,7 @@ def test_requests_with_old_epochs_are_refused(cluster: Cluster, make_topic: Call
             leader_epoch=leader_epoch,
             isr=now.isr,
             replicas=(1, 2, 3),
-            controller_epoch=now.controller_epoch,
+            controller_epoch=controller_epoch,
         )
         body = leader_and_isr(version, sender, [state], topic_ids={})
         answer = send_as_controller(cluster.client_address(2), LEADER_AND_ISR, version, body)
