@@ -18,6 +18,7 @@ from typing import Any
 import click
 import pytest
 
+from kafka_chaos.harness.attached.nodes_file import load_nodes
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
 from tests.faults.fakes import FakeCluster
@@ -99,8 +100,12 @@ def test_a_key_without_a_meaning_fails_the_build(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("text", all_blocks("yaml", PAGES))
-def test_an_experiment_of_the_documentation_is_accepted(text: str) -> None:
-    parse_experiment(text, "documentation.yaml")
+def test_an_experiment_or_a_file_of_nodes_of_the_documentation_is_accepted(text: str, tmp_path: Path) -> None:
+    if text.startswith("commands:"):
+        (tmp_path / "nodes.yaml").write_text(text)
+        load_nodes(tmp_path / "nodes.yaml")
+    else:
+        parse_experiment(text, "documentation.yaml")
 
 
 @pytest.mark.parametrize("text", all_blocks("sh", [*PAGES, *ENTRANCES]))

@@ -81,6 +81,10 @@ def cli() -> None:
               help="Verify existing topics of this cluster; nothing is injected, only records are added.")  # fmt: skip
 @click.option("--client-config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="With --attach: librdkafka's key=value lines, such as those for SASL and TLS.")  # fmt: skip
+@click.option("--nodes", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="With --attach: the cluster's nodes, and the commands that break and heal them.")  # fmt: skip
+@click.option("--allow-faults", metavar="NODE[,NODE…]",
+              help="With --nodes: the nodes that may be broken, by name; all others are left alone.")  # fmt: skip
 def run_command(
     experiment: Path,
     out: Path,
@@ -93,6 +97,8 @@ def run_command(
     accept_known: tuple[str, ...],
     attach: str | None,
     client_config: Path | None,
+    nodes: Path | None,
+    allow_faults: str | None,
 ) -> None:
     """Run an experiment and verify it.
 
@@ -116,15 +122,23 @@ def run_command(
     others = chosen_listeners(junit=junit, events=events)
     run = partial(run_experiment, loaded, root=out, keep=keep, accept_known=accept_known)
     if attach is not None:
+        from kafka_chaos.harness.attached.nodes_file import load_allowed
         from kafka_chaos.harness.experiment.specs import OWNED_CLIENT_KEYS
         from kafka_chaos.harness.run.attach import Attached, run_attached
         from kafka_chaos.verification.inputs.java_client import read_client_config
 
         configs = read_client_config(client_config, owned=OWNED_CLIENT_KEYS) if client_config is not None else {}
-        reached = Attached(attach, configs)
+        if nodes is None or allow_faults is None:
+            if nodes is not None or allow_faults is not None:
+                raise UsageFailure("--nodes and --allow-faults: nothing is broken without both")
+            reached = Attached(attach, configs)
+        else:
+            reached = Attached(attach, configs, *load_allowed(nodes, allow_faults))
         run = partial(run_attached, loaded, reached, root=out, accept_known=accept_known)
-    elif client_config is not None:
-        raise UsageFailure("--client-config: expected together with --attach")
+    else:
+        for option, given in (("--client-config", client_config), ("--nodes", nodes), ("--allow-faults", allow_faults)):
+            if given is not None:
+                raise UsageFailure(f"{option}: expected together with --attach")
     if as_json or quiet:
         printing = _print_json if as_json else _print_kept
         result = run(listeners=[printing, *others])
@@ -158,13 +172,17 @@ def report_command(run_dir: Path) -> None:
 def clean_command(kept: bool) -> None:
     """Remove the containers, networks, volumes and disks of runs whose process is dead.
 
-    Finds them by label, and disks by their journal; removes nothing else.
+    Finds them by label, and disks by their journal; removes nothing else. What such a run left broken in an attached
+    cluster is healed, by the commands in its journal.
     """
+    from kafka_chaos.harness.attached.journal import heal_abandoned
     from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, thaw_abandoned_disks
     from kafka_chaos.harness.cluster.containers.engine import docker_client
 
     # First of all, and without an engine: others on this machine may wait for a frozen disk, too.
     thaw_abandoned_disks()
+    for healed in heal_abandoned():
+        click.echo(f"healed in an attached cluster: {healed}")
     client = docker_client()
     removed = list(clean(client, kept=kept))
     for left in removed:

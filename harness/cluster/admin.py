@@ -141,6 +141,11 @@ class ClusterAdmin:
         metadata = self._metadata()
         return frozenset(metadata.brokers) if metadata is not None else frozenset()
 
+    def addresses(self) -> dict[int, str]:
+        """Where clients reach each live broker, by id; empty while nobody answers."""
+        metadata = self._metadata()
+        return {} if metadata is None else {b.id: f"{b.host}:{b.port}" for b in metadata.brokers.values()}
+
     def end_offsets(
         self, topic: str, partitions: Sequence[int], *, committed: bool = False, timeout: float = 30
     ) -> dict[int, int]:

@@ -4,39 +4,82 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
 
 from kafka_chaos.contract.groups import group_of, loop_group_of
 from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.faults.cluster import NodeControl
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable, CoordinatorKind
-from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.cluster.node import Node
 
 _FIND_TIMEOUT = 10.0
 _AGAIN = 0.2
 
 
-class ClusterView:
+N = TypeVar("N", bound=NodeControl)
+
+
+class BreakableCluster(Protocol[N]):
+    """What faults need of a cluster besides an admin client."""
+
+    @property
+    def brokers(self) -> Mapping[int, N]:
+        """Brokers by id."""
+        ...
+
+    @property
+    def zookeepers(self) -> Mapping[int, N]:
+        """ZooKeeper servers by number."""
+        ...
+
+    @property
+    def controllers(self) -> Mapping[int, N]:
+        """KRaft controllers that are no brokers, by number."""
+        ...
+
+    @property
+    def nodes(self) -> Sequence[N]:
+        """All nodes."""
+        ...
+
+    @property
+    def client_configs(self) -> Mapping[str, str]:
+        """What clients need besides the address, in librdkafka's keys."""
+        ...
+
+    def client_address(self, broker: int) -> str:
+        """Where clients reach a broker."""
+        ...
+
+    def controller(self, admin: ClusterAdmin) -> int | None:
+        """The node id of the (active) controller; None while nobody tells."""
+        ...
+
+    def start_again(self, nodes: Sequence[N]) -> None:
+        """Start those that are down, and wait until all serve."""
+        ...
+
+
+class ClusterView(Generic[N]):
     """Implements `kafka_chaos.faults.cluster.ClusterControl`; `loops` names the lanes that a loop writes."""
 
-    def __init__(self, cluster: Cluster, admin: ClusterAdmin, *, loops: Collection[str] = ()) -> None:
+    def __init__(self, cluster: BreakableCluster[N], admin: ClusterAdmin, *, loops: Collection[str] = ()) -> None:
         self._cluster = cluster
         self._admin = admin
         self._loops = loops
 
     @property
-    def brokers(self) -> Mapping[int, Node]:
+    def brokers(self) -> Mapping[int, N]:
         """Brokers by id."""
         return self._cluster.brokers
 
     @property
-    def zookeepers(self) -> Mapping[int, Node]:
+    def zookeepers(self) -> Mapping[int, N]:
         """ZooKeeper servers by number; empty in KRaft mode."""
         return self._cluster.zookeepers
 
     @property
-    def controllers(self) -> Mapping[int, Node]:
+    def controllers(self) -> Mapping[int, N]:
         """KRaft controllers that are no brokers, by number."""
         return self._cluster.controllers
 

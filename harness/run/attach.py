@@ -1,11 +1,13 @@
-"""Verifies topics of an existing cluster: load and history as in any run, but no faults and no changes.
+"""Verifies topics of an existing cluster: load and history as in any run, and faults only where they are allowed.
 
-Guarantee: injects no fault, and creates and alters no topic. It only adds records to the topics that the experiment
-names. Address and credentials are passed to the clients only, never to the run directory or to events.
+Guarantee: creates and alters no topic, and only adds records to the topics that the experiment names. Breaks nothing
+but the nodes that it was told it may, by the commands of a file of nodes. Address, credentials and commands never get
+into the run directory or into events.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +16,19 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
+from kafka_chaos.faults.injector import Injector
+from kafka_chaos.harness.attached.cluster import AttachedCluster
+from kafka_chaos.harness.attached.faults import by_commands, require_commands
+from kafka_chaos.harness.attached.journal import heal_abandoned
+from kafka_chaos.harness.attached.node import AttachedNode
+from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, LaneSpec, PhaseSpec
 from kafka_chaos.harness.run.attach_log import read_log
+from kafka_chaos.harness.run.directory import new_run_id
+from kafka_chaos.harness.run.fault_events import FaultEvents
 from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.signals import new_client
@@ -33,6 +44,10 @@ class Attached:
 
     bootstrap_servers: str = field(repr=False)
     client_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    nodes: NodesFile | None = field(default=None, repr=False)
+    """How its nodes are broken; None: nothing is broken."""
+    allowed: tuple[str, ...] = ()
+    """The names of the nodes that may be broken."""
 
 
 def run_attached(
@@ -45,16 +60,17 @@ def run_attached(
 ) -> RunResult:
     """Load the experiment's existing topics, and verify this run's records. `accept_known`: see `verify`.
 
-    Raises `UsageFailure` if the experiment would inject or change something, or if its lanes do not match the cluster's
-    topics. Raises `EnvironmentFailure` if the cluster does not answer.
+    Raises `UsageFailure` if the experiment would inject or change what it may not, or if its lanes do not match the
+    cluster's topics. Raises `EnvironmentFailure` if the cluster does not answer, or a node is down before it is broken.
     """
-    _refuse_what_changes(experiment)
+    _refuse_what_changes(experiment, cluster)
     topics = {lane.lane: lane.topic_name for _, lane, _ in experiment.lanes()}
     try:
         admin = ClusterAdmin(cluster.bootstrap_servers, topics=topics, configs=dict(cluster.client_configs))
     except KafkaException as error:
         raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
     _check_topics(experiment, cluster, admin)
+    broken = _breakable(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
     run = Run(
@@ -65,15 +81,35 @@ def run_attached(
         replay=replay,
         accept_known=accept_known,
     )
-    return run.judge(lambda: _observe(run, cluster, admin), collects=("log",))
+    return run.judge(lambda: _observe(run, cluster, admin, broken), collects=("log",))
 
 
-def _observe(run: Run, cluster: Attached, admin: ClusterAdmin) -> None:
+def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> AttachedCluster | None:
+    """The nodes that may be broken, all of which run; None where nothing is broken.
+
+    What an earlier run that died has left broken is healed first.
+    """
+    if cluster.nodes is None:
+        return None
+    heal_abandoned()
+    nodes = AttachedCluster(
+        cluster.nodes,
+        new_run_id(experiment.name),
+        experiment.cluster.metadata_mode,
+        admin.addresses(),
+        cluster.client_configs,
+        cluster.allowed,
+    )
+    nodes.require_whole()
+    return nodes
+
+
+def _observe(run: Run, cluster: Attached, admin: ClusterAdmin, broken: AttachedCluster | None) -> None:
     starts: dict[str, dict[int, int]] = {}
     for phase in run.experiment.phases:
         for lane in phase.lanes:
             starts[lane.lane] = admin.end_offsets(lane.lane, range(lane.partitions))
-        _load(run, cluster, admin, phase, starts)
+        _load(run, cluster, admin, broken, phase, starts)
     (run.directory.path / RESERVATIONS).unlink()
     run.say("reading the records of this run back")
     for lane in [lane for _, lane, _ in run.experiment.lanes()]:
@@ -91,6 +127,7 @@ def _load(
     run: Run,
     cluster: Attached,
     admin: ClusterAdmin,
+    broken: AttachedCluster | None,
     phase: PhaseSpec,
     starts: Mapping[str, Mapping[int, int]],
 ) -> None:
@@ -105,20 +142,39 @@ def _load(
         start_offsets=starts,
     )
     with running.loaded():
-        duration = phase.workload.duration
+        start, duration = time.monotonic(), phase.workload.duration
         run.say(f"loading {counted(len(running.lanes), 'topic')} of the attached cluster for {duration:g} s")
-        run.cancelled.wait(duration)
+        if broken is not None:
+            _break(run, broken, admin, phase, start)
+        run.cancelled.wait(max(0.0, start + duration - time.monotonic()))
     run.gaps.update(running.gaps)
 
 
-def _refuse_what_changes(experiment: Experiment) -> None:
+def _break(run: Run, broken: AttachedCluster, admin: ClusterAdmin, phase: PhaseSpec, start: float) -> None:
+    """Inject the timed faults of a phase by the nodes' commands, and heal them."""
+    faults = [by_commands(fault) for fault in phase.faults()]
+    observer = FaultEvents(run.events, phase=phase.phase, lanes=tuple(lane.lane for lane in phase.lanes))
+    with Injector(ClusterView[AttachedNode](broken, admin), observer, seed=run.experiment.seed) as injector:
+        injector.run(faults, start=start, cancelled=run.cancelled)
+
+
+def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
     for number, phase in enumerate(experiment.phases):
-        for key in ("schedule", "lockstep"):
-            if getattr(phase, key):
-                raise ExperimentError(
-                    ("phases", number, key),
-                    "nothing is injected into an attached cluster: leave it out (outside_faults says what others do)",
-                )
+        if phase.lockstep is not None:
+            message = "the steps of a lock-step phase need containers of this project's own: leave it out"
+            raise ExperimentError(("phases", number, "lockstep"), message)
+        if phase.schedule and cluster.nodes is None:
+            raise ExperimentError(
+                ("phases", number, "schedule"),
+                "an attached cluster is broken only with --nodes and --allow-faults; without them, leave it out "
+                "(outside_faults says what others do)",
+            )
+        for index, entry in enumerate(phase.schedule):
+            assert cluster.nodes is not None
+            try:
+                require_commands(entry.build(), cluster.nodes, cluster.allowed)
+            except UsageFailure as failure:
+                raise ExperimentError(("phases", number, "schedule", entry.entry(index)), str(failure)) from failure
         for index, lane in enumerate(phase.lanes):
             for key in ("leader", "topic_configs", "group", "loop"):
                 if getattr(lane, key):

@@ -145,7 +145,7 @@ class ClusterLease:
     cluster: Cluster
     admin: ClusterAdmin
     metadata: Metadata
-    view: ClusterView
+    view: ClusterView[Node]
 
     def close(self) -> None:
         """Close the connections and remove the cluster."""

@@ -158,7 +158,7 @@ class Disk:
         kernel.mount(self.files.image, self.files.point)
 
     def _note(self, step: str) -> None:
-        self._journal.note(step, broker=self.files.broker)
+        self._journal.note_step(step, broker=self.files.broker)
 
 
 def make_disks(
@@ -172,7 +172,7 @@ def make_disks(
         for broker in range(1, brokers + 1)
     ]
     journal = Journal(run_id)
-    journal.begin(labels, folder, tuple(files))
+    journal.begin_with(labels, folder, tuple(files))
     folder.mkdir(parents=True)
     disks = {one.broker: Disk(one, mib << 20, journal) for one in files}
     for disk in disks.values():

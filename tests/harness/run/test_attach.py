@@ -99,8 +99,8 @@ def test_a_topic_that_is_not_there_is_not_made(cluster: Cluster, admin: ClusterA
 @pytest.mark.parametrize(
     ("added", "expected"),
     [
-        ("schedule:\n  - {fault: kill, target: controller, at: 1}\n", "schedule: nothing is injected into an attached"),
-        ("lockstep: {target: leader(orders), steps: [append]}\n", "lockstep: nothing is injected"),
+        ("schedule:\n  - {fault: kill, target: controller, at: 1}\n", "broken only with --nodes and --allow-faults"),
+        ("lockstep: {target: leader(orders), steps: [append]}\n", "a lock-step phase need containers"),
     ],
 )
 def test_what_would_break_or_change_the_cluster_is_refused(tmp_path: Path, added: str, expected: str) -> None:
@@ -168,5 +168,9 @@ def test_the_command_attaches_with_the_client_s_settings(tmp_path: Path, monkeyp
     result = CliRunner().invoke(cli, arguments)
     assert str(result.exception) == "not today"
     assert asked == [Attached("broker:9093", {"security.protocol": "SSL"})]
-    alone = CliRunner().invoke(cli, ["run", str(experiment), "--client-config", str(properties)])
-    assert str(alone.exception) == "--client-config: expected together with --attach"
+    for option in ("--client-config", "--nodes", "--allow-faults"):
+        alone = CliRunner().invoke(cli, ["run", str(experiment), option, str(properties)])
+        assert str(alone.exception) == f"{option}: expected together with --attach"
+    for option in ("--nodes", "--allow-faults"):
+        half = CliRunner().invoke(cli, [*arguments, option, "x"])
+        assert str(half.exception) == "--nodes and --allow-faults: nothing is broken without both"

@@ -23,8 +23,9 @@ from kafka_chaos.harness.cluster.containers.labels import current_owner, run_lab
 from kafka_chaos.harness.cluster.disks import kernel
 from kafka_chaos.harness.cluster.disks.disk import Disk, make_disks
 from kafka_chaos.harness.cluster.disks.healing import remove_disks, thaw_disks
-from kafka_chaos.harness.cluster.disks.journal import Journal, journal_folder, journals, read_journal
+from kafka_chaos.harness.cluster.disks.journal import Journal, journals, read_journal
 from kafka_chaos.harness.cluster.disks.trial import lost_in_trial
+from kafka_chaos.harness.journal import journal_folder
 
 LACKS = why_no_disks()
 pytestmark = pytest.mark.skipif(LACKS is not None, reason=f"storage faults: {LACKS}")
@@ -57,7 +58,7 @@ def left(folder: Path) -> list[str]:
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
     loops = [one.read_text().strip() for one in Path("/sys/block").glob("loop*/loop/backing_file")]
     files = [str(path) for path in folder.parent.glob("*")]
-    notes = [str(path) for path in journal_folder().glob("*")]
+    notes = [str(path) for path in journal_folder("disks").glob("*")]
     return [*mounts, *(one for one in loops if str(folder) in one), *files, *notes]
 
 
@@ -222,7 +223,7 @@ def test_every_action_is_on_disk_before_it_is_done(disk: Disk, monkeypatch: pyte
 
 
 def test_the_journal_is_for_this_user_alone(disk: Disk) -> None:
-    assert journal_folder().stat().st_mode & 0o777 == 0o700
+    assert journal_folder("disks").stat().st_mode & 0o777 == 0o700
     assert Journal(RUN).path.stat().st_mode & 0o777 == 0o600
 
 
@@ -307,8 +308,8 @@ def test_whenever_the_process_is_killed_the_journal_suffices(step: str, count: i
 
 
 def test_a_journal_that_was_never_begun_is_none(folder: Path) -> None:
-    journal_folder().mkdir(parents=True)
-    (journal_folder() / ".test-disks.jsonl.00ff.part").write_text('{"step": "be')
+    journal_folder("disks").mkdir(parents=True)
+    (journal_folder("disks") / ".test-disks.jsonl.00ff.part").write_text('{"step": "be')
     assert list(journals()) == []
     assert remove_disks(RUN) == 0
 

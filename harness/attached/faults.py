@@ -1,0 +1,171 @@
+"""The fault kinds that an attached cluster's commands can do, and their proofs.
+
+A command's exit code proves nothing. What does is the node's state as its `state` command tells it, together with what
+clients see: a broker that is down, frozen or isolated does not answer them, one that is cut off from the others does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, cast
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.faults.cluster import ClusterControl
+from kafka_chaos.faults.fault import Fault, Nodes, Proof, all_took_effect, at_once
+from kafka_chaos.faults.isolate import Isolate
+from kafka_chaos.faults.kill import Kill
+from kafka_chaos.faults.partition import Partition
+from kafka_chaos.faults.pause import Pause
+from kafka_chaos.faults.stop import Stop
+from kafka_chaos.harness.attached.node import DOWN, FROZEN, RUNNING, AttachedNode
+from kafka_chaos.harness.attached.nodes_file import NodesFile
+
+
+class _ShownBy:
+    """What proves a fault: the `state` that it leaves a node in, and whether a broker then answers clients."""
+
+    leaves: str
+    answers: bool
+
+    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
+        """Every node is in this state, and answers clients or not."""
+        return all_took_effect({node.name: self._shown(node.state()) for node in nodes})
+
+    def _shown(self, state: dict[str, Any]) -> Proof:
+        if state["state"] != self.leaves:
+            return Proof(False, state, f"it is {state['state']}, not {self.leaves}")
+        if state["answers"] not in (self.answers, None):
+            return Proof(False, state, "it answers clients" if state["answers"] else "it does not answer clients")
+        return Proof(True, state)
+
+
+class AttachedKill(_ShownBy, Kill):
+    """`kill` by the commands `kill` and `start`."""
+
+    leaves, answers = DOWN, False
+
+
+class AttachedStop(_ShownBy, Stop):
+    """`stop` by the commands `stop` and `start`."""
+
+    leaves, answers = DOWN, False
+
+
+class AttachedPause(_ShownBy, Pause):
+    """`pause` by the commands `pause` and `thaw`."""
+
+    leaves, answers = FROZEN, False
+
+
+class AttachedIsolate(_ShownBy, Isolate):
+    """`isolate` by the commands `isolate` and `mend`."""
+
+    leaves, answers = RUNNING, False
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Cut the nodes off from everybody."""
+        at_once(nodes, lambda node: _own(node).break_by("isolate"))
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Let them be reached again."""
+        at_once(nodes, lambda node: _own(node).mend())
+
+
+class AttachedPartition(Partition):
+    """`partition` by the commands `cut` and `mend`; `stopped` proves it."""
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Cut the nodes off from their peers."""
+        peers = self._addresses(cluster, nodes)
+        at_once(nodes, lambda node: _own(node).break_by("cut", peers=peers))
+
+    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
+        """Packets were stopped at every node."""
+        return all_took_effect({node.name: _stopped(_own(node)) for node in nodes})
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Let them reach their peers again."""
+        peers = self._addresses(cluster, nodes)
+        at_once(nodes, lambda node: _own(node).mend(peers))
+
+    def _addresses(self, cluster: ClusterControl, nodes: Nodes) -> list[str]:
+        return [peer.address for peer in self._peers(cluster, nodes)]
+
+
+def _own(node: object) -> AttachedNode:
+    return cast("AttachedNode", node)
+
+
+def _stopped(node: AttachedNode) -> Proof:
+    packets = node.stopped_packets()
+    return Proof(packets > 0, {"packets": packets}, "" if packets else "no packet was stopped yet")
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a kind is done: the class, and the commands that it needs."""
+
+    kind: Any
+    commands: tuple[str, ...]
+
+
+WAYS: dict[str, _Way] = {
+    "kill": _Way(AttachedKill, ("state", "kill", "start")),
+    "stop": _Way(AttachedStop, ("state", "stop", "start")),
+    "pause": _Way(AttachedPause, ("state", "pause", "thaw")),
+    "isolate": _Way(AttachedIsolate, ("state", "isolate", "mend")),
+    "partition": _Way(AttachedPartition, ("state", "cut", "stopped", "mend")),
+}
+"""The kinds that commands can do."""
+
+
+def by_commands(fault: Fault) -> Fault:
+    """The fault, done by commands. Raises `UsageFailure` where there is no command for it."""
+    way = WAYS.get(fault.kind)
+    if way is None:
+        raise UsageFailure(f"{fault.kind}: an attached cluster has no command for it; expected {', '.join(WAYS)}")
+    if isinstance(fault, Partition) and (fault.direction, fault.port, fault.action) != ("both", None, "drop"):
+        raise UsageFailure("partition: the command `cut` drops all packets, in both directions: leave its keys out")
+    values = {one.name: getattr(fault, one.name) for one in fields(fault)}  # type: ignore[arg-type]
+    done: Fault = way.kind(**values)
+    return done
+
+
+def require_commands(fault: Fault, file: NodesFile, allowed: Sequence[str]) -> None:
+    """Raise `UsageFailure` if the fault may hit a node that may not be broken, or that lacks a command for it."""
+    by_commands(fault)
+    for kind, number in _may_hit(fault, file):
+        name, entry = file.name_of(kind, number), file.entry(kind, number)
+        if name not in allowed:
+            raise UsageFailure(f"{fault.target.text} may be {name}, which --allow-faults does not name")
+        lacking = [key for key in WAYS[fault.kind].commands if getattr(entry, key) is None]
+        if lacking:
+            raise UsageFailure(f"{fault.kind} needs the command {lacking[0]} of {name}, which the file of nodes lacks")
+        if isinstance(fault, Partition) and not all(file.entry(kind, other).address for other in file.of(kind)):
+            raise UsageFailure(f"partition needs the address of each of the {kind}, which the file of nodes lacks")
+
+
+def _may_hit(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
+    target = fault.target
+    if target.role in ("zookeeper", "controllers"):
+        kind = "zookeepers" if target.role == "zookeeper" else "controllers"
+        ids = sorted(file.of(kind))
+        places = range(1, len(ids) + 1) if kind == "controllers" else ids
+        wanted = [target.number] if target.number is not None else list(target.several or places)
+        if not ids or not set(wanted) <= set(places):
+            raise UsageFailure(f"{target.text}: the file of nodes names no such node")
+        # A minority or a majority may be any of them.
+        yield from ((kind, ids[place - 1] if kind == "controllers" else place) for place in wanted)
+        return
+    if target.role == "controller" and file.controllers:
+        yield from (("controllers", number) for number in file.controllers)
+        return
+    if target.role == "broker" and target.number is not None:
+        wanted = [target.number]
+    else:
+        wanted = list(target.several or file.brokers)
+    for number in wanted:
+        if number not in file.brokers:
+            raise UsageFailure(f"{target.text}: the file of nodes names no broker {number}")
+        yield "brokers", number

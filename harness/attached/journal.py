@@ -1,0 +1,100 @@
+"""The journal of what is broken in an attached cluster, with the command that heals it: on disk before it is broken.
+
+Guarantee: whatever a run has broken and not healed stands in its journal, so that `kafka-chaos clean`, or the next run
+with nodes, heals it from there, without the file of nodes. A journal is for this user alone: commands may hold secrets.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kafka_chaos.harness.attached.shell import run_command
+from kafka_chaos.harness.cluster.containers.labels import owner_is_alive, run_labels
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.journal import JournalFile, journaled_runs
+
+_KIND = "attached"
+
+
+@dataclass(frozen=True, slots=True)
+class Healing:
+    """A command that heals a node: `what` names it in messages."""
+
+    what: str
+    text: str
+    timeout: float
+    environment: Mapping[str, str]
+
+    def run(self) -> None:
+        """Heal; raises `ClusterFailure`."""
+        run_command(self.what, self.text, timeout=self.timeout, environment=self.environment)
+
+    def to_json(self) -> dict[str, object]:
+        """As the journal has it."""
+        return {"what": self.what, "text": self.text, "timeout": self.timeout, "environment": dict(self.environment)}
+
+
+@dataclass
+class BreakJournal:
+    """The journal of one run; begun when something is about to be broken, gone when all is healed."""
+
+    run_id: str
+    _open: set[int] = field(default_factory=set)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def broken(self, healing: Healing) -> int:
+        """Write down what heals what is about to be broken: a number for `healed`."""
+        with self._lock:
+            file, number = JournalFile(_KIND, self.run_id), next(self._numbers)
+            if not self._open:
+                file.begin({"step": "begin", "labels": run_labels(self.run_id, keep=False)})
+            self._open.add(number)
+            file.note({"step": "broken", "number": number, **healing.to_json()})
+            return number
+
+    def healed(self, number: int) -> None:
+        """It is healed; the last one ends the journal."""
+        with self._lock:
+            file = JournalFile(_KIND, self.run_id)
+            self._open.discard(number)
+            if self._open:
+                file.note({"step": "healed", "number": number})
+            else:
+                file.end()
+
+
+def heal_abandoned() -> list[str]:
+    """Heal what dead runs left broken, the latest first; the commands that were run, by name.
+
+    Every one is tried. Raises the first `ClusterFailure` afterwards; the journal then stays, for the next try.
+    """
+    ran: list[str] = []
+    failures: list[ClusterFailure] = []
+    for run_id in journaled_runs(_KIND):
+        file = JournalFile(_KIND, run_id)
+        lines = file.lines()
+        if not lines or owner_is_alive(lines[0]["labels"]):
+            continue
+        before = len(failures)
+        for healing in reversed(_unhealed(lines)):
+            try:
+                healing.run()
+                ran.append(healing.what)
+            except ClusterFailure as failure:
+                failures.append(failure)
+        if len(failures) == before:
+            file.end()
+    if failures:
+        raise failures[0]
+    return ran
+
+
+def _unhealed(lines: list[dict[str, object]]) -> list[Healing]:
+    healed = {line["number"] for line in lines if line["step"] == "healed"}
+    keys = ("what", "text", "timeout", "environment")
+    broken = [line for line in lines if line["step"] == "broken" and line["number"] not in healed]
+    return [Healing(*(line[key] for key in keys)) for line in broken]  # type: ignore[arg-type]

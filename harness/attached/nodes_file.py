@@ -1,0 +1,136 @@
+"""The nodes of an attached cluster, and the commands that break and heal them, from a YAML file.
+
+Guarantee: a file that this takes has every key right; each refusal names file, line and key. No command is run here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.experiment.refusals import refusals
+from kafka_chaos.harness.experiment.specs import dotted
+from kafka_chaos.harness.experiment.values import Seconds, Spec
+from kafka_chaos.harness.experiment.yaml_text import document_of, line_of, one_line, text_of
+
+_WHAT = "a file of nodes"
+
+
+class Command(Spec):
+    """A command of a node: what a shell runs on this machine, and how long it may take."""
+
+    run: str = Field(min_length=1, description="what `sh -c` runs")
+    timeout: Seconds = Field(default=30.0, gt=0, description="seconds that it may take")
+
+
+def _as_command(value: object) -> object:
+    return {"run": value} if isinstance(value, str) else value
+
+
+_Command = Annotated[Command | None, BeforeValidator(_as_command)]
+
+
+class Commands(Spec):
+    """How a node is broken and healed.
+
+    The shell finds the node in NODE (its name), NODE_ID, NODE_ADDRESS, and for `cut` the others' addresses in PEERS,
+    separated by spaces. A command has to end with exit code 0.
+    """
+
+    state: _Command = Field(default=None, description="prints `running`, `frozen` or `down` as its last line")
+    kill: _Command = Field(default=None, description="end the process at once (SIGKILL), and keep it down")
+    stop: _Command = Field(default=None, description="end the process in order (SIGTERM), and keep it down")
+    start: _Command = Field(default=None, description="start the process again, on the same data")
+    pause: _Command = Field(default=None, description="freeze the process (SIGSTOP, or a cgroup's freezer)")
+    thaw: _Command = Field(default=None, description="let it go on")
+    isolate: _Command = Field(default=None, description="cut it off from everybody, clients included")
+    cut: _Command = Field(default=None, description="cut it off from PEERS, in both directions")
+    stopped: _Command = Field(default=None, description="prints how many packets `cut` has stopped so far")
+    mend: _Command = Field(default=None, description="undo `isolate` and `cut`; does nothing where nothing is cut")
+
+
+class NodeEntry(Commands):
+    """A node. What its own entry does not name, `commands` does."""
+
+    name: str | None = Field(default=None, min_length=1, description="its name, such as `broker-1` (the default)")
+    address: str = Field(default="", description="its address for the others; what a cut needs")
+
+
+class NodesFile(Spec):
+    """A whole file of nodes; keys of `brokers` and `controllers` are node ids, of `zookeepers` any numbers."""
+
+    commands: Commands = Field(default=Commands(), description="the commands of all nodes that name no other")
+    brokers: dict[int, NodeEntry] = Field(min_length=1, description="the brokers by id")
+    controllers: dict[int, NodeEntry] = Field(default_factory=dict, description="KRaft's dedicated controllers by id")
+    zookeepers: dict[int, NodeEntry] = Field(default_factory=dict, description="ZooKeeper's servers by number")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_nodes(cls, value: Any) -> Any:
+        """A node without keys of its own may be written as nothing: `1:`."""
+        if not isinstance(value, dict):
+            return value
+        kinds = {key: value[key] for key in _KINDS if isinstance(value.get(key), dict)}
+        return value | {key: {number: entry or {} for number, entry in of.items()} for key, of in kinds.items()}
+
+    def names(self) -> list[str]:
+        """The names of all nodes."""
+        return [self.name_of(kind, number) for kind in _KINDS for number in self.of(kind)]
+
+    def of(self, kind: str) -> Mapping[int, NodeEntry]:
+        """The nodes of a kind: `brokers`, `controllers` or `zookeepers`."""
+        nodes: Mapping[int, NodeEntry] = getattr(self, kind)
+        return nodes
+
+    def name_of(self, kind: str, number: int) -> str:
+        """A node's name."""
+        return self.of(kind)[number].name or f"{kind.removesuffix('s')}-{number}"
+
+    def entry(self, kind: str, number: int) -> NodeEntry:
+        """A node with all its commands."""
+        node = self.of(kind)[number]
+        missing = {key: getattr(self.commands, key) for key in COMMANDS if getattr(node, key) is None}
+        return node.model_copy(update=missing)
+
+
+COMMANDS = tuple(Commands.model_fields)
+_KINDS = ("brokers", "controllers", "zookeepers")
+
+
+def load_nodes(path: Path) -> NodesFile:
+    """The nodes in a file; raises `UsageFailure`."""
+    source = str(path)
+    document, values = document_of(text_of(path), source, _WHAT)
+    try:
+        nodes = NodesFile.model_validate(values)
+    except ValidationError as error:
+        found = [(_written(place), message) for place, message in refusals(error, NodesFile)]
+        lines = [f"{source}:{line_of(document, place)}: {dotted(place)}: {message}" for place, message in found]
+        raise UsageFailure("\n".join(one_line(line) for line in lines)) from None
+    for name, count in Counter(nodes.names()).items():
+        if count > 1:
+            raise UsageFailure(f"{source}:1: {name!r} names two nodes")
+    return nodes
+
+
+def load_allowed(path: Path, allow_faults: str) -> tuple[NodesFile, tuple[str, ...]]:
+    """The nodes in a file, and the names of those that may be broken out of a list such as `broker-1,broker-2`.
+
+    Raises `UsageFailure`.
+    """
+    file = load_nodes(path)
+    known, allowed = file.names(), tuple(name.strip() for name in allow_faults.split(","))
+    for name in allowed:
+        if name not in known:
+            raise UsageFailure(f"--allow-faults: {name!r} is no node of {path}; expected some of {', '.join(known)}")
+    return file, allowed
+
+
+def _written(place: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """The place without what pydantic adds for a key that is no number."""
+    return tuple(step for step in place if step != "[key]")

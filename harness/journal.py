@@ -1,0 +1,81 @@
+"""Journals: what is about to be done to a machine or a cluster, on disk before it is done, so that others can heal it.
+
+Guarantee: a journal appears whole with its first line, its lines are on disk when `note` returns, and it goes once all
+is healed. It lies in a folder of this user alone: whoever could write there could let `kafka-chaos clean` do anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.files import appearing_whole
+
+_ENDING = ".jsonl"
+
+
+class JournalFile:
+    """The journal of a run, of one `kind`, such as `disks`."""
+
+    def __init__(self, kind: str, run_id: str) -> None:
+        self.path = journal_folder(kind) / f"{run_id}{_ENDING}"
+
+    def begin(self, line: Mapping[str, Any]) -> None:
+        """Let it appear with its first line."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with appearing_whole(self.path) as part:
+            part.touch(mode=0o600)
+            _append(part, line)
+        _flush_folder(self.path.parent)
+
+    def note(self, line: Mapping[str, Any]) -> None:
+        """Add a line; returns once it is on disk."""
+        _append(self.path, line)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Its lines; none where there is no journal. A last line that a crash cut short is left out."""
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+    def end(self) -> None:
+        """All is healed: remove it."""
+        self.path.unlink(missing_ok=True)
+
+
+def journaled_runs(kind: str) -> Iterator[str]:
+    """The ids of this user's runs that have a journal of this kind."""
+    for path in sorted(journal_folder(kind).glob(f"*{_ENDING}")):
+        yield path.name.removesuffix(_ENDING)
+
+
+def journal_folder(kind: str) -> Path:
+    """Where journals of a kind are: below KAFKA_CHAOS_STATE, XDG_STATE_HOME or ~/.local/state."""
+    home = os.environ.get("KAFKA_CHAOS_STATE")
+    if home is None:
+        base = os.environ.get("XDG_STATE_HOME")
+        home = str((Path(base) if base else Path.home() / ".local" / "state") / "kafka-chaos")
+    return Path(home) / kind
+
+
+def _append(path: Path, line: Mapping[str, Any]) -> None:
+    # Without O_CREAT: a journal that has ended does not begin again.
+    file = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(file, (json.dumps(line) + "\n").encode())
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _flush_folder(folder: Path) -> None:
+    entry = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(entry)
+    finally:
+        os.close(entry)
