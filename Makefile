@@ -45,8 +45,8 @@ tla: .venv/.installed
 	$(BIN)/python -m pytest tests/reference_model/test_tla.py
 
 # What the guides tell a new user to do: the tutorial, the plugin in a project of its own, watch, attach, bad inputs.
-WALK := tests/test_docs.py tests/plugin tests/harness/run/test_attach.py tests/verification/test_watch.py \
-	tests/verification/test_running.py tests/harness/cli/test_bad_inputs.py
+WALK := tests/test_docs.py tests/plugin tests/harness/run/test_attach.py tests/verification/watch/test_watch.py \
+	tests/verification/watch/test_running.py tests/harness/cli/test_bad_inputs.py
 
 walk: setup
 	$(BIN)/python -m pytest $(WALK)

@@ -9,15 +9,15 @@ docs/versions.md as soon as a line is measured; lines that are not chosen stay. 
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import tempfile
 import time
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from tables import MODES, read_rows, write_rows, write_table
+from tables import MODES, measure, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.errors import KafkaChaosError
@@ -88,17 +88,8 @@ def main() -> None:
     parser.add_argument("--on", nargs="+", default=CLUSTERS, metavar="VERSION/MODE")
     parser.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS)
     chosen = parser.parse_args()
-    good = True
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-matrix-") as scratch:
-        for cluster in chosen.on:
-            for fault in chosen.faults:
-                row = run_cell(cluster, fault, Path(scratch))
-                print(json.dumps(row), flush=True)
-                good &= row["verdict"] == Verdict.CONFORMS
-                others = [one for one in read_rows(RESULTS) if (one["cluster"], one["fault"]) != (cluster, fault)]
-                write([*others, row])
-    if not good:
-        raise SystemExit(1)
+    cells = (partial(run_cell, cluster, fault) for cluster, fault in product(chosen.on, chosen.faults))
+    measure(cells, results=RESULTS, identified_by=("cluster", "fault"), write=write)
 
 
 if __name__ == "__main__":

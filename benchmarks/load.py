@@ -36,9 +36,9 @@ from confluent_kafka import Producer
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.server_properties import REPLICATION_PORT
-from kafka_chaos.harness.workload.history import HistoryWriter
-from kafka_chaos.harness.workload.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.reservations import Reservations
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
 
 RECORD_SIZE = 100
 PARTITIONS = 6
@@ -147,8 +147,8 @@ def cost_of_high_watermarks(records: int) -> dict[str, object]:
     """Processor time of recording high watermarks by elapsed time, while another process loads one of twelve topics."""
     # Not above: an older checkout that is measured with `--against` has no such recorder.
     from kafka_chaos.harness.event_bus import EventBus
-    from kafka_chaos.harness.experiment.specs import LaneSpec
-    from kafka_chaos.harness.run.high_watermarks import HighWatermarkRecorder
+    from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+    from kafka_chaos.harness.run.observing.high_watermarks import HighWatermarkRecorder
 
     lanes = [LaneSpec(lane=f"lane-{number}", partitions=2) for number in range(11)]
     lanes.append(LaneSpec(lane="recorded", partitions=PARTITIONS))

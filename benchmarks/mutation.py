@@ -26,11 +26,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGE = ROOT / "runs" / "mutation"
-INPUTS = ("checkpoints", "documents", "events", "leadership", "predictions", "run_directory", "tables")
+DOCUMENTS = ("checkpoints", "events", "leadership", "predictions", "reading")
 CHANGED = (
     "verification/judging/*",
     "verification/oracle/*",
-    *(f"verification/inputs/{name}.py" for name in INPUTS),
+    "verification/inputs/run_directory.py",
+    "verification/inputs/tables.py",
+    *(f"verification/inputs/documents/{name}.py" for name in DOCUMENTS),
     "reference_model/protocol/*",
 )
 TESTS = ("tests/verification", "tests/reference_model/*rules*.py")

@@ -1,20 +1,50 @@
-"""What the benchmarks that write tables of results into pages share."""
+"""What the benchmarks share that run experiments one by one, and write tables of their results into pages."""
 
 from __future__ import annotations
 
 import json
+import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from kafka_chaos.contract.anomalies import Verdict
+
 MODES = {"zookeeper": "ZooKeeper", "kraft": "KRaft"}
 
+Row = dict[str, Any]
+"""The result of one run, as JSON has it."""
 
-def read_rows(results: Path) -> list[dict[str, Any]]:
+
+def measure(
+    runs: Iterable[Callable[[Path], Row]],
+    *,
+    results: Path,
+    identified_by: tuple[str, ...],
+    write: Callable[[list[Row]], None],
+) -> None:
+    """Call each with a folder for its run, and `write` all results as soon as one more is there.
+
+    A row takes the place of the one in `results` that has the same values in the fields `identified_by`; the others
+    stay. Exits with 1 if a run does not conform.
+    """
+    good = True
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-benchmark-") as scratch:
+        for run in runs:
+            row = run(Path(scratch))
+            print(json.dumps(row), flush=True)
+            good &= row["verdict"] == Verdict.CONFORMS
+            write([one for one in read_rows(results) if any(one[name] != row[name] for name in identified_by)] + [row])
+    if not good:
+        raise SystemExit(1)
+
+
+def read_rows(results: Path) -> list[Row]:
     """The results that are there; none before the first run."""
     return json.loads(results.read_text()) if results.exists() else []
 
 
-def write_rows(rows: list[dict[str, Any]], results: Path) -> None:
+def write_rows(rows: list[Row], results: Path) -> None:
     """Keep the results."""
     results.write_text(json.dumps(rows, indent=1) + "\n")
 

@@ -10,14 +10,14 @@ Exits with 1 if a run does not conform.
 from __future__ import annotations
 
 import argparse
-import json
-import tempfile
 import time
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from tables import MODES, read_rows, write_rows, write_table
+from tables import MODES, measure, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.errors import KafkaChaosError
@@ -94,17 +94,8 @@ def main() -> None:
     parser.add_argument("--on", nargs="+", choices=CLUSTERS, default=CLUSTERS, metavar="VERSION/MODE")
     parser.add_argument("--experiments", nargs="+", choices=EXPERIMENTS, default=EXPERIMENTS, metavar="NAME")
     chosen = parser.parse_args()
-    good = True
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-differences-") as scratch:
-        for cluster in chosen.on:
-            for name in chosen.experiments:
-                row = run(name, cluster, Path(scratch))
-                print(json.dumps(row), flush=True)
-                good &= row["verdict"] == Verdict.CONFORMS
-                others = [one for one in read_rows(RESULTS) if (one["cluster"], one["experiment"]) != (cluster, name)]
-                write([*others, row])
-    if not good:
-        raise SystemExit(1)
+    runs = (partial(run, name, cluster) for cluster, name in product(chosen.on, chosen.experiments))
+    measure(runs, results=RESULTS, identified_by=("cluster", "experiment"), write=write)
 
 
 if __name__ == "__main__":

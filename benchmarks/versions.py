@@ -15,14 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import tempfile
 import time
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
-from tables import MODES, read_rows, write_rows, write_table
+from tables import MODES, measure, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.errors import KafkaChaosError
@@ -134,20 +134,10 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def try_all(wanted: list[str]) -> bool:
-    """Run all, and write down each as soon as it is done: whether all conform."""
-    rows = read_rows(RESULTS)
-    good = True
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-versions-") as scratch:
-        for version in (VERSIONS[number] for number in wanted):
-            for mode in version.modes:
-                row = try_version(version, mode, Path(scratch))
-                print(json.dumps(row), flush=True)
-                good &= row["verdict"] == Verdict.CONFORMS
-                rows = [one for one in rows if (one["version"], one["mode"]) != (version.number, mode)] + [row]
-                write_rows(rows, RESULTS)
-                write_table(PAGE, BEGIN, table(rows), END)
-    return good
+def write(rows: list[dict[str, Any]]) -> None:
+    """Write the results, and replace the table of docs/versions.md."""
+    write_rows(rows, RESULTS)
+    write_table(PAGE, BEGIN, table(rows), END)
 
 
 def listed_keys(version: str, kind: str) -> frozenset[str]:
@@ -202,8 +192,10 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.keys:
         write_keys()
-    elif not try_all(chosen.only):
-        raise SystemExit(1)
+    else:
+        wanted = (VERSIONS[number] for number in chosen.only)
+        runs = (partial(try_version, version, mode) for version in wanted for mode in version.modes)
+        measure(runs, results=RESULTS, identified_by=("version", "mode"), write=write)
 
 
 if __name__ == "__main__":

@@ -63,9 +63,12 @@ def command_line() -> str:
 
 def experiment_files() -> str:
     """The keys of an experiment."""
-    from kafka_chaos.harness.experiment import specs
+    from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+    from kafka_chaos.harness.experiment.fault_spec import FaultSpec
     from kafka_chaos.harness.experiment.group_specs import GroupSpec, LoopSpec
+    from kafka_chaos.harness.experiment.lane_specs import LaneSpec, TransactionalSpec, WorkloadSpec
     from kafka_chaos.harness.experiment.schedule import GenerateSpec
+    from kafka_chaos.harness.experiment.specs import Experiment, LockstepSpec, PhaseSpec
     from kafka_chaos.reference_model import LockstepStep
 
     lines = [
@@ -78,17 +81,17 @@ def experiment_files() -> str:
         "",
     ]
     for title, spec in (
-        ("experiment", specs.Experiment),
-        ("cluster", specs.ClusterSpec),
-        ("phases[…]", specs.PhaseSpec),
-        ("lanes[…]", specs.LaneSpec),
-        ("lanes[…].transactional", specs.TransactionalSpec),
+        ("experiment", Experiment),
+        ("cluster", ClusterSpec),
+        ("phases[…]", PhaseSpec),
+        ("lanes[…]", LaneSpec),
+        ("lanes[…].transactional", TransactionalSpec),
         ("lanes[…].group", GroupSpec),
         ("lanes[…].loop", LoopSpec),
-        ("workload", specs.WorkloadSpec),
-        ("schedule[…]", specs.FaultSpec),
+        ("workload", WorkloadSpec),
+        ("schedule[…]", FaultSpec),
         ("schedule.generate", GenerateSpec),
-        ("lockstep", specs.LockstepSpec),
+        ("lockstep", LockstepSpec),
     ):
         rows = [
             (
@@ -230,7 +233,7 @@ def plugin() -> str:
     from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
     from kafka_chaos.harness.pytest_plugin.result import ChaosRun
     from kafka_chaos.harness.pytest_plugin.runs import Runs
-    from kafka_chaos.harness.workload.application import ConsumerHandle, Handle, ProducerHandle
+    from kafka_chaos.harness.workload.application.handles import ConsumerHandle, Handle, ProducerHandle
 
     lines = ["# pytest plugin", "", f"Marker: `{loaded.MARKER}`", "", "## Values", ""]
     lines += ["`from kafka_chaos import kill, lane, load, partition, pause, stop`", ""]

@@ -69,7 +69,7 @@ def test_the_reference_names_every_command_key_fault_anomaly_and_event(built: Pa
     from kafka_chaos.contract.anomalies import Anomaly
     from kafka_chaos.contract.events import Event
     from kafka_chaos.faults.registry import fault_kinds
-    from kafka_chaos.harness.experiment.specs import LaneSpec
+    from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 
     def blank(event: type[Event]) -> dict[str, Any]:
         return {field.name: None for field in fields(event) if field.name != "ts_ns"}

@@ -12,6 +12,7 @@ from kafka_chaos.harness.scenario.registry import all_scenarios, find
 from kafka_chaos.harness.scenario.runner import run_scenario
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
+from kafka_chaos.reference_model.transactions.rules import BROKEN
 
 pytestmark = pytest.mark.cluster
 
@@ -57,3 +58,16 @@ def test_a_broken_rule_in_the_model_is_found_and_the_replica_named(
     assert record.acts[-1].steps[-1].sentence == at
     differences = record.acts[-1].steps[-1].differences
     assert {(difference.broker, difference.field) for difference in differences} >= {(int(replica[-1]), "log")}
+
+
+@pytest.mark.slow
+def test_a_broken_rule_of_transactions_is_found_and_the_partition_named(
+    pool: ClusterPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafka_chaos.harness.scenario.lockstep.SETTLE_TIMEOUT", 12.0)
+    rules = BROKEN["the last stable offset"].rules
+    monkeypatch.setattr("kafka_chaos.harness.scenario.transactions.stage.v1_in", lambda version: rules)
+    record = run_scenario(find("txn-commit-abort"), pool)
+    assert record.verdict == Verdict.VIOLATION
+    assert record.acts[-1].steps[-1].sentence == "p writes a1 to partition 0."
+    assert [difference.field for difference in record.acts[-1].steps[-1].differences] == ["partition 0, read_committed"]

@@ -18,7 +18,7 @@ from kafka_chaos.verification.spark.session import spark_session
 if TYPE_CHECKING:
     from kafka_chaos.verification.checker import verify
     from kafka_chaos.verification.frames import verify_frames, verify_topics
-    from kafka_chaos.verification.inputs.kafka_log import collect_log
+    from kafka_chaos.verification.inputs.topics.kafka_log import collect_log
 
 __all__ = [
     "LaneVerdict",
@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
 
         return verify
     if name == "collect_log":
-        from kafka_chaos.verification.inputs.kafka_log import collect_log
+        from kafka_chaos.verification.inputs.topics.kafka_log import collect_log
 
         return collect_log
     if name in ("verify_frames", "verify_topics"):

@@ -19,9 +19,9 @@ from kafka_chaos.contract.columns import OF_TRANSACTIONS
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
 from kafka_chaos.contract.transactions import AnyAnomaly
-from kafka_chaos.verification.inputs.predictions import prediction_of
+from kafka_chaos.verification.inputs.documents.predictions import prediction_of
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, remove, run_path
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
-from kafka_chaos.verification.inputs.storage import RunPath, remove, run_path
 from kafka_chaos.verification.judging.account import HISTORY, not_applied, unread
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import Observation, RunVerdict

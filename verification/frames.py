@@ -28,14 +28,14 @@ from kafka_chaos.contract.run_directory import (
 )
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.checker import judged
-from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkpoints
-from kafka_chaos.verification.inputs.events import Events, read_events
-from kafka_chaos.verification.inputs.groups import read_groups
-from kafka_chaos.verification.inputs.kafka_log import topic_log
-from kafka_chaos.verification.inputs.predictions import read_predictions
+from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints, read_checkpoints
+from kafka_chaos.verification.inputs.documents.events import Events, read_events
+from kafka_chaos.verification.inputs.documents.groups import read_groups
+from kafka_chaos.verification.inputs.documents.predictions import read_predictions
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, remove, run_path
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run, require_tables
-from kafka_chaos.verification.inputs.storage import RunPath, remove, run_path
 from kafka_chaos.verification.inputs.tables import Table
+from kafka_chaos.verification.inputs.topics.kafka_log import topic_log
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
 from kafka_chaos.verification.tables import evidence

@@ -15,7 +15,13 @@ from pyspark.sql import DataFrame
 
 from kafka_chaos.contract import columns as contract
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
-from kafka_chaos.verification.inputs.storage import RunPath, remove, replace_folder, write_parquet, write_text
+from kafka_chaos.verification.inputs.file_systems.storage import (
+    RunPath,
+    remove,
+    replace_folder,
+    write_parquet,
+    write_text,
+)
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.schemas import FINDINGS
 

@@ -1,4 +1,4 @@
-"""The documented behaviours of Kafka's replication, each as a scenario for the model and for real brokers."""
+"""The documented behaviours of Kafka, each as a scenario for the model and for real brokers."""
 
 from __future__ import annotations
 

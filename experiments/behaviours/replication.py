@@ -7,7 +7,8 @@ import time
 from functools import partial
 
 from kafka_chaos.experiments.behaviours.leader_epoch import A_WITH
-from kafka_chaos.harness.cluster.broker_client import FETCH_FROM_ANY, FETCH_FROM_LEADER, BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, FETCH_FROM_LEADER
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.error_codes import NONE, error_name
 from kafka_chaos.harness.scenario.clusters import QUICK
 from kafka_chaos.harness.scenario.play import Play

@@ -19,10 +19,34 @@ QUORUM = Document(
     "KIP-595: A Raft Protocol for the Metadata Quorum", "KIP-595: A Raft Protocol for the Metadata Quorum", None
 )
 ELIGIBLE = Document("KIP-966: Eligible Leader Replicas", "KIP-966: Eligible Leader Replicas", None)
+DESIGN = Document('Kafka\'s documentation, "Design"', "Design", None)
+IMPLEMENTATION = Document('Kafka\'s documentation, "Implementation"', "Implementation", None)
+SESSIONS = Document(
+    "KIP-62: Heartbeats from a Background Thread",
+    "KIP-62: Allow consumer to send heartbeats from a background thread",
+    None,
+)
+STATIC = Document(
+    "KIP-345: Static Membership",
+    "KIP-345: Introduce static membership protocol to reduce consumer rebalances",
+    None,
+)
+INCREMENTAL = Document(
+    "KIP-429: Incremental Rebalance Protocol", "KIP-429: Kafka Consumer Incremental Rebalance Protocol", None
+)
+_SEMANTICS = Source(DESIGN, "Message delivery semantics", "Message Delivery Semantics")
+_EXACTLY_ONCE = "KIP-98: Exactly Once Delivery and Transactional Messaging"
+EXACTLY_ONCE = Document(_EXACTLY_ONCE, _EXACTLY_ONCE, None)
+_SERVER_SIDE_DEFENSE = "KIP-890: Transactions Server-Side Defense"
+SERVER_SIDE_DEFENSE = Document(_SERVER_SIDE_DEFENSE, _SERVER_SIDE_DEFENSE, None)
 
 _REPLICATION = Source(INTERNALS, "Kafka replication", "Kafka 리플리케이션")
 _COMMIT = Source(INTERNALS, "Keeping replicas and committing", "복제 유지와 커밋")
 _TOPIC_PARAMETERS = Source(RECOVERY, "Topic parameters", "Topic parameter")
+
+_ENDING = Source(
+    EXACTLY_ONCE, "Data flow: committing or aborting a transaction", "5. Committing or Aborting a Transaction"
+)
 
 _EPOCH_A = Source(INTERNALS, "Leader epoch and recovery: without leader epochs", "Leader Epoch 미사용시")
 _EPOCH_B = Source(
@@ -73,4 +97,17 @@ SOURCES = {
     "unclean-shutdown": Source(ELIGIBLE, "Unclean shutdown detection", "Proposed Changes"),
     "rolling-upgrade": Source(UPGRADING, "Upgrading KRaft-based clusters", "Upgrading to 4.x"),
     "migration": Source(MIGRATION, "Migration", "Proposed Changes"),
+    "commit-after-processing": _SEMANTICS,
+    "commit-before-processing": _SEMANTICS,
+    "group-coordinator-failover": Source(IMPLEMENTATION, "Consumer offset tracking", "Consumer Offset Tracking"),
+    "group-zombie-member": Source(SESSIONS, "Proposed changes", "Proposed Changes"),
+    "group-static-member": Source(STATIC, "Proposed changes", "Proposed Changes"),
+    "group-rebalance-eager-vs-cooperative": Source(INCREMENTAL, "Proposed changes", "Proposed Changes"),
+    "txn-commit-abort": _ENDING,
+    "txn-fencing": Source(EXACTLY_ONCE, "Data flow: getting a producer id", "2. Getting a producer Id"),
+    "txn-coordinator-failover": _ENDING,
+    "eos-loop-crash": Source(
+        EXACTLY_ONCE, "Data flow: the consume-transform-produce loop", "4. The consume-transform-produce loop"
+    ),
+    "txn-late-end": Source(SERVER_SIDE_DEFENSE, "Motivation", "Motivation"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from kafka_chaos.harness.cluster.broker_client import FETCH_FROM_LEADER
+from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER
 from kafka_chaos.harness.cluster.error_codes import NONE, error_name
 from kafka_chaos.harness.scenario.play import Play
 from kafka_chaos.harness.scenario.registry import scenario

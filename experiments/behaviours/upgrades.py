@@ -9,7 +9,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.server_properties import REPLICATION_PORT, broker_name
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.scenario import in_model
 from kafka_chaos.harness.scenario.clusters import ClusterProfile
 from kafka_chaos.harness.scenario.load import LoadBeside, count

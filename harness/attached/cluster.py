@@ -13,7 +13,8 @@ from kafka_chaos.harness.attached.journal import BreakJournal
 from kafka_chaos.harness.attached.node import RUNNING, AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.waiting import wait_until
 
 START_TIMEOUT = 180.0

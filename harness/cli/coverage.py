@@ -1,6 +1,6 @@
 """What the runs in a folder have tried: which lane configurations lived through which faults, and what they showed.
 
-Guarantee: a fault counts only with its proof, and a lane only with a verdict.
+Guarantee: a fault counts only with its proof, a lane only with a verdict, and an anomaly only where it was judged.
 """
 
 from __future__ import annotations
@@ -12,24 +12,70 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.run_directory import EVENTS_FILE
 from kafka_chaos.contract.transactions import AnyAnomaly, anomaly_named
 from kafka_chaos.harness.cli.runs import UNVERIFIED, Run, runs_below
+from kafka_chaos.harness.nightly.summary import wilson
 from kafka_chaos.harness.report.matrix import settings
 
+PAGE = "coverage.html.j2"
 Combination = tuple[str, str, str]
 """A lane's configuration, a fault kind, and the role that was its target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An anomaly that predictions permit or require, in `judged` lanes of a configuration under the same faults.
+
+    `shown`: how many of them showed it. Without one, what the model permits is a claim that no broker has confirmed.
+    """
+
+    configuration: str
+    faults: str
+    anomaly: AnyAnomaly
+    judged: int
+    shown: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % Wilson interval of the share that shows it."""
+        return wilson(self.shown, self.judged)
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry of `permitted`."""
+        low, high = (round(bound, 4) for bound in self.interval)
+        named = {"configuration": self.configuration, "faults": self.faults, "anomaly": str(self.anomaly)}
+        return {**named, "judged": self.judged, "shown": self.shown, "low": low, "high": high}
 
 
 @dataclass
 class Coverage:
     """Counts over runs. `faults`: lanes that lived through a combination; `found`: lanes of a configuration that
-    showed an anomaly; `lanes`: all lanes of a configuration that have a verdict."""
+    showed an anomaly; `lanes`: all lanes of a configuration that have a verdict. `judged` and `shown`: lanes of a
+    configuration under the model's faults, by an anomaly that is permitted or required."""
 
     runs: int = 0
     lanes: Counter[str] = field(default_factory=Counter)
     faults: Counter[Combination] = field(default_factory=Counter)
     found: Counter[tuple[str, AnyAnomaly]] = field(default_factory=Counter)
+    judged: Counter[tuple[str, str, AnyAnomaly]] = field(default_factory=Counter)
+    shown: Counter[tuple[str, str, AnyAnomaly]] = field(default_factory=Counter)
+
+    @property
+    def claims(self) -> list[Claim]:
+        """What is permitted or required, first what no lane has shown, the most often judged first."""
+        claims = [Claim(*key, judged, self.shown[key]) for key, judged in self.judged.items()]
+        return sorted(claims, key=lambda one: (one.shown > 0, -one.judged, one.configuration, one.faults, one.anomaly))
+
+    @property
+    def targets(self) -> list[str]:
+        """The roles that faults hit, by name."""
+        return sorted({role for _, _, role in self.faults})
+
+    def of_target(self, kind: str, role: str) -> int:
+        """How often lanes lived through faults of a kind at a role."""
+        return sum(count for (_, fault, one), count in self.faults.items() if (fault, one) == (kind, role))
 
     @property
     def kinds(self) -> list[str]:
@@ -57,6 +103,7 @@ class Coverage:
                 }
                 for configuration, count in sorted(self.lanes.items())
             ],
+            "permitted": [claim.to_json() for claim in self.claims],
         }
 
 
@@ -67,6 +114,13 @@ def coverage_below(root: Path) -> Coverage:
         if run.verdict != UNVERIFIED:
             _add(coverage, run)
     return coverage
+
+
+def coverage_page(root: Path) -> str:
+    """The page of what the runs directly below `root` have tried."""
+    from kafka_chaos.harness.report.pages import environment
+
+    return environment().get_template(PAGE).render(coverage=coverage_below(root), root=str(root))
 
 
 def _add(coverage: Coverage, run: Run) -> None:
@@ -80,8 +134,16 @@ def _add(coverage: Coverage, run: Run) -> None:
         for kind, role, concerned in faults:
             if concerned is None or name in concerned:
                 coverage.faults[configuration, kind, role] += 1
-        for anomaly in run.counts(name):
+        counts = run.counts(name)
+        for anomaly in counts:
             coverage.found[configuration, anomaly_named(anomaly)] += 1
+        judged = run.judged[name]
+        under = "+".join(sorted(map(str, lane.get("faults", ())))) or "no fault"
+        for anomaly, status in judged.get("predicted", {}).items():
+            if status != Status.FORBIDDEN and anomaly not in judged.get("not_judged", {}):
+                claim = (configuration, under, anomaly_named(anomaly))
+                coverage.judged[claim] += 1
+                coverage.shown[claim] += anomaly in counts
 
 
 def _proven(path: Path) -> Iterator[tuple[str, str, tuple[str, ...] | None]]:

@@ -123,9 +123,9 @@ def run_command(
     run = partial(run_experiment, loaded, root=out, keep=keep, accept_known=accept_known)
     if attach is not None:
         from kafka_chaos.harness.attached.nodes_file import load_allowed
-        from kafka_chaos.harness.experiment.specs import OWNED_CLIENT_KEYS
+        from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
         from kafka_chaos.harness.run.attach import Attached, run_attached
-        from kafka_chaos.verification.inputs.java_client import read_client_config
+        from kafka_chaos.verification.inputs.topics.java_client import read_client_config
 
         configs = read_client_config(client_config, owned=OWNED_CLIENT_KEYS) if client_config is not None else {}
         if nodes is None or allow_faults is None:

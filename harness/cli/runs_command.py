@@ -118,14 +118,19 @@ def diff_command(before: Path, after: Path, as_json: bool) -> None:
 @runs_command.command("coverage")
 @click.argument("root", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs"))
 @_JSON
-def coverage_command(root: Path, as_json: bool) -> None:
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write a page.")
+def coverage_command(root: Path, as_json: bool, html: Path | None) -> None:
     """Count which lane configurations lived through which faults in the runs of DIR (by default runs).
 
-    A fault counts with its proof, and a lane with its verdict. A dash is a combination that no run has tried.
+    A fault counts with its proof, and a lane with its verdict. A dash is a combination that no run has tried. Below are
+    the anomalies that predictions permit or require, and in how many lanes they were judged and shown.
     """
-    from kafka_chaos.harness.cli.coverage import coverage_below
+    from kafka_chaos.contract.files import write_whole
+    from kafka_chaos.harness.cli.coverage import coverage_below, coverage_page
 
     coverage = coverage_below(root)
+    if html is not None:
+        write_whole(html, coverage_page(root))
     if as_json:
         click.echo(json.dumps(coverage.to_json()))
         return
@@ -147,6 +152,17 @@ def coverage_command(root: Path, as_json: bool) -> None:
         showed = ", ".join(f"{name} in {count}" for name, count in found.items()) or "nothing"
         table.add_row(configuration, str(lanes), *(str(count) if count else UNKNOWN for count in counts), showed)
     console().print(table)
+    claims = Table(title="Permitted or required", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for heading in ("configuration", "faults", "anomaly"):
+        claims.add_column(heading)
+    for heading in ("judged", "shown", "95 % interval"):
+        claims.add_column(heading, justify="right", no_wrap=True)
+    for claim in coverage.claims:
+        low, high = claim.interval
+        numbers = (f"{claim.judged:,}", f"{claim.shown:,}" if claim.shown else "never", f"{low:.0%} – {high:.0%}")
+        claims.add_row(claim.configuration, claim.faults, str(claim.anomaly), *numbers)
+    if claims.rows:
+        console().print(claims)
 
 
 def _nothing(verdict: str) -> str:

@@ -25,6 +25,7 @@ from kafka_chaos.contract.run_directory import (
     REPORT_FILE,
     VERDICT_FILE,
 )
+from kafka_chaos.harness.cli.coverage import coverage_page
 
 ADDRESS = "127.0.0.1"
 PORT = 8070
@@ -60,6 +61,9 @@ def index(root: Path) -> str:
     return environment().get_template("runs.html.j2").render(runs=runs, pages=pages, root=str(root))
 
 
+_PAGES = {"/": index, "/coverage": coverage_page}
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
@@ -82,8 +86,8 @@ class _Handler(BaseHTTPRequestHandler):
             )
             return
         asked = unquote(urlsplit(self.path).path)
-        if asked == "/":
-            self._send(HTTPStatus.OK, "text/html", index(self.server.root).encode(), with_body)
+        if (page := _PAGES.get(asked)) is not None:
+            self._send(HTTPStatus.OK, "text/html", page(self.server.root).encode(), with_body)
             return
         path = servable(self.server.root, asked)
         if path is None:

@@ -35,7 +35,7 @@ from kafka_chaos.harness.cluster.security import PLAINTEXT, SecuredListener, mak
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
-    from kafka_chaos.harness.cluster.broker_client import BrokerClient
+    from kafka_chaos.harness.cluster.broker.client import BrokerClient
     from kafka_chaos.harness.cluster.disks.disk import Disk
     from kafka_chaos.harness.cluster.links.links import Links
 
@@ -121,7 +121,7 @@ class Cluster:
 
     def broker_client(self, broker: int, *, timeout: float = 3.0) -> BrokerClient:
         """A connection to one broker."""
-        from kafka_chaos.harness.cluster.broker_client import BrokerClient
+        from kafka_chaos.harness.cluster.broker.client import BrokerClient
 
         return BrokerClient(self.client_address(broker), timeout=timeout, configs=self.client_configs)
 

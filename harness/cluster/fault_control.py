@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kafka_chaos.contract.groups import group_of, loop_group_of
 from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.faults.cluster import NodeControl
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable, CoordinatorKind
+from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.errors import WaitTimeout
+from kafka_chaos.harness.waiting import wait_until
 
 _FIND_TIMEOUT = 10.0
 _AGAIN = 0.2
@@ -104,20 +108,23 @@ class ClusterView(Generic[N]):
 
     def _coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
         """The first answer of any broker; None if nobody knows it within a few seconds, as during an election."""
-        until = time.monotonic() + _FIND_TIMEOUT
-        while True:
-            for number in self._cluster.brokers:
-                address = self._cluster.client_address(number)
-                try:
-                    with BrokerClient(address, timeout=1.0, configs=self._cluster.client_configs) as broker:
-                        found = broker.coordinator(key, kind)
-                except BrokerUnreachable:
-                    continue
-                if found is not None and self._cluster.brokers[found].is_running():
-                    return found
-            if time.monotonic() > until:
-                return None
-            time.sleep(_AGAIN)
+        ask = partial(self._ask_for_coordinator, key, kind)
+        try:
+            return wait_until(ask, f"the coordinator of {key}", timeout=_FIND_TIMEOUT, interval=_AGAIN)
+        except WaitTimeout:
+            return None
+
+    def _ask_for_coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
+        for number in self._cluster.brokers:
+            address = self._cluster.client_address(number)
+            try:
+                with BrokerClient(address, timeout=1.0, configs=self._cluster.client_configs) as broker:
+                    found = broker.coordinator(key, kind)
+            except BrokerUnreachable:
+                continue
+            if found is not None and self._cluster.brokers[found].is_running():
+                return found
+        return None
 
     def topic(self, lane: str) -> str:
         """The lane's topic, as the admin client knows it."""

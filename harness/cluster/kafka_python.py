@@ -14,13 +14,22 @@ with warnings.catch_warnings():
     from kafka.net.sasl.scram import ScramClient
     from kafka.protocol.admin import DescribeQuorumRequest
     from kafka.protocol.admin.topics import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+    from kafka.protocol.admin.transactions import DescribeTransactionsRequest
     from kafka.protocol.consumer.fetch import FetchRequest
+    from kafka.protocol.consumer.group import OffsetFetchRequest
     from kafka.protocol.consumer.offsets import ListOffsetsRequest
     from kafka.protocol.metadata import ApiVersionsRequest
     from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
     from kafka.protocol.metadata.metadata import MetadataRequest
     from kafka.protocol.parser import KafkaProtocol
     from kafka.protocol.producer.produce import ProduceRequest
+    from kafka.protocol.producer.transaction import (
+        AddOffsetsToTxnRequest,
+        AddPartitionsToTxnRequest,
+        EndTxnRequest,
+        InitProducerIdRequest,
+        TxnOffsetCommitRequest,
+    )
     from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
     from kafka.record.default_records import DefaultRecordBatch
     from kafka.record.legacy_records import LegacyRecordBatch
@@ -28,13 +37,18 @@ with warnings.catch_warnings():
     from kafka.record.util import calc_crc32c, size_of_varint
 
 __all__ = [
+    "AddOffsetsToTxnRequest",
+    "AddPartitionsToTxnRequest",
     "AlterPartitionReassignmentsRequest",
     "ApiVersionsRequest",
     "DefaultRecordBatch",
     "DescribeQuorumRequest",
+    "DescribeTransactionsRequest",
     "ElectLeadersRequest",
+    "EndTxnRequest",
     "FetchRequest",
     "FindCoordinatorRequest",
+    "InitProducerIdRequest",
     "InvalidReceiveError",
     "KafkaError",
     "KafkaProtocol",
@@ -42,10 +56,12 @@ __all__ = [
     "ListOffsetsRequest",
     "MemoryRecordsBuilder",
     "MetadataRequest",
+    "OffsetFetchRequest",
     "ProduceRequest",
     "SaslAuthenticateRequest",
     "SaslHandshakeRequest",
     "ScramClient",
+    "TxnOffsetCommitRequest",
     "calc_crc32c",
     "size_of_varint",
 ]

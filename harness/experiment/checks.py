@@ -19,17 +19,10 @@ from kafka_chaos.faults.target import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
 from kafka_chaos.harness.cluster.configs import check_keys
 from kafka_chaos.harness.cluster.links.frames import API_KEYS
 from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS, GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS
+from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS, OWNED_TOPIC_KEYS, LaneSpec
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
-from kafka_chaos.harness.experiment.specs import (
-    OWNED_CLIENT_KEYS,
-    OWNED_TOPIC_KEYS,
-    ClusterSpec,
-    Experiment,
-    ExperimentError,
-    LaneSpec,
-    LockstepSpec,
-    PhaseSpec,
-)
+from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, LockstepSpec, PhaseSpec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.reference_model import LockstepStep
 

@@ -15,8 +15,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import Target, TargetError
+from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.refusals import refusals
-from kafka_chaos.harness.experiment.specs import ClusterSpec, ExperimentError, WorkloadSpec, dotted
+from kafka_chaos.harness.experiment.specs import ExperimentError, dotted
 from kafka_chaos.harness.experiment.values import Seconds, Spec
 
 _DEFAULT_DURATION = WorkloadSpec().duration

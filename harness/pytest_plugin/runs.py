@@ -30,7 +30,7 @@ from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 from kafka_chaos.harness.run.directory import LATEST, point_latest
 from kafka_chaos.harness.run.runner import run_experiment
 from kafka_chaos.harness.run.shared_cluster import delete_topics, restore, topic_name
-from kafka_chaos.harness.workload.application import Application, ConsumerHandle, ProducerHandle
+from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle, ProducerHandle
 
 _WIDTH = 150
 Producing = Callable[[ProducerHandle], object]

@@ -25,14 +25,15 @@ from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, LaneSpec, PhaseSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec
 from kafka_chaos.harness.run.attach_log import read_log
 from kafka_chaos.harness.run.directory import new_run_id
-from kafka_chaos.harness.run.fault_events import FaultEvents
+from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.reservations import RESERVATIONS
+from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 _SHORTEST_RETENTION_MS = 3_600_000
 _ANSWER_TIMEOUT = 20.0

@@ -16,10 +16,10 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from kafka_chaos.contract.columns import LOG, arrow_schema
 from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
 from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.history import HistoryWriter
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
 
 LOG_SCHEMA = arrow_schema(LOG)
 _MOST_ROWS = 100_000

@@ -17,11 +17,12 @@ from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus
-from kafka_chaos.harness.experiment.specs import LaneSpec, PhaseSpec
-from kafka_chaos.harness.run.high_watermarks import HighWatermarkRecorder
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.lockstep_phase import LockstepRun
-from kafka_chaos.harness.run.monitor import Monitor
-from kafka_chaos.harness.workload.application import Application
+from kafka_chaos.harness.run.observing.high_watermarks import HighWatermarkRecorder
+from kafka_chaos.harness.run.observing.monitor import Monitor
+from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.load import PhaseLoad
 
 FIRST_RECORDS_TIMEOUT = 60.0

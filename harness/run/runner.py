@@ -25,14 +25,14 @@ from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stor
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
-from kafka_chaos.harness.run.collection import collect_logs, emit_broker_events, leader_ends
-from kafka_chaos.harness.run.fault_events import FaultEvents
-from kafka_chaos.harness.run.late_requests import late_ends
 from kafka_chaos.harness.run.lockstep_phase import REPLICA_LAG_TIME_MAX
+from kafka_chaos.harness.run.observing.collection import collect_logs, emit_broker_events, leader_ends
+from kafka_chaos.harness.run.observing.fault_events import FaultEvents
+from kafka_chaos.harness.run.observing.late_requests import late_ends
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.run.run import Run, RunResult
-from kafka_chaos.harness.workload.application import Application
-from kafka_chaos.harness.workload.reservations import RESERVATIONS
+from kafka_chaos.harness.workload.application.handles import Application
+from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 DISKS_FOLDER = "disks"
 """Where the brokers' disks are during a run; gone when it has ended."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -69,6 +69,7 @@ class Clients:
         key: str | None = None,
         tombstone: bool = False,
         configs: Mapping[str, object] | None = None,
+        partition: int = 0,
     ) -> None:
         """Hand a record to a producer, which is created for its first record; `answers` has the answers.
 
@@ -87,7 +88,7 @@ class Clients:
 
         value = None if tombstone else record.encode()
         headers: list[tuple[str, str | bytes | None]] = [(NAME, record.encode())] if tombstone else []
-        client.produce(self.topic, value=value, key=key, headers=headers, partition=0, on_delivery=answered)
+        client.produce(self.topic, value=value, key=key, headers=headers, partition=partition, on_delivery=answered)
 
     def answers(self) -> tuple[Answer, ...]:
         """All answers so far, in the order of arrival."""
@@ -136,6 +137,18 @@ class Clients:
 
 def read_to_end(bootstrap_servers: str, topic: str, *, timeout: float = 20.0) -> list[tuple[int, str]]:
     """(offset, record) of everything that a consumer reads from the first offset to the end of the partition."""
+    return read_partitions(bootstrap_servers, topic, [0], timeout=timeout)[0]
+
+
+def read_partitions(
+    bootstrap_servers: str,
+    topic: str,
+    partitions: Sequence[int],
+    *,
+    timeout: float = 20.0,
+    isolation: str = "read_committed",
+) -> dict[int, list[tuple[int, str]]]:
+    """The same of several partitions, by number. `isolation` is the consumer's isolation level."""
     consumer = new_client(
         Consumer,
         {
@@ -144,22 +157,25 @@ def read_to_end(bootstrap_servers: str, topic: str, *, timeout: float = 20.0) ->
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
+            "isolation.level": isolation,
             "log_level": 0,
         },
     )
-    found = []
+    found: dict[int, list[tuple[int, str]]] = {number: [] for number in partitions}
+    unfinished = set(partitions)
     try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        while True:
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        while unfinished:
             message = consumer.poll(timeout)
             if message is None:
                 raise ClusterFailure(f"a consumer of {topic} did not reach the end within {timeout} s")
-            error = message.error()
+            error, number = message.error(), message.partition() or 0
             if error is None:
-                found.append((message.offset() or 0, (message.value() or b"").decode()))
+                found[number].append((message.offset() or 0, (message.value() or b"").decode()))
             elif error.code() == KafkaError._PARTITION_EOF:
-                return found
+                unfinished.discard(number)
             elif error.fatal() or not error.retriable():
                 raise ClusterFailure(f"a consumer of {topic} got {error.name()}") from KafkaException(error)
+        return found
     finally:
         consumer.close()

@@ -16,7 +16,7 @@ from types import TracebackType
 from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker_client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.fault_control import ClusterView
@@ -45,6 +45,7 @@ class ClusterProfile:
     `controllers`: of a cluster in KRaft mode; they are no brokers, and one alone never fails. `migration_controllers`:
     see `ClusterLayout`.
     `elr`: whether leaders are elected from the eligible leader replicas; None leaves it to the version.
+    `links`: every connection passes a link, so that single requests can be held.
     """
 
     name: str
@@ -57,6 +58,7 @@ class ClusterProfile:
     controllers: int = 1
     migration_controllers: int = 0
     elr: bool | None = None
+    links: bool = False
     protocol: str = "kip320"
     lag_is_short: bool = False
     configs: Mapping[str, object] = field(default_factory=dict)
@@ -113,6 +115,7 @@ class ClusterProfile:
             controllers=self.controllers if self.metadata_mode == KRAFT else 0,
             migration_controllers=self.migration_controllers,
             elr=self.elr,
+            links=self.links,
             brokers=self.brokers,
             log_directories=self.log_directories,
             disk_mib=self.disk_mib,

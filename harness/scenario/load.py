@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
 from kafka_chaos.harness.event_bus import EventBus
-from kafka_chaos.harness.experiment.specs import LaneSpec, PhaseSpec, WorkloadSpec
-from kafka_chaos.harness.run.collection import leader_ends
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.directory import RunDirectoryWriter
+from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.scenario.clusters import ClusterLease
-from kafka_chaos.harness.workload.reservations import RESERVATIONS
+from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 if TYPE_CHECKING:
     from kafka_chaos.verification import RunVerdict

@@ -9,29 +9,56 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from kafka_chaos.contract.errors import KafkaChaosError
-from kafka_chaos.harness.cluster.broker_client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
-from kafka_chaos.harness.scenario.clients import Clients, read_to_end
 from kafka_chaos.harness.scenario.clusters import ClusterLease
-from kafka_chaos.harness.scenario.observe import ReplicaObserver
 from kafka_chaos.harness.scenario.record import ActRecord, Expectation, StepRecord
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step
-from kafka_chaos.reference_model.lockstep.observation import Comparison, Observation, ReplicaObservation, observe_state
-from kafka_chaos.reference_model.lockstep.state import ClusterState
+from kafka_chaos.reference_model.lockstep.cluster_model import Step
+from kafka_chaos.reference_model.lockstep.observation import Comparison, Observation
 
 SETTLE_TIMEOUT = 45.0
 """Seconds that the brokers have to agree with the model; after that, they disagree."""
 
+_SHOWN_STATES = 8
+
 Listener = Callable[[str, Any], None]
+
+
+class SteppedModel(Protocol):
+    """What a model has to do: the states that there may be, and whether an observation is one of them."""
+
+    states: frozenset[Any]
+
+    def apply(self, action: Step) -> frozenset[Any]:
+        """Take an external action, and settle."""
+
+    def settle(self, states: Iterable[Any]) -> frozenset[Any]:
+        """Every settled state that internal actions lead to."""
+
+    def compare(self, observation: Observation) -> Comparison[Any]:
+        """Whether an observation is one of the states there may be, and if not, what differs."""
+
+    def narrow(self, observation: Observation) -> Comparison[Any]:
+        """`compare`, and keep only the states that match, if any do."""
+
+    def allowed(self, most: int) -> tuple[Observation, ...]:
+        """A few of the states as observations, to be shown."""
+
+
+class Observer(Protocol):
+    """What observes Kafka."""
+
+    def observe(self) -> Observation:
+        """Everything that can be observed now; rely on two equal observations in a row."""
 
 
 class ScenarioViolation(Exception):
@@ -44,10 +71,10 @@ class LockStep:
 
     lease: ClusterLease
     topic: str
-    model: ClusterModel
+    model: SteppedModel
     act: ActRecord
-    clients: Clients
-    observer: ReplicaObserver
+    clients: Any
+    observer: Observer
     notify: Listener
     began: float = field(default_factory=time.time)
 
@@ -82,13 +109,6 @@ class LockStep:
 
         self._take(sentence, wait)
 
-    def await_committed(self, record: str, high_watermark: int) -> None:
-        """A step that waits until every replica knows that everything up to a record is committed."""
-        self.await_seen(
-            f"Every broker knows that {record} is committed.",
-            lambda seen: set(self.high_watermarks(seen)) == {high_watermark},
-        )
-
     def settle(self, sentence: str) -> None:
         """A step that does nothing but wait until Kafka and the model agree."""
         self._take(sentence, lambda: None)
@@ -103,10 +123,6 @@ class LockStep:
         """What the story calls a broker."""
         return self.act.broker_name(broker)
 
-    def high_watermarks(self, seen: Observation | None = None) -> list[int | None]:
-        """The high watermarks of all replicas in memory, in assignment order."""
-        return [(seen or self.seen).replicas[broker].high_watermark for broker in self.act.replicas]
-
     def ask(self, broker: int) -> BrokerClient:
         """A connection to a broker's client port."""
         return BrokerClient(self.lease.cluster.client_address(broker))
@@ -115,31 +131,6 @@ class LockStep:
     def seen(self) -> Observation:
         """What was observed after the last step."""
         return self.act.steps[-1].observation
-
-    def replica(self, broker: int) -> ReplicaObservation:
-        """A replica as it was observed after the last step."""
-        return self.seen.replicas[broker]
-
-    def log(self, broker: int) -> list[str]:
-        """The names of the records that a broker held after the last step, in offset order."""
-        return [record for _, record, _ in self.replica(broker).log or ()]
-
-    def logs(self) -> list[list[str]]:
-        """As `log`, of all brokers in the order of the act."""
-        return [self.log(broker) for broker in self.act.replicas]
-
-    @property
-    def acknowledged(self) -> dict[str, int | None]:
-        """The offset of each record that was acknowledged until the last step."""
-        return dict(self.seen.acknowledged or ())
-
-    def read(self) -> list[str]:
-        """What a consumer reads from the beginning to the end of the partition."""
-        return [record for _, record in read_to_end(self.lease.cluster.bootstrap_servers, self.topic)]
-
-    def answered(self, record: str) -> float:
-        """When a record's producer got its answer, by the monotonic clock, in seconds; `KeyError` if it got none."""
-        return {answer.record: answer.at for answer in self.clients.answers()}[record]
 
     def await_line(self, broker: int, *parts: str | re.Pattern[str], timeout: float = 30.0) -> str:
         """The first line of a broker's log since the act began that has all of `parts`; waits for it."""
@@ -181,14 +172,14 @@ class LockStep:
         take_together(sentence, act, [(self, actions)])
 
     def _note(
-        self, sentence: str, seconds: float, observation: Observation, comparison: Comparison, states: int
+        self, sentence: str, seconds: float, observation: Observation, comparison: Comparison[Any], states: int
     ) -> StepRecord:
         record = StepRecord(
             number=len(self.act.steps),
             sentence=sentence,
             seconds=seconds,
             observation=observation,
-            allowed=_allowed(self.model.states),
+            allowed=self.model.allowed(_SHOWN_STATES),
             states=states,
             matching=len(comparison.matching),
             differences=comparison.differences,
@@ -197,11 +188,11 @@ class LockStep:
         self.notify("step", (self.act, record))
         return record
 
-    def _agree(self) -> tuple[Observation, Comparison]:
+    def _agree(self) -> tuple[Observation, Comparison[Any]]:
         """The first two equal observations in a row that the model allows, or the last one and how it differs."""
         last: Observation | None = None
         before: Observation | None = None
-        comparison: Comparison | None = None
+        comparison: Comparison[Any] | None = None
         trouble: KafkaChaosError | None = None
 
         def agreed() -> bool:
@@ -249,19 +240,13 @@ def take_together(sentence: str, act: Callable[[], object], parts: Sequence[tupl
     seconds = time.monotonic() - start
     disagreements = []
     for (stage, _), (observation, comparison), count in zip(parts, seen, states, strict=True):
-        if comparison.conforms:
-            stage.model.states = comparison.matching
+        stage.model.narrow(observation)
         record = stage._note(sentence, seconds, observation, comparison, count)
         if not comparison.conforms:
             what = "; ".join(str(difference) for difference in comparison.differences)
             disagreements.append(f"{stage.act.name}, step {record.number} ({sentence}) {what}")
     if disagreements:
         raise ScenarioViolation("\n".join(disagreements))
-
-
-def _allowed(states: frozenset[ClusterState], most: int = 8) -> tuple[Observation, ...]:
-    """A few of the states as observations, to be shown."""
-    return tuple(observe_state(state) for state in sorted(states, key=repr)[:most])
 
 
 def await_line(node: Node, *parts: str | re.Pattern[str], since: float, who: str = "", timeout: float = 30.0) -> str:

@@ -15,6 +15,9 @@ exact |
 right after LeaderAndIsr on the same connection |
 | leader, ISR, leader epoch of the partition; controller and its epoch; registered brokers | ZooKeeper: exact; in
  KRaft mode the newest state that a broker has replayed |
+| a consumer group: who is in it, who has which partition; committed offsets | its coordinator's answers to
+DescribeGroups (protocol `consumer`: ConsumerGroupDescribe) and OffsetFetch |
+| a member of it: generation, partitions, what it was given, processed and committed | the member's own answers |
 """
 
 from __future__ import annotations
@@ -23,12 +26,13 @@ import tarfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from kafka_chaos.harness.cluster import broker_client, error_codes
-from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
+from kafka_chaos.harness.cluster import error_codes
+from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.node import Node
@@ -37,6 +41,7 @@ from kafka_chaos.harness.cluster.storage.replica import NoReplica, ReplicaFiles,
 from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario.clients import NAME, Clients
+from kafka_chaos.reference_model.lockstep.group_observation import GroupObservation
 from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY, NONE, OFFLINE
 
@@ -95,6 +100,8 @@ class ReplicaObserver:
     reads: BrokerReads = field(default_factory=BrokerReads)
     sees_controller: bool = True
     """Whether the controller and its epoch are observed: not where it changes without a step of the model."""
+    group: Callable[[], GroupObservation] | None = None
+    """Observes a consumer group of the act, if there is one."""
 
     def __post_init__(self) -> None:
         self.reads.topics.add(self.topic)
@@ -117,6 +124,7 @@ class ReplicaObserver:
             controller=(self.metadata.controller() or NOBODY) if epoch or (several and brokers is not None) else None,
             registered=None if brokers is None else tuple(sorted(brokers & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),
+            group=None if self.group is None else self.group(),
         )
 
     def files(self, broker: int) -> ReplicaFiles:
@@ -160,7 +168,7 @@ class ReplicaObserver:
             with BrokerClient(self.cluster.client_address(broker)) as client:
                 error, _ = client.latest_offset(self.topic)
                 role = _ROLES.get(error, f"error {error}")
-                fetched = client.fetch(self.topic, version=broker_client.FETCH_FROM_ANY, offset=on_disk.log_end or 0)
+                fetched = client.fetch(self.topic, version=FETCH_FROM_ANY, offset=on_disk.log_end or 0)
                 known = client.metadata(self.topic)
                 epoch = client.leader_epoch(self.topic, guess=known.leader_epoch)
         except BrokerUnreachable:

@@ -28,7 +28,10 @@ def model_of_kafka(config: ClusterConfig, states: frozenset[ClusterState]) -> Cl
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What an act's topic is like; the first of `replicas` is the preferred leader, `others` are only observed."""
+    """What an act's topic is like; the first of `replicas` is the preferred leader, `others` are only observed.
+
+    Of several `partitions`, all on the same replicas, the first one is observed and in the model.
+    """
 
     replicas: Sequence[int]
     others: Sequence[int] = ()
@@ -36,6 +39,7 @@ class Topic:
     unclean_leader_election: bool = False
     configs: Mapping[str, object] = field(default_factory=dict)
     names: Mapping[int, str] = field(default_factory=dict)
+    partitions: int = 1
 
 
 @dataclass
@@ -60,15 +64,17 @@ class Play:
         min_insync_replicas: int = 1,
         unclean_leader_election: bool = False,
         configs: Mapping[str, object] | None = None,
+        partitions: int = 1,
     ) -> Iterator[Stage]:
-        """An act on a new topic with one partition, whose preferred leader is the first of `replicas`.
+        """An act on a new topic, whose preferred leader is the first of `replicas`; `partitions`: see `Topic`.
 
         `others` are observed brokers that have no replica at first. `controller` is the broker that must be
         controller, by default the last of all. `names` are the document's names for the brokers.
         """
         with self.cluster(profile) as lease:
             controller = lease.make_controller(controller or (*replicas, *others)[-1])
-            topic = Topic(replicas, others, min_insync_replicas, unclean_leader_election, configs or {}, names or {})
+            settings = (min_insync_replicas, unclean_leader_election, configs or {}, names or {}, partitions)
+            topic = Topic(replicas, others, *settings)
             with self.stage(lease, name, topic, controller=controller) as stage:
                 yield stage
 
@@ -128,7 +134,7 @@ class Play:
             "unclean.leader.election.enable": wanted.unclean_leader_election,
             **wanted.configs,
         }
-        lease.admin.create_topic(topic, replica_assignment=[list(wanted.replicas)], configs=given)
+        lease.admin.create_topic(topic, replica_assignment=[list(wanted.replicas)] * wanted.partitions, configs=given)
         lease.admin.await_full_isr([topic])
         return topic
 

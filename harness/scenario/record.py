@@ -17,6 +17,9 @@ from kafka_chaos.reference_model.lockstep.observation import Difference, Observa
 
 FORMAT_VERSION = 1
 
+REPLICAS, PARTITIONS = "replicas", "partitions"
+"""What an act has a row for: the replicas of one partition by broker, or partitions with transactions."""
+
 
 def condense(steps: Sequence[dict[str, Any]]) -> None:
     """Of the steps of an act as JSON values, leave out each replica that has not changed since the previous step."""
@@ -94,7 +97,11 @@ class Expectation:
 
 @dataclass
 class ActRecord:
-    """One act: the profile of its cluster, its steps, expectations, and facts that were measured or quoted."""
+    """One act: the profile of its cluster, its steps, expectations, and facts that were measured or quoted.
+
+    `kind` says what has a row in it. `replicas` are then brokers or partitions, and `protocol` that of followers that
+    truncate, or of transactional producers.
+    """
 
     name: str
     profile: Annotated[str, Field(alias="cluster")]
@@ -104,9 +111,12 @@ class ActRecord:
     steps: Annotated[list[StepRecord], BeforeValidator(_expanded)] = field(default_factory=list)
     expectations: list[Expectation] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    kind: str = REPLICAS
 
     def broker_name(self, broker: int) -> str:
-        """What the story calls a broker: `X (broker 1)`, or `broker 1` if the document gives it no name."""
+        """What the story calls a row: `X (broker 1)`, or `broker 1` if the document gives it no name."""
+        if self.kind == PARTITIONS:
+            return f"partition {broker}"
         given = self.names.get(broker)
         return f"{given} (broker {broker})" if given else f"broker {broker}"
 
@@ -116,6 +126,7 @@ class ActRecord:
             "name": self.name,
             "cluster": self.profile,
             "protocol": self.protocol,
+            **({} if self.kind == REPLICAS else {"kind": self.kind}),
             "replicas": list(self.replicas),
             "names": plain(self.names),
             "steps": [step.to_json() for step in self.steps],
@@ -161,6 +172,10 @@ def observation_json(observation: Observation) -> dict[str, Any]:
     }
     if observation.acknowledged is not None:
         found["acknowledged"] = plain(observation.acknowledged)
+    if observation.group is not None:
+        found["group"] = plain(observation.group)
+    if observation.transactions is not None:
+        found["transactions"] = plain(observation.transactions)
     return found
 
 

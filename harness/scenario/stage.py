@@ -11,9 +11,12 @@ from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.scenario import in_model
+from kafka_chaos.harness.scenario.clients import Clients, read_to_end
 from kafka_chaos.harness.scenario.lockstep import LockStep, take_together
+from kafka_chaos.harness.scenario.observe import ReplicaObserver
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.reference_model.lockstep.cluster_model import Step, step
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
+from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL, FOLLOWER, QUORUM, REPLICATION
 
 
@@ -21,7 +24,10 @@ from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL,
 class Stage(LockStep):
     """The running act as a scenario gets it: its steps by name, and all of `LockStep`."""
 
-    beside: Sequence[LockStep] = ()
+    model: ClusterModel
+    clients: Clients
+    observer: ReplicaObserver
+    beside: Sequence[Stage] = ()
     """Other topics of the same cluster: faults are steps of theirs too, records and elections are not."""
     _cuts: dict[tuple[str, int, int], Partition] = field(default_factory=dict)
 
@@ -51,6 +57,13 @@ class Stage(LockStep):
             lambda: self.clients.send(record, **chosen, configs=configs),
             step("produce", record=record, **chosen),
             *then,
+        )
+
+    def await_committed(self, record: str, high_watermark: int) -> None:
+        """A step that waits until every replica knows that everything up to a record is committed."""
+        self.await_seen(
+            f"Every broker knows that {record} is committed.",
+            lambda seen: set(self.high_watermarks(seen)) == {high_watermark},
         )
 
     def kill(self, *brokers: int) -> None:
@@ -179,6 +192,35 @@ class Stage(LockStep):
         """The container of a controller that is no broker, by its node id."""
         return next(node for node in self.lease.cluster.controllers.values() if node.number == controller)
 
+    def high_watermarks(self, seen: Observation | None = None) -> list[int | None]:
+        """The high watermarks of all replicas in memory, in assignment order."""
+        return [(seen or self.seen).replicas[broker].high_watermark for broker in self.act.replicas]
+
+    def replica(self, broker: int) -> ReplicaObservation:
+        """A replica as it was observed after the last step."""
+        return self.seen.replicas[broker]
+
+    def log(self, broker: int) -> list[str]:
+        """The names of the records that a broker held after the last step, in offset order."""
+        return [record for _, record, _ in self.replica(broker).log or ()]
+
+    def logs(self) -> list[list[str]]:
+        """As `log`, of all brokers in the order of the act."""
+        return [self.log(broker) for broker in self.act.replicas]
+
+    @property
+    def acknowledged(self) -> dict[str, int | None]:
+        """The offset of each record that was acknowledged until the last step."""
+        return dict(self.seen.acknowledged or ())
+
+    def read(self) -> list[str]:
+        """What a consumer reads from the beginning to the end of the partition."""
+        return [record for _, record in read_to_end(self.lease.cluster.bootstrap_servers, self.topic)]
+
+    def answered(self, record: str) -> float:
+        """When a record's producer got its answer, by the monotonic clock, in seconds; `KeyError` if it got none."""
+        return {answer.record: answer.at for answer in self.clients.answers()}[record]
+
     def reachable(self, *brokers: int) -> dict[str, object]:
         """Client settings with which a producer asks only these brokers for the leader."""
         addresses = [self.lease.cluster.client_address(broker) for broker in brokers]
@@ -209,7 +251,7 @@ class Stage(LockStep):
         return [(QUORUM, controller, other) for other in self.lease.profile.voters if other != controller]
 
     def _follows(self, source: int, target: int) -> bool:
-        def follows(stage: LockStep) -> bool:
+        def follows(stage: Stage) -> bool:
             replicas = [state.replica(source) for state in stage.model.states]
             return all(replica.runs and replica.role == FOLLOWER and replica.leader == target for replica in replicas)
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import GROUPS_FILE
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
-from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.harness.workload.application import Application
-from kafka_chaos.harness.workload.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.lane_load import LaneLoad, Members
-from kafka_chaos.harness.workload.reservations import Reservations
+from kafka_chaos.harness.workload.application.handles import Application
+from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.lane_clients import LoadSettings, Members
+from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.tables import LoadTables
 
 _FIRST_READ_TIMEOUT = 15.0
@@ -49,25 +50,27 @@ class PhaseLoad:
         self._tables = LoadTables(run_directory, lanes)
         self._groups_file = run_directory / GROUPS_FILE
         self._reservations = Reservations(run_directory)
-        groups = self._tables.of_groups(self._reservations)
         self._on_notice = on_notice
+        shared = LoadSettings(
+            bootstrap_servers=bootstrap_servers,
+            workload=workload,
+            tables=self._tables,
+            reservations=self._reservations,
+            on_notice=on_notice,
+            groups=self._tables.of_groups(self._reservations),
+            on_precondition=on_precondition,
+            client_configs=client_configs or {},
+            seed=seed,
+        )
         self.lanes: dict[str, LaneLoad] = {}
         by_name = {lane.lane: lane for lane in lanes}
         for lane in lanes:
             self.lanes[lane.lane] = LaneLoad(
                 lane,
-                bootstrap_servers=bootstrap_servers,
-                workload=workload,
-                tables=self._tables,
-                groups=groups,
-                reservations=self._reservations,
-                on_notice=on_notice,
-                on_precondition=on_precondition,
+                shared,
                 application=(applications or {}).get(lane.lane),
-                client_configs=client_configs,
                 start_offsets=(start_offsets or {}).get(lane.lane),
                 source=None if lane.loop is None else by_name[lane.loop.source],
-                seed=seed,
             )
 
     def __enter__(self) -> PhaseLoad:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.groups.rows import GroupTables
-from kafka_chaos.harness.workload.history import HistoryWriter
-from kafka_chaos.harness.workload.reservations import Reservations
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
 
 
 class LoadTables:

@@ -24,7 +24,17 @@ SCOPE = CoreScope(brokers=3, records=2, leader_epochs=3)
 MODULES = {
     "protocol": ("truncation", "leaders", "isr", "eligible", "quorum", "sequences", "rules"),
     "explore": ("core",),
-    "lockstep": ("brokers", "clients", "producers", "controller", "environment", "processes", "quorum", "cleaning"),
+    "lockstep": (
+        "brokers",
+        "clients",
+        "producers",
+        "controller",
+        "environment",
+        "processes",
+        "quorum",
+        "cleaning",
+        "transactions",
+    ),
     "lane": ("idempotence", "exchanges", "replication", "membership", "faults", "logs"),
     "predict": ("transactional", "grouped"),
     "transactions": ("rules", "coordinator", "partitions", "producers", "environment", "examine"),

@@ -29,7 +29,7 @@ from kafka_chaos.reference_model.lockstep.controller import (
     shrink_isr,
 )
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
-from kafka_chaos.reference_model.lockstep.observation import Comparison, Observation, compare
+from kafka_chaos.reference_model.lockstep.observation import Comparison, Observation, compare, observe_state
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.quorum import active_controller_changes, doubted_sessions_end
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
@@ -154,13 +154,17 @@ class ClusterModel:
             for _, after in optional(state, self.config):
                 yield None, after
 
-    def compare(self, observation: Observation) -> Comparison:
+    def compare(self, observation: Observation) -> Comparison[ClusterState]:
         """Whether an observation is one of the states there may be, and if not, what differs."""
         return compare(self.states, observation)
 
-    def narrow(self, observation: Observation) -> Comparison:
+    def narrow(self, observation: Observation) -> Comparison[ClusterState]:
         """`compare`, and keep only the states that match, if any do."""
         comparison = self.compare(observation)
         if comparison.matching:
             self.states = comparison.matching
         return comparison
+
+    def allowed(self, most: int) -> tuple[Observation, ...]:
+        """A few of the states as observations, to be shown."""
+        return tuple(observe_state(state) for state in sorted(self.states, key=repr)[:most])

@@ -10,12 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from kafka_chaos.reference_model.lockstep.group_observation import GroupObservation
 from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterState, Replica
+from kafka_chaos.reference_model.lockstep.transactions_observation import TransactionsObservation
 
 NO_EPOCH = -1
 """The leader epoch of a record in a message format without leader epochs (before Kafka 0.11)."""
+GROUP = -1
+"""The place of a difference in what was seen of a consumer group."""
+TRANSACTIONS = -2
+"""The place of a difference in what was seen of transactions."""
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +46,8 @@ class ReplicaObservation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What was seen of a cluster: replicas by broker, the partition's metadata, the `controller` (0: none), the
-    brokers that are `registered`, and the producers' acknowledgements, as (record, offset)."""
+    brokers that are `registered`, the producers' acknowledgements, as (record, offset), and a consumer group. A step of
+    a scenario on transactions has them instead of replicas."""
 
     replicas: Mapping[int, ReplicaObservation] = field(default_factory=dict)
     leader: int | None = None
@@ -48,14 +57,24 @@ class Observation:
     controller: int | None = None
     registered: tuple[int, ...] | None = None
     acknowledged: tuple[tuple[str, int | None], ...] | None = None
+    group: GroupObservation | None = None
+    transactions: TransactionsObservation | None = None
 
 
 _OF_THE_CLUSTER = ("leader", "leader_epoch", "isr", "controller_epoch", "controller", "registered", "acknowledged")
 
 
+PLACES = {NOBODY: "the partition in the metadata", GROUP: "the group", TRANSACTIONS: "transactions"}
+"""Where a difference is, if not at a broker."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field that no allowed state has as it was observed; `broker` is 0 for the partition in the metadata."""
+    """One field that no allowed state has as it was observed.
+
+    `broker` is 0 for the partition in the metadata, `GROUP` for a consumer group, and `TRANSACTIONS` for all that
+    `TransactionsObservation` has.
+    """
 
     broker: int
     field: str
@@ -63,16 +82,16 @@ class Difference:
     allowed: tuple[Any, ...]
 
     def __str__(self) -> str:
-        where = f"broker {self.broker}" if self.broker != NOBODY else "the partition in the metadata"
+        where = PLACES.get(self.broker, f"broker {self.broker}")
         allowed = " or ".join(str(value) for value in self.allowed)
         return f"{where}, {self.field}: observed {self.observed}, the model allows {allowed}"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Generic[S]):
     """The allowed states that match an observation, or, if none does, what differs."""
 
-    matching: frozenset[ClusterState]
+    matching: frozenset[S]
     differences: tuple[Difference, ...]
 
     @property
@@ -81,27 +100,33 @@ class Comparison:
         return bool(self.matching)
 
 
-def compare(states: Iterable[ClusterState], observation: Observation) -> Comparison:
+def compare(states: Iterable[ClusterState], observation: Observation) -> Comparison[ClusterState]:
     """Compare an observation with the states allowed. Raises `KeyError` for a broker that is not there."""
-    mismatches = {state: _mismatches(state, observation) for state in states}
+    return Comparison(*nearest({state: _mismatches(state, observation) for state in states}))
+
+
+def nearest(
+    mismatches: Mapping[S, Mapping[tuple[int, str], tuple[Any, Any]]],
+) -> tuple[frozenset[S], tuple[Difference, ...]]:
+    """The states without a mismatch, (place, field) → (observed, expected); if all have one, what differs."""
     matching = frozenset(state for state, different in mismatches.items() if not different)
     if matching:
-        return Comparison(matching, ())
+        return matching, ()
     fewest = min((len(different) for different in mismatches.values()), default=0)
-    nearest = [different for different in mismatches.values() if len(different) == fewest]
+    closest = [different for different in mismatches.values() if len(different) == fewest]
     allowed: dict[tuple[int, str], dict[Any, None]] = {}
     observed: dict[tuple[int, str], Any] = {}
-    for different in nearest:
+    for different in closest:
         for where, (seen, expected) in different.items():
             observed[where] = seen
             allowed.setdefault(where, {})[expected] = None
     # Of several nearest states, name the places that differ in all of them, if there are any.
-    common = [where for where in allowed if all(where in different for different in nearest)] or list(allowed)
+    common = [where for where in allowed if all(where in different for different in closest)] or list(allowed)
     differences = tuple(
         Difference(broker, name, observed[broker, name], tuple(sorted(allowed[broker, name], key=repr)))
         for broker, name in sorted(common)
     )
-    return Comparison(frozenset(), differences)
+    return frozenset(), differences
 
 
 def observe_replica(replica: Replica) -> ReplicaObservation:

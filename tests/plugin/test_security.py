@@ -9,7 +9,7 @@ from kafka_chaos import kill, lane, load
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
 from kafka_chaos.harness.pytest_plugin.runs import Runs
-from kafka_chaos.harness.workload.application import ConsumerHandle, Handle, ProducerHandle
+from kafka_chaos.harness.workload.application.handles import ConsumerHandle, Handle, ProducerHandle
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.verification.samples.run_dirs import Rows
+
 ROOT = Path(__file__).parents[2]
 
 IMPORT_EVERYTHING = """
@@ -54,9 +56,6 @@ def test_the_plugin_s_suite_passes_where_warnings_are_errors() -> None:
 @pytest.mark.spark
 def test_verifying_and_reporting_give_no_warning(tmp_path: Path) -> None:
     """PySpark leaves sockets to be closed by Python: a warning each, unraisable where warnings are errors."""
-    sys.path.insert(0, str(ROOT / "tests" / "verification"))
-    from run_dirs import Rows
-
     rows = Rows()
     for seq in range(20):
         rows.all(seq, seq)

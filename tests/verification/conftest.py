@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +10,6 @@ from kafka_chaos.verification import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-sys.path.insert(0, str(Path(__file__).parent))  # for run_dirs and random_histories beside the tests
 
 
 @pytest.fixture(scope="session")

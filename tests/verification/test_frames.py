@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mutations import conforming, violating
 from pyspark.sql import functions as F
-from run_dirs import read_cases
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.verification import RunDirectoryError, verify, verify_frames
 from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 from kafka_chaos.verification.inputs.run_directory import open_run
+from tests.verification.samples.mutations import conforming, violating
+from tests.verification.samples.run_dirs import read_cases
 
 pytestmark = pytest.mark.spark
 

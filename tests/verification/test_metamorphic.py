@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mutations import JSON_FILES, MUTATIONS, PIECES, conforming, violating
 
 import kafka_chaos
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.verification import RunDirectoryError, verify
+from tests.verification.samples.mutations import JSON_FILES, MUTATIONS, PIECES, conforming, violating
 
 pytestmark = pytest.mark.spark
 

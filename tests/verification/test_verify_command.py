@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from run_dirs import Rows, prediction
 
 from kafka_chaos.verification import submit
 from kafka_chaos.verification.cli import verify_command
 from tests.commands import ended
+from tests.verification.samples.run_dirs import Rows, prediction
 
 
 def rows_of(count: int) -> Rows:

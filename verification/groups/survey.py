@@ -18,7 +18,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from kafka_chaos.verification.groups import tables
 from kafka_chaos.verification.groups.refusals import refuse_stray_values
 from kafka_chaos.verification.groups.tables import GROUP, Tables
-from kafka_chaos.verification.inputs.groups import groups_of_lane
+from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables import evidence

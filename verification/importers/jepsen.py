@@ -21,7 +21,7 @@ from typing import Any
 from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.importers.writing import Clock, HistoryError, RunWriter, new_run
-from kafka_chaos.verification.inputs.storage import RunPath
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 BATCH = 500
 TYPES = ("invoke", "ok", "fail", "info")

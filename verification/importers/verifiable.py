@@ -18,7 +18,7 @@ from typing import Any
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.importers.writing import Clock, HistoryError, RunWriter, new_run
-from kafka_chaos.verification.inputs.storage import RunPath
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 MILLISECOND = 1_000_000
 UNDECODABLE = (-1, -1)

@@ -20,7 +20,7 @@ from kafka_chaos.contract.columns import TABLES, arrow_type
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, lanes_document
-from kafka_chaos.verification.inputs.storage import RunPath, remove, rename, run_path
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, remove, rename, run_path
 
 ROWS_PER_FILE = 200_000
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka_chaos.contract.columns import TABLES, Column
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.storage import RunPath, open_binary
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, open_binary
 
 _PHYSICAL = {"string": "BYTE_ARRAY", "int32": "INT32", "int64": "INT64"}
 

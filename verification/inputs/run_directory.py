@@ -22,12 +22,12 @@ from kafka_chaos.contract.run_directory import (
     WITH_TRANSACTIONS,
     RunDirectoryError,
 )
-from kafka_chaos.verification.inputs.checkpoints import Checkpoints, read_checkpoints
-from kafka_chaos.verification.inputs.documents import expect, read_versioned
-from kafka_chaos.verification.inputs.events import Events, read_events
-from kafka_chaos.verification.inputs.groups import CommittedOffsets, read_groups
-from kafka_chaos.verification.inputs.predictions import GivenPrediction, read_predictions
-from kafka_chaos.verification.inputs.storage import RunPath, run_path
+from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints, read_checkpoints
+from kafka_chaos.verification.inputs.documents.events import Events, read_events
+from kafka_chaos.verification.inputs.documents.groups import CommittedOffsets, read_groups
+from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions
+from kafka_chaos.verification.inputs.documents.reading import expect, read_versioned
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 
 

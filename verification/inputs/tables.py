@@ -15,8 +15,8 @@ from itertools import groupby
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, open_binary, size_of
 from kafka_chaos.verification.inputs.parquet import Footer, check_parquet
-from kafka_chaos.verification.inputs.storage import RunPath, listed, open_binary, size_of
 
 REQUIRED_TABLES = ("produced", "consumed")
 

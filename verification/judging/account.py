@@ -13,8 +13,8 @@ from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.verification.groups import evidence as of_groups
-from kafka_chaos.verification.inputs.events import LOCKSTEP
-from kafka_chaos.verification.inputs.predictions import LanePrediction
+from kafka_chaos.verification.inputs.documents.events import LOCKSTEP
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.replicas import ReplicaEvidence, replica_evidence
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from kafka_chaos.contract.causes import Cause
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.verification.inputs.events import LOCKSTEP, FaultRecord
-from kafka_chaos.verification.inputs.leadership import Change, Election, IsrSeen, Truncation
+from kafka_chaos.verification.inputs.documents.events import LOCKSTEP, FaultRecord
+from kafka_chaos.verification.inputs.documents.leadership import Change, Election, IsrSeen, Truncation
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
 LOG_TIME_NS = 1_000_000

@@ -12,7 +12,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import AnyAnomaly, TransactionAnomaly
-from kafka_chaos.verification.inputs.predictions import LanePrediction
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.account import MISFIRES_WITHOUT_LOG, Account, account_of
 from kafka_chaos.verification.judging.known_defects import explaining

@@ -10,7 +10,7 @@ from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.causes import Cause
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import AnyAnomaly
-from kafka_chaos.verification.inputs.predictions import LanePrediction
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.result import Observation
 

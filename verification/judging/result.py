@@ -14,7 +14,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.ledger import Ledger, SecondLook, TableLedger
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly
-from kafka_chaos.verification.inputs.storage import RunPath
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 
 @dataclass(frozen=True, slots=True)

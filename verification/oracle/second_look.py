@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.contract.groups import group_of
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.verification.inputs.groups import groups_of_lane
+from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.oracle.anomalies import Case, check, check_sample
 from kafka_chaos.verification.oracle.groups import Group

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from kafka_chaos.verification import schemas
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, exact
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.inputs.storage import RunPath, exact
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
 from kafka_chaos.verification.tables.facts import CommittedEnds
 from kafka_chaos.verification.tables.history import gathered, local_frame

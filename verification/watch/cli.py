@@ -18,8 +18,8 @@ from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, PREDICTION_FILE
-from kafka_chaos.verification.inputs.java_client import read_client_config, spark_options
-from kafka_chaos.verification.inputs.storage import is_remote, run_path
+from kafka_chaos.verification.inputs.file_systems.storage import is_remote, run_path
+from kafka_chaos.verification.inputs.topics.java_client import read_client_config, spark_options
 from kafka_chaos.verification.watch.follow import Announcer, Ending, Follow, await_cluster
 from kafka_chaos.verification.watch.running import RunningRun, find_run
 
@@ -132,7 +132,7 @@ def _conclude(
     run: RunningRun, lanes: tuple[Lane, ...], progress: Progress, *, interrupted: bool, as_json: bool
 ) -> ExitCode:
     """Print the findings in one line, and return the exit code."""
-    from kafka_chaos.verification.inputs.predictions import prediction_of, read_predictions
+    from kafka_chaos.verification.inputs.documents.predictions import prediction_of, read_predictions
 
     if not any(seen.acknowledged or seen.stored for seen in progress.lanes.values()):
         click.echo("kafka-chaos: nothing was read", err=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE
-from kafka_chaos.verification.inputs.storage import RunPath, open_binary
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, open_binary
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification import schemas
-from kafka_chaos.verification.inputs.storage import RunPath, exact, listed, remove, write_text
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, exact, listed, remove, write_text
 from kafka_chaos.verification.run_length.encoding import WORD, Packing, lanes_frame
 from kafka_chaos.verification.run_length.stride import Sampled, Stride, steps_of_lanes, usual_steps
 from kafka_chaos.verification.tables.evidence import tune, tuned
@@ -115,7 +115,7 @@ class Watch:
         return self.spark.readStream.schema(schema).parquet(exact(self.run_dir / table))
 
     def _topics(self) -> DataFrame:
-        from kafka_chaos.verification.inputs.kafka_log import decoded_log
+        from kafka_chaos.verification.inputs.topics.kafka_log import decoded_log
 
         topics = {lane.topic or lane.lane: lane.lane for lane in self.lanes}
         source = {

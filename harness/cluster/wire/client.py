@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 
-from kafka_chaos.harness.cluster.broker_client import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.wire.codec import Body
 from kafka_chaos.harness.cluster.wire.frames import MAX_FRAME, SIZE_BYTES, decode_response, encode_request
 from kafka_chaos.harness.cluster.wire.primitives import WireError

@@ -104,7 +104,7 @@ def condense(
 ) -> Series:
     """Aggregate `produced`, `findings` and `log`; `spans` names the lanes and their phases (`group`)."""
     from kafka_chaos.verification import schemas
-    from kafka_chaos.verification.inputs.storage import exact
+    from kafka_chaos.verification.inputs.file_systems.storage import exact
     from kafka_chaos.verification.tables.evidence import tuned
 
     frames: dict[str, DataFrame] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -17,6 +18,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from kafka_chaos.harness.scenario.page.group_table import group_lines
 from kafka_chaos.harness.scenario.page.markdown import table_rows, text_lines
 from kafka_chaos.harness.scenario.page.replica_table import (
     DIFFERS,
@@ -25,11 +27,11 @@ from kafka_chaos.harness.scenario.page.replica_table import (
     replica_table,
     value_text,
 )
-from kafka_chaos.harness.scenario.record import ActRecord, Expectation, ScenarioRecord, StepRecord, plain
+from kafka_chaos.harness.scenario.page.transactions import transaction_lines, transactions_table
+from kafka_chaos.harness.scenario.record import PARTITIONS, ActRecord, Expectation, ScenarioRecord, StepRecord, plain
 from kafka_chaos.harness.scenario.registry import Scenario
 from kafka_chaos.harness.scenario.results import collect, result_of
-from kafka_chaos.reference_model.lockstep.observation import Difference
-from kafka_chaos.reference_model.lockstep.state import NOBODY
+from kafka_chaos.reference_model.lockstep.observation import PLACES, Difference
 
 _STYLES = {"conforms": "green", "unknown": "yellow", "violation": DIFFERS}
 _INDENT = 5
@@ -109,7 +111,8 @@ class ConsoleReporter:
             self._legend = True
 
     def _print_act(self, act: ActRecord) -> None:
-        title = f"{act.name}  (cluster: {act.profile}; truncation: {act.protocol})"
+        what = "transactions" if act.kind == PARTITIONS else "truncation"
+        title = f"{act.name}  (cluster: {act.profile}; {what}: {act.protocol})"
         self._print("")
         self._print(Rule(Text(title, "bold"), align="left", style="dim"))
 
@@ -122,8 +125,19 @@ class ConsoleReporter:
         if before is not None and before.observation == step.observation and not step.differences:
             self._print(Text("nothing changed", "dim"), indent=_INDENT)
             return
-        self._print(replica_table(act, step, before, self._out), indent=_INDENT)
-        for line in partition_lines(step):
+        if act.kind == PARTITIONS:
+            self._print(transactions_table(step), indent=_INDENT)
+            for line in transaction_lines(step):
+                self._print(line, indent=_INDENT)
+        elif (
+            before is None
+            or step.differences
+            or replace(before.observation, group=step.observation.group) != step.observation
+        ):
+            self._print(replica_table(act, step, before, self._out), indent=_INDENT)
+            for line in partition_lines(step):
+                self._print(line, indent=_INDENT)
+        for line in group_lines(step):
             self._print(line, indent=_INDENT)
         for difference in step.differences:
             self._print(Text(f"✗ {tell_difference(act, difference)}", DIFFERS), indent=_INDENT)
@@ -163,11 +177,11 @@ class ConsoleReporter:
 
 def tell_difference(act: ActRecord, difference: Difference) -> str:
     """A difference in a sentence that names the replica."""
-    broker = difference.broker
-    where = "the partition in the metadata" if broker == NOBODY else act.broker_name(broker)
+    where = PLACES.get(difference.broker) or act.broker_name(difference.broker)
     name = difference.field.replace("_", " ")
-    seen = value_text(difference.field, difference.observed)
-    allowed = " or ".join(value_text(difference.field, value) for value in difference.allowed)
+    kind = difference.field.rpartition(", ")[2]
+    seen = value_text(kind, difference.observed)
+    allowed = " or ".join(value_text(kind, value) for value in difference.allowed)
     return f"{where}, {name}: Kafka has {seen}, the model allows {allowed}"
 
 

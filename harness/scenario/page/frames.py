@@ -6,12 +6,16 @@ has its sentence. Records that always come and go together share one slot.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kafka_chaos.harness.scenario.record import ActRecord, StepRecord
+from kafka_chaos.harness.scenario.record import PARTITIONS, ActRecord, StepRecord
 from kafka_chaos.reference_model.lockstep.observation import NO_EPOCH, Observation, ReplicaObservation
-from kafka_chaos.reference_model.lockstep.state import LEADER, NOBODY
+from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY
+from kafka_chaos.reference_model.lockstep.transactions_observation import (
+    PartitionObservation,
+    TransactionsObservation,
+)
 
 Entry = tuple[int, str, int]
 """A record of a log: offset, name, leader epoch."""
@@ -26,6 +30,9 @@ class Cell:
     `gone`: what it had after the previous step and no longer has. `high_watermark`: the one in memory; if the broker
     does not run, the checkpointed one; None if unknown. `believes`: the leader in the broker's metadata responses, if
     ZooKeeper has another one.
+
+    Of a partition with transactions it is the last stable offset that stands for the high watermark, and `given` has
+    what a read_committed consumer is given.
     """
 
     log: tuple[Entry, ...]
@@ -34,6 +41,7 @@ class Cell:
     role: str | None
     differs: bool
     believes: int | None = None
+    given: tuple[str, ...] | None = None
 
     @property
     def runs(self) -> bool:
@@ -77,6 +85,8 @@ def columns_of(act: ActRecord) -> list[Column]:
         cells = {
             broker: _cell(step, broker, seen, before.get(broker)) for broker, seen in step.observation.replicas.items()
         }
+        if (transactions := step.observation.transactions) is not None:
+            cells |= {number: _partition_cell(step, number, one) for number, one in transactions.partitions.items()}
         partition = _partition(step)
         waiting.append((step.number, step.sentence))
         nothing_yet = not columns and step is not act.steps[-1] and not any(cell.log for cell in cells.values())
@@ -114,6 +124,7 @@ def slots_of(columns: Sequence[Column], *, most: int) -> list[Slot]:
 def tell_columns(act: ActRecord, columns: Sequence[Column]) -> list[str]:
     """A picture in words: a line per column, with every replica that changed."""
     lines = []
+    what = "Transactions" if act.kind == PARTITIONS else "Partition"
     before: Mapping[int, Cell] = {}
     for column in columns:
         parts = [" ".join(f"{number}. {sentence}" for number, sentence in column.sentences)]
@@ -121,7 +132,7 @@ def tell_columns(act: ActRecord, columns: Sequence[Column]) -> list[str]:
             if before.get(broker) != cell:
                 parts.append(f"{replica_name(act, broker)}{_tell_cell(cell)}.")
         before = _without_gone(column.cells)
-        lines.append(" ".join([*parts, f"Partition: {column.partition}."]))
+        lines.append(" ".join([*parts, f"{what}: {column.partition}."]))
     return lines
 
 
@@ -148,7 +159,24 @@ def tell_belief(leader: int) -> str:
     return "sees no leader" if leader == NOBODY else f"sees leader {leader}"
 
 
+def tell_transactions(seen: TransactionsObservation) -> Iterator[str]:
+    """Transactional ids, producers and the group's offset, each in a line."""
+    for name, one in seen.transactions.items():
+        where = f" in {' '.join(map(str, one.partitions))}" if one.partitions else ""
+        yield f"{name} {one.state}{where}, epoch {one.epoch}"
+    for name, producer in seen.producers.items():
+        yield f"{name} has epoch {producer.epoch}, {producer.reply}"
+    if seen.offsets is not None:
+        committed = "none" if seen.offsets.committed is None else seen.offsets.committed
+        yield f"group's offset {committed}"
+        if seen.offsets.pending:
+            yield "another one is pending"
+
+
 def _tell_cell(cell: Cell) -> str:
+    if cell.given is not None:
+        offset = f"last stable offset {cell.high_watermark}"
+        return f": {_names(cell.log) or 'empty'}, {offset}, read_committed gives {' '.join(cell.given) or 'nothing'}"
     belief = "" if cell.believes is None else f" {tell_belief(cell.believes)}"
     state = " leads" if cell.leads else "" if cell.runs else " does not run"
     gone = f" drops {_names(cell.gone)}" if cell.gone else ""
@@ -170,12 +198,19 @@ def _cell(step: StepRecord, broker: int, seen: ReplicaObservation, before: Cell 
     return Cell(log, gone, watermark, seen.role, differs, believed_leader(step.observation, seen))
 
 
+def _partition_cell(step: StepRecord, partition: int, seen: PartitionObservation) -> Cell:
+    differs = any(difference.field.startswith(f"partition {partition},") for difference in step.differences)
+    return Cell(seen.log, (), seen.last_stable_offset, FOLLOWER, differs, given=seen.read_committed)
+
+
 def _without_gone(cells: Mapping[int, Cell]) -> dict[int, Cell]:
     return {broker: replace(cell, gone=()) for broker, cell in cells.items()}
 
 
 def _partition(step: StepRecord) -> str:
     seen = step.observation
+    if seen.transactions is not None:
+        return "; ".join(tell_transactions(seen.transactions)) or "none"
     if seen.leader is None:
         return "no partition in the metadata"
     leader = "no leader" if seen.leader == NOBODY else f"leader {seen.leader}"

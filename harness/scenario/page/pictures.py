@@ -27,15 +27,18 @@ from kafka_chaos.harness.scenario.page.frames import (
     tell_belief,
     tell_columns,
 )
-from kafka_chaos.harness.scenario.record import ActRecord, ScenarioRecord
+from kafka_chaos.harness.scenario.record import PARTITIONS, REPLICAS, ActRecord, ScenarioRecord
 from kafka_chaos.reference_model.lockstep.observation import NO_EPOCH
 
 LARGEST = 60_000
 _DETAILS = ((12, 200, 99), (8, 40, 24), (6, 24, 8), (5, 12, 4), (4, 6, 2))
 """Most slots of a log, columns of an act and acts of a picture; the first that keeps below `LARGEST` is taken."""
 _LONGEST_DESCRIPTION = 6000
-_WIDEST, _LEAST_WIDE, _MARGIN, _LABELS, _NARROWEST, _GAP = 1000, 640, 14, 92, 136, 8
+_WIDEST, _LEAST_WIDE, _MARGIN, _LABELS, _GAP = 1000, 640, 14, 92, 8
+_NARROWEST = {REPLICAS: 136, PARTITIONS: 172}
 _STRIP, _CELL, _GHOST, _LINE = 22, 20, 18, 13
+
+_Signs = Sequence[tuple[str, Sequence[tuple[str, str]]]]
 
 _MARKS = (
     ("high watermark", (("line", "M7 2v13"), ("flag", "M3 0h8l-4 5z"))),
@@ -43,6 +46,7 @@ _MARKS = (
     ("dropped at this step", (("struck", "M0 8h14"),)),
 )
 """The signs of a legend, each with its paths by style."""
+_MARKS_OF_PARTITIONS = (("last stable offset", _MARKS[0][1]),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ def _draw(record: ScenarioRecord, panels: Sequence[_Panel]) -> str:
     canvas = Canvas(f"{record.scenario}: {record.title}", description)
     epochs = sorted({entry[2] for panel in panels for entry in _entries(panel.columns)})
     colours = {epoch: f"e{place % len(EPOCH_COLOURS)}" for place, epoch in enumerate(epochs)}
-    y = _draw_legend(canvas, colours)
+    kinds = {panel.act.kind for panel in panels}
+    y = _draw_legend(canvas, colours, _MARKS_OF_PARTITIONS if kinds == {PARTITIONS} else _MARKS)
     width = float(_LEAST_WIDE)
     for panel in panels:
         y += 28
@@ -108,7 +113,7 @@ def _panel(act: ActRecord, most_slots: int, most_columns: int) -> _Panel:
         width = min(84.0, max(26.0, 6.2 * max(map(len, labels), default=1) + 15))
         places.append((x, width))
         x += width + 2
-    return _Panel(act, columns, len(found) - len(columns), slots, places, max(_NARROWEST, x + 7))
+    return _Panel(act, columns, len(found) - len(columns), slots, places, max(_NARROWEST[act.kind], x + 7))
 
 
 def _draw_line(canvas: Canvas, panel: _Panel, line: Sequence[Column], colours: Mapping[int, str], y: float) -> float:
@@ -134,7 +139,7 @@ def _draw_line(canvas: Canvas, panel: _Panel, line: Sequence[Column], colours: M
     for left, column in zip(lefts, line, strict=True):
         for row, words in enumerate(column.partition.split("; ")):
             canvas.text(left + 2, y + 9 + 12 * row, words, "tiny")
-    return y + 27
+    return y + 3 + 12 * max(2, *(column.partition.count("; ") + 1 for column in line))
 
 
 def _heading(column: Column, letters: int) -> list[tuple[str, str]]:
@@ -156,6 +161,8 @@ def _block(canvas: Canvas, panel: _Panel, cell: Cell, colours: Mapping[int, str]
         block.append(path("crown", "M7 12V5l3 3 3-4 3 4 3-3v7z"))
     if cell.believes is not None:
         role = f"{role}, {tell_belief(cell.believes)}"
+    if cell.given is not None:
+        role = f"read_committed: {textwrap.shorten(' '.join(cell.given), 24, placeholder=' …') or 'nothing'}"
     if role and role != "follower":
         block.append(text(23 if cell.leads else 7, 12, role, "tiny"))
     for slot, (x, width) in zip(panel.slots, panel.places, strict=True):
@@ -211,13 +218,13 @@ def _short(name: str) -> str:
     return name if len(name) <= 9 else f"{name[:8]}…"
 
 
-def _draw_legend(canvas: Canvas, colours: Mapping[int, str]) -> float:
+def _draw_legend(canvas: Canvas, colours: Mapping[int, str], signs: _Signs) -> float:
     """What the marks mean; returns the lower edge."""
     epochs = [*colours.items()][: len(EPOCH_COLOURS)]
     marks = {
         "no epoch" if epoch == NO_EPOCH else f"epoch {epoch}": [box(colour, 0, 0, 14, 14)] for epoch, colour in epochs
     }
-    marks |= {label: [path(*one) for one in paths] for label, paths in _MARKS}
+    marks |= {label: [path(*one) for one in paths] for label, paths in signs}
     x, y = float(_MARGIN), float(_MARGIN)
     for label, mark in marks.items():
         wide = 19 + 6 * len(label) + 16

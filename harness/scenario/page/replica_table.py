@@ -109,9 +109,10 @@ def value_text(name: str, value: Any) -> str:
 
 
 def _beside(act: ActRecord, step: StepRecord, before: StepRecord | None) -> Table:
-    table = _table("broker", "role", *(f"{name}\non Kafka" if name == "log" else name for name in _HEADINGS), "", *(
-        f"{name}\nin the model" if name == "log" else name for name in _HEADINGS
-    ))  # fmt: skip
+    on_kafka, in_model = (
+        [f"{name}\n{where}" if name == "log" else name for name in _HEADINGS] for where in ("on Kafka", "in the model")
+    )
+    table = plain_table("broker", "role", *on_kafka, "", *in_model)
     for broker, replica in step.observation.replicas.items():
         row = [_role(step, broker), *_kafka_cells(step, broker), Text("│", "dim"), *_model_cells(step, broker)]
         table.add_row(broker_name(act, broker), *row, style=_row_style(step, before, broker, replica))
@@ -119,7 +120,7 @@ def _beside(act: ActRecord, step: StepRecord, before: StepRecord | None) -> Tabl
 
 
 def _stacked(act: ActRecord, step: StepRecord, before: StepRecord | None) -> Table:
-    table = _table("broker", "role", "on", *_HEADINGS)
+    table = plain_table("broker", "role", "on", *_HEADINGS)
     for broker, replica in step.observation.replicas.items():
         style = _row_style(step, before, broker, replica)
         row = [_role(step, broker), Text("Kafka"), *_kafka_cells(step, broker)]
@@ -128,7 +129,8 @@ def _stacked(act: ActRecord, step: StepRecord, before: StepRecord | None) -> Tab
     return table
 
 
-def _table(*headings: str) -> Table:
+def plain_table(*headings: str) -> Table:
+    """A table without a frame, with these headings."""
     table = Table(
         box=_RULED, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", border_style="dim"
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from kafka_chaos.contract.groups import IN_TRANSACTION, group_of, loop_group_of
 from kafka_chaos.contract.transactions import READ_COMMITTED, Transactional
-from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.groups.load import GroupLoad, GroupWork
 from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
@@ -16,7 +16,7 @@ from kafka_chaos.harness.workload.groups.settings import OutputSettings
 _TICK = 0.05
 
 
-def reading(
+def group_reading(
     lane: LaneSpec,
     *,
     bootstrap_servers: str,

@@ -15,6 +15,7 @@ from typing import Any
 from kafka_chaos.contract.groups import Group
 from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
 from kafka_chaos.harness.workload.groups.configs import committed_by, member_configs
 from kafka_chaos.harness.workload.groups.member_process import MemberProcess
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
@@ -27,7 +28,6 @@ from kafka_chaos.harness.workload.groups.settings import (
     MemberSettings,
     OutputSettings,
 )
-from kafka_chaos.harness.workload.recorded_consumer import not_at_the_end
 
 _TICK = 0.05
 _CRASHES_WITHIN = 10.0

@@ -24,13 +24,13 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_chaos.contract.groups import BEFORE, IN_TRANSACTION
 from kafka_chaos.contract.transactions import COMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
 from kafka_chaos.harness.workload.groups.assignment import Tell
 from kafka_chaos.harness.workload.groups.commits import next_offsets
 from kafka_chaos.harness.workload.groups.member import Identities, Member
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
-from kafka_chaos.harness.workload.outcome import Outcome, outcome_of_refusal, outcome_of_report
-from kafka_chaos.harness.workload.reservations import RESERVED, Reservations
-from kafka_chaos.harness.workload.transactional_producer import ProducerLost, TransactionalProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 
 _TICK = 0.05
 _MOST_PER_BATCH = 100
@@ -51,8 +51,12 @@ class Outputs:
         self._tell = tell
         self._give_up = give_up
         self._codec = IdentityCodec(settings.lane, settings.record_size)
-        self._reservations = Reservations(Path(settings.run_directory))
-        self._reserved = 0
+        self._reserved = ReservedSeqs(
+            Reservations(Path(settings.run_directory)),
+            lane=settings.lane,
+            producer_id=settings.producer_id,
+            transactional_id=settings.configs.get("transactional.id"),
+        )
         self._sent = 0
         self._transactions = -1
         self._known: list[tuple[int, int | None, int, str, str | None]] = []
@@ -67,14 +71,10 @@ class Outputs:
         self._transactions += 1
         return self._transactions
 
-    def send(self, count: int) -> int:
-        """Unused: a loop sends what it makes of its inputs."""
-        raise NotImplementedError
-
     def make(self, sources: Identities) -> None:
         """Send one record for each of these inputs."""
         first, settings = self._sent, self._settings
-        self._reserve(first + len(sources))
+        self._reserved.up_to(first + len(sources))
         self._sent += len(sources)
         partitions = [seq % settings.partitions for seq in range(first, self._sent)]
         self._tell(
@@ -148,19 +148,6 @@ class Outputs:
         if self._known:
             known, self._known = self._known, []
             self._tell("delivered", rows=known)
-
-    def _reserve(self, end: int) -> None:
-        if end > self._reserved:
-            count = max(RESERVED, end - self._reserved)
-            self._reservations.reserve(
-                lane=self.lane,
-                producer_id=self.producer_id,
-                first_seq=self._reserved,
-                count=count,
-                now_ns=time.monotonic_ns(),
-                transactional_id=self._settings.configs.get("transactional.id"),
-            )
-            self._reserved += count
 
 
 class _TransactionRows:

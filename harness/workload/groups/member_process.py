@@ -55,9 +55,11 @@ class MemberProcess:
         if self._thread.is_alive():
             return False
         self._process.wait()
-        with suppress(OSError):
-            assert self._process.stdin is not None
-            self._process.stdin.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            # What it was told last may find nobody any more.
+            with suppress(OSError):
+                assert pipe is not None
+                pipe.close()
         return True
 
     def _tell(self, line: str) -> None:

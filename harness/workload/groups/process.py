@@ -27,7 +27,7 @@ from kafka_chaos.harness.workload.groups.settings import (
     REPLACE_ME,
     MemberSettings,
 )
-from kafka_chaos.harness.workload.transactional_producer import ProducerLost
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost
 
 _LEAVES_WITHIN = 20.0
 

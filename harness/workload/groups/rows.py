@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_chaos.contract.transactions import ABORTED, IN_DOUBT
-from kafka_chaos.harness.workload.history import (
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import (
     ASSIGNMENTS_SCHEMA,
     COMMITS_SCHEMA,
     CONSUMED_SCHEMA,
@@ -23,7 +24,6 @@ from kafka_chaos.harness.workload.history import (
     HistoryWriter,
     RowBuffer,
 )
-from kafka_chaos.harness.workload.reservations import Reservations
 
 
 class GroupTables:

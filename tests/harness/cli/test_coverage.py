@@ -6,7 +6,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from kafka_chaos.harness.cli.coverage import coverage_below
+from kafka_chaos.harness.cli.coverage import coverage_below, coverage_page
 from kafka_chaos.harness.cli.main import cli
 from tests.harness.cli.test_runs_command import make
 
@@ -50,4 +50,47 @@ def test_the_table_shows_what_no_run_has_tried(tmp_path: Path, monkeypatch: Any)
 def test_a_folder_without_runs_says_so(tmp_path: Path) -> None:
     assert "no runs with a verdict" in CliRunner().invoke(cli, ["runs", "coverage", str(tmp_path)]).output
     document = json.loads(CliRunner().invoke(cli, ["runs", "coverage", str(tmp_path), "--json"]).output)
-    assert document == {"runs": 0, "configurations": []}
+    assert document == {"runs": 0, "configurations": [], "permitted": []}
+    assert "no run with a verdict" in coverage_page(tmp_path)
+
+
+def predicting(run: Path, **statuses: str) -> Path:
+    """A run whose lane `fast` has these predictions, and lived through a kill."""
+    verdict = json.loads((run / "verdict.json").read_text())
+    verdict["lanes"][1]["predicted"] = statuses
+    (run / "verdict.json").write_text(json.dumps(verdict))
+    lanes = json.loads((run / "lanes.json").read_text())
+    lanes["lanes"][1]["faults"] = ["kill"]
+    (run / "lanes.json").write_text(json.dumps(lanes))
+    return run
+
+
+def test_what_is_permitted_and_never_shown_comes_first_and_only_if_it_was_judged(tmp_path: Path) -> None:
+    for day, lost in ((1, 9), (2, 0), (3, 4)):
+        predicting(make(tmp_path, day, lost=lost), lost_write="permitted", duplicate="permitted", phantom="forbidden")
+    unjudged = predicting(make(tmp_path, 4), lost_write="permitted", duplicate="permitted")
+    verdict = json.loads((unjudged / "verdict.json").read_text())
+    verdict["lanes"][1]["not_judged"] = {"lost_write": "no log"}
+    (unjudged / "verdict.json").write_text(json.dumps(verdict))
+    claims = coverage_below(tmp_path).claims
+    assert [(claim.configuration, claim.faults, str(claim.anomaly), claim.judged, claim.shown) for claim in claims] == [
+        (FAST, "kill", "duplicate", 4, 0),
+        (FAST, "kill", "lost_write", 3, 2),
+    ]
+    assert claims[0].interval[0] == 0 < claims[0].interval[1] < 1
+
+
+def test_the_page_has_what_the_command_prints(tmp_path: Path) -> None:
+    root = tmp_path / "runs & <more>"
+    write(
+        predicting(make(root, 1, lost=9), lost_write="permitted", duplicate="permitted"), fault(1, "kill", "all", None)
+    )
+    page = tmp_path / "page.html"
+    result = CliRunner().invoke(cli, ["runs", "coverage", str(root), "--html", str(page)])
+    assert result.exit_code == 0
+    assert "never" in result.output
+    written = page.read_text()
+    assert "runs &amp; &lt;more&gt;" in written
+    assert '<th scope="col">all</th>' in written
+    assert "never" in written
+    assert "lost_write in 1" in written

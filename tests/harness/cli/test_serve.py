@@ -58,6 +58,8 @@ def test_the_first_page_lists_runs_and_links_reports_and_trends(port: int) -> No
     assert f'href="{RUN}/report.html"' in body
     assert 'href="/nightly/trend.html"' in body
     assert "fast: lost_write 7" in body
+    assert 'href="/coverage"' in body
+    assert "What the runs have tried" in ask(port, "/coverage")[1]
     assert headers["Content-Security-Policy"].startswith("default-src 'none'")
 
 

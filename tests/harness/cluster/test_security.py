@@ -22,7 +22,8 @@ from kafka.net.sasl.scram import ScramClient
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker_client import BrokerClient, BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers import secrets as secret_folders
 from kafka_chaos.harness.cluster.containers.engine import docker_client
@@ -40,7 +41,7 @@ from kafka_chaos.harness.cluster.security import (
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.run.attach import Attached, run_attached
-from kafka_chaos.verification.inputs.java_client import read_client_config
+from kafka_chaos.verification.inputs.topics.java_client import read_client_config
 from tests.harness.leftovers import left_of
 
 LANE = "- {lane: orders, topic: probe, replication_factor: 1, acks: all}"

@@ -212,18 +212,21 @@ def test_every_experiment_of_the_repository_is_valid(path: Path) -> None:
 
 
 def test_every_key_says_what_it_means() -> None:
-    from kafka_chaos.harness.experiment import specs
+    from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+    from kafka_chaos.harness.experiment.fault_spec import FaultSpec
     from kafka_chaos.harness.experiment.group_specs import GroupSpec, LoopSpec
+    from kafka_chaos.harness.experiment.lane_specs import LaneSpec, TransactionalSpec, WorkloadSpec
     from kafka_chaos.harness.experiment.schedule import GenerateSpec
+    from kafka_chaos.harness.experiment.specs import Experiment, LockstepSpec, PhaseSpec
 
-    models = (specs.Experiment, specs.ClusterSpec, specs.PhaseSpec, specs.LaneSpec, specs.WorkloadSpec)
+    models = (Experiment, ClusterSpec, PhaseSpec, LaneSpec, WorkloadSpec)
     for model in (
         *models,
-        specs.TransactionalSpec,
+        TransactionalSpec,
         GroupSpec,
         LoopSpec,
-        specs.FaultSpec,
-        specs.LockstepSpec,
+        FaultSpec,
+        LockstepSpec,
         GenerateSpec,
     ):
         for key, entry in model.model_fields.items():

@@ -159,11 +159,13 @@ def test_ten_thousand_mutated_files_give_no_traceback() -> None:
 
 
 def test_what_is_mutated_is_valid_and_has_every_key() -> None:
-    from kafka_chaos.harness.experiment import specs
+    from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+    from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+    from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 
     for text in TEXTS:
         parse_experiment(text, "good.yaml")
-    for model in (specs.Experiment, specs.ClusterSpec, specs.PhaseSpec, specs.LaneSpec, specs.WorkloadSpec):
+    for model in (Experiment, ClusterSpec, PhaseSpec, LaneSpec, WorkloadSpec):
         assert all(f"{key}:" in EVERY_KEY for key in model.model_fields if key != "recorded")
 
 

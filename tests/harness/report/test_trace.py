@@ -18,7 +18,7 @@ from kafka_chaos.contract.run_directory import EVENTS_FILE, TRACE_FILE
 from kafka_chaos.harness.cli.trace_command import trace_command
 from kafka_chaos.harness.report import sequence
 from kafka_chaos.harness.report.inputs.trace import read_trace
-from kafka_chaos.harness.run.late_requests import late_ends
+from kafka_chaos.harness.run.observing.late_requests import late_ends
 
 MS = 1_000_000
 START = 5_000_000_000

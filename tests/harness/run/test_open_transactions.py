@@ -13,7 +13,8 @@ from kafka_chaos.contract.events import ClientNotice, Event
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus
-from kafka_chaos.harness.experiment.specs import LaneSpec, PhaseSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.phase import TIMED_OUT_CHECKS, PhaseRun
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.harness.cluster.storage.power_loss import cut_last_batch
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.scenario.clusters import ClusterPool, ClusterProfile
 from kafka_chaos.harness.scenario.load import LoadBeside, count
 

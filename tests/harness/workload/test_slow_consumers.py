@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from kafka_chaos.harness.errors import WaitTimeout
-from kafka_chaos.harness.experiment.specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload import load as load_module
-from kafka_chaos.harness.workload.application import ConsumerHandle
-from kafka_chaos.harness.workload.application_load import ApplicationConsuming
-from kafka_chaos.harness.workload.history import HistoryWriter
+from kafka_chaos.harness.workload.application.handles import ConsumerHandle
+from kafka_chaos.harness.workload.application.load import ApplicationConsuming
+from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.load import PhaseLoad
-from kafka_chaos.harness.workload.recorded_consumer import RecordedConsumer
 
 NOBODY = "127.0.0.1:1"
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.harness.cluster.broker_client import BrokerUnreachable, QuorumAnswer
+from kafka_chaos.harness.cluster.broker.answers import QuorumAnswer
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.metadata import kraft
 from kafka_chaos.harness.cluster.metadata.kraft import Quorum
 from kafka_chaos.harness.cluster.metadata.protocol import Members

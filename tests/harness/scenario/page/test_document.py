@@ -6,17 +6,20 @@ import json
 import os
 import re
 from pathlib import Path
+from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.scenario import observe
 from kafka_chaos.harness.scenario.page import document
 from kafka_chaos.harness.scenario.page.document import document_files, observed_how, write_document
 from kafka_chaos.harness.scenario.page.markdown import code, fact, prose, table
 from kafka_chaos.harness.scenario.record import ScenarioRecord
 from kafka_chaos.harness.scenario.registry import Difference, Document, Outline, Source, differences, outlines
 from kafka_chaos.harness.scenario.results import collect, read_results, result_of, results_json
+from kafka_chaos.harness.scenario.transactions import observe as observe_transactions
 from tests.harness.scenario.samples import RECOVERY, SOURCE, planted_difference, truncation
 
 ROOT = Path(document.__file__).resolve().parents[3]
@@ -87,11 +90,10 @@ def test_differences_are_listed_with_the_scenarios_that_show_them() -> None:
     assert "| Replica Recovery | acks=1 is the default. | acks=all is. | 3.0.0 |  |" in rows
 
 
-def test_how_replicas_are_observed_is_the_docstring_of_the_module() -> None:
-    lines = observed_how()
-    from kafka_chaos.harness.scenario import observe
-
-    assert " ".join(" ".join(lines).split()) == " ".join((observe.__doc__ or "").split())
+@pytest.mark.parametrize("module", [observe, observe_transactions])
+def test_how_something_is_observed_is_the_docstring_of_the_module(module: ModuleType) -> None:
+    lines = observed_how(module)
+    assert " ".join(" ".join(lines).split()) == " ".join((module.__doc__ or "").split())
     assert all(line.endswith("|") for line in lines if line.startswith("|"))
 
 

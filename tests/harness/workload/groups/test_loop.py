@@ -16,7 +16,7 @@ from kafka_chaos.harness.workload.groups import loop as loop_module
 from kafka_chaos.harness.workload.groups.commits import Commits
 from kafka_chaos.harness.workload.groups.loop import LoopProcessing
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
-from kafka_chaos.harness.workload.transactional_producer import ProducerLost
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost
 from tests.harness.workload.groups.fakes import LANE, Died, FakeConsumer, FakeMessage
 
 BATCH = [FakeMessage(0, offset, (7, offset)) for offset in (3, 4, 5, 6)]

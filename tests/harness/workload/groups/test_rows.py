@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.columns import TABLES, arrow_schema
-from kafka_chaos.harness.experiment.specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
-from kafka_chaos.harness.workload.history import recover
-from kafka_chaos.harness.workload.reservations import Reservations
+from kafka_chaos.harness.workload.history.recovery import recover
+from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.tables import LoadTables
 
 Row = dict[str, Any]

@@ -1,0 +1,1 @@
+"""Requests to one chosen broker, and what it answers."""

@@ -1,0 +1,50 @@
+"""What a broker answers to single requests (`client.py`), and what a coordinator is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class CoordinatorKind(IntEnum):
+    """What a coordinator's key names: a consumer group, or a transactional id."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswer:
+    """A broker's answer to a fetch: Kafka's error code, and offsets where there is no error."""
+
+    error: int
+    high_watermark: int
+    log_start: int
+    records: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataAnswer:
+    """A broker's metadata of a partition: `error` is the partition's, `leader` None where it knows none."""
+
+    error: int
+    leader: int | None
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumAnswer:
+    """The controllers' quorum (KRaft): node id of the leader, which is the active controller, or −1, and its epoch."""
+
+    leader: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesAnswer:
+    """The features (KIP-584) that a broker supports, as (lowest, highest) level, and the levels that are in force."""
+
+    supported: Mapping[str, tuple[int, int]]
+    in_force: Mapping[str, int]

@@ -1,0 +1,306 @@
+"""Requests to one chosen broker, which a client library would send only to the leader that it knows.
+
+The messages are kafka-python's, in the newest version that is used here and that the broker knows. Nothing is retried:
+an answer is what this broker says at this moment.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from kafka_chaos.harness.cluster.broker.answers import (
+    CoordinatorKind,
+    FeaturesAnswer,
+    FetchAnswer,
+    MetadataAnswer,
+    QuorumAnswer,
+)
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in, over_tls
+from kafka_chaos.harness.cluster.error_codes import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH
+from kafka_chaos.harness.cluster.kafka_python import (
+    AlterPartitionReassignmentsRequest,
+    ApiVersionsRequest,
+    DescribeQuorumRequest,
+    ElectLeadersRequest,
+    FetchRequest,
+    FindCoordinatorRequest,
+    InvalidReceiveError,
+    KafkaProtocol,
+    ListOffsetsRequest,
+    MemoryRecordsBuilder,
+    MetadataRequest,
+    ProduceRequest,
+)
+
+FETCH_FROM_LEADER = 10
+"""The last version of Fetch that only a leader answers (KIP-392 lets followers answer consumers from 11 on)."""
+FETCH_FROM_ANY = 12
+"""A version of Fetch that a follower answers too, and that names topics, not their ids."""
+_LIST_OFFSETS = 6
+_METADATA = 8
+_FIND_COORDINATOR = 3
+"""The last version that asks for one key."""
+_PRODUCE = 8
+_REASSIGN = 0
+_ELECT_LEADERS = 1
+_DESCRIBE_QUORUM = 1
+_PREFERRED = 0
+_ADMIN_TIMEOUT_MS = 10_000
+_LATEST = -1
+_WITH_FEATURES = 3
+_FIRST_WITH_BATCHES = 3
+"""The first version of Produce that takes message format v2."""
+_FIRST_WITH_EPOCHS = 9
+"""The first version of Fetch that is fenced by leader epochs (KIP-320)."""
+_CONSUMER = -1
+_DEBUGGING_CONSUMER = -2
+"""A replica id whose fetches a follower answers too, before KIP-392."""
+_ENOUGH = 1 << 20
+
+
+class BrokerClient:
+    """A connection to one broker; a context manager.
+
+    `timeout` is in seconds, for connecting and for each answer. `configs`: librdkafka's keys for TLS and SCRAM. Raises
+    `BrokerUnreachable`.
+    """
+
+    def __init__(self, address: str, *, timeout: float = 3.0, configs: Mapping[str, str] | None = None) -> None:
+        host, _, port = address.rpartition(":")
+        self.address = address
+        self._newest: dict[int, int] = {}
+        self._protocol = KafkaProtocol(client_id="kafka-chaos")
+        try:
+            self._socket = over_tls(socket.create_connection((host, int(port)), timeout), host, configs or {})
+        except OSError as error:
+            raise BrokerUnreachable(f"{address} does not take a connection: {error}") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        log_in(self.request, address, configs or {})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def wait(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds for each answer from now on."""
+        self._socket.settimeout(timeout)
+
+    def request(self, request: Any) -> Any:
+        """Send a request of kafka-python and wait for its answer."""
+        self._protocol.send_request(request)
+        try:
+            self._socket.sendall(self._protocol.send_bytes())
+            while True:
+                received = self._socket.recv(1 << 16)
+                if not received:
+                    raise BrokerUnreachable(f"{self.address} closed the connection before it answered {request.name}")
+                answers = self._protocol.receive_bytes(received)
+                if answers:
+                    return answers[0][1]
+        except OSError as error:
+            raise BrokerUnreachable(f"{self.address} did not answer {request.name}: {error}") from error
+        except InvalidReceiveError as error:
+            # What a TLS listener answers to a plaintext request.
+            raise BrokerUnreachable(f"{self.address} did not answer {request.name} in Kafka's protocol") from error
+
+    def _version(self, request: Any, wanted: int) -> int:
+        """The version of a request to use: `wanted`, or the newest that this broker knows if that is older."""
+        if not self._newest:
+            known = self.request(ApiVersionsRequest(version=0)).api_keys
+            self._newest = {api.api_key: api.max_version for api in known}
+        return min(wanted, self._newest[request.API_KEY])
+
+    def fetch(
+        self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_FROM_ANY
+    ) -> FetchAnswer:
+        """Fetch as a consumer, without waiting; `leader_epoch` is the one that the consumer knows, −1 for none."""
+        known = self._version(FetchRequest, version)
+        debugging = known <= FETCH_FROM_LEADER < version
+        wanted = FetchRequest.FetchTopic.FetchPartition(
+            partition=partition,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=_ENOUGH,
+        )
+        request = FetchRequest(
+            replica_id=_DEBUGGING_CONSUMER if debugging else _CONSUMER,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=_ENOUGH,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+            forgotten_topics_data=[],
+            rack_id="",
+            version=known,
+        )
+        answer = self.request(request).responses[0].partitions[0]
+        return FetchAnswer(answer.error_code, answer.high_watermark, answer.log_start_offset, answer.records or b"")
+
+    def latest_offset(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        """(error, offset) of ListOffsets for the latest offset, which only a leader answers."""
+        return self.latest_offsets({topic: [partition]})[topic, partition]
+
+    def latest_offsets(
+        self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False
+    ) -> dict[tuple[str, int], tuple[int, int]]:
+        """The same of many partitions in one request: (topic, partition) to (error, offset).
+
+        `committed`: of a consumer that reads what is committed, whose end is the last stable offset.
+        """
+        found = self._list_offsets(partitions, committed=committed)
+        return {place: (one.error_code, one.offset) for place, one in found.items()}
+
+    def high_watermarks(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
+        """Of the partitions that this broker leads: (topic, partition) to (leader epoch, high watermark).
+
+        Empty where the broker does not tell leader epochs (before 2.1).
+        """
+        return {
+            place: (found.leader_epoch, found.offset)
+            for place, found in self._list_offsets(partitions).items()
+            if found.error_code == NONE and found.leader_epoch >= 0
+        }
+
+    def _list_offsets(
+        self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False
+    ) -> dict[tuple[str, int], Any]:
+        """ListOffsets for the latest offsets: a consumer gets the high watermark, or the last stable offset."""
+        asked = ListOffsetsRequest.ListOffsetsTopic
+        topics = [
+            asked(
+                name=topic,
+                partitions=[
+                    asked.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=_LATEST)
+                    for number in numbers
+                ],
+            )
+            for topic, numbers in partitions.items()
+        ]
+        version = self._version(ListOffsetsRequest, _LIST_OFFSETS)
+        level = int(committed)
+        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=level, topics=topics, version=version)
+        return {
+            (topic.name, found.partition_index): found
+            for topic in self.request(request).topics
+            for found in topic.partitions
+        }
+
+    def produce(
+        self, topic: str, record: str, *, acks: str = "all", partition: int = 0, timeout: float = 60.0
+    ) -> tuple[int, int]:
+        """Send one record, once: (error, offset) as this broker answers. acks=0 has no answer: use a producer.
+
+        `timeout` is how long the broker may wait for the ISR, in seconds.
+        """
+        version = self._version(ProduceRequest, _PRODUCE)
+        builder = MemoryRecordsBuilder(2 if version >= _FIRST_WITH_BATCHES else 1, 0, _ENOUGH)
+        builder.append(timestamp=None, key=None, value=record.encode(), headers=[])
+        builder.close()
+        data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=-1 if acks == "all" else int(acks),
+            timeout_ms=int(timeout * 1000),
+            topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+            version=version,
+        )
+        answer = self.request(request).responses[0].partition_responses[0]
+        return int(answer.error_code), int(answer.base_offset)
+
+    def reassign(self, topic: str, replicas: Sequence[int], *, partition: int = 0) -> int:
+        """Ask a controller to move a partition to these replicas (KIP-455): the partition's error."""
+        topics = AlterPartitionReassignmentsRequest.ReassignableTopic
+        wanted = topics.ReassignablePartition(partition_index=partition, replicas=list(replicas))
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=_ADMIN_TIMEOUT_MS, topics=[topics(name=topic, partitions=[wanted])], version=_REASSIGN
+        )
+        answer = self.request(request)
+        return int(answer.error_code or answer.responses[0].partitions[0].error_code)
+
+    def elect_preferred(self, topic: str, *, partition: int = 0) -> int:
+        """Ask a controller for a preferred leader election (KIP-460): the partition's error."""
+        request = ElectLeadersRequest(
+            election_type=_PREFERRED,
+            topic_partitions=[ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])],
+            timeout_ms=_ADMIN_TIMEOUT_MS,
+            version=_ELECT_LEADERS,
+        )
+        answer = self.request(request)
+        return int(answer.error_code or answer.replica_election_results[0].partition_result[0].error_code)
+
+    def metadata(self, topic: str, partition: int = 0) -> MetadataAnswer:
+        """This broker's metadata of the partition."""
+        topics = [MetadataRequest.MetadataRequestTopic(name=topic)]
+        answer = self._metadata(topics).topics[0]
+        for found in answer.partitions:
+            if found.partition_index == partition:
+                leader = found.leader_id if found.leader_id >= 0 else None
+                return MetadataAnswer(found.error_code, leader, found.leader_epoch, tuple(sorted(found.isr_nodes)))
+        return MetadataAnswer(answer.error_code, None, -1, ())
+
+    def coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
+        """The coordinator of this group or transactional id as this broker knows it; None where it knows none."""
+        version = self._version(FindCoordinatorRequest, _FIND_COORDINATOR)
+        answer = self.request(FindCoordinatorRequest(key=key, key_type=int(kind), version=version))
+        return int(answer.node_id) if answer.error_code == NONE else None
+
+    def controller(self) -> int | None:
+        """The controller in this broker's metadata."""
+        controller = int(self._metadata([]).controller_id)
+        return controller if controller >= 0 else None
+
+    def brokers(self) -> frozenset[int]:
+        """The brokers in this broker's metadata."""
+        return frozenset(int(broker.node_id) for broker in self._metadata([]).brokers)
+
+    def _metadata(self, topics: Sequence[Any]) -> Any:
+        version = self._version(MetadataRequest, _METADATA)
+        return self.request(MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=version))
+
+    def quorum(self) -> QuorumAnswer | None:
+        """The quorum as its leader describes it, to whom the broker passes this on; None where none does."""
+        log = DescribeQuorumRequest.TopicData(
+            topic_name="__cluster_metadata",
+            partitions=[DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)],
+        )
+        answer = self.request(DescribeQuorumRequest(topics=[log], version=_DESCRIBE_QUORUM))
+        found = answer.topics[0].partitions[0] if answer.error_code == NONE and answer.topics else None
+        if found is None or found.error_code != NONE:
+            return None
+        return QuorumAnswer(int(found.leader_id), int(found.leader_epoch))
+
+    def features(self) -> FeaturesAnswer:
+        """The features that this broker supports, and their levels as it knows them."""
+        answer = self.request(ApiVersionsRequest("kafka-chaos", "0", version=_WITH_FEATURES))
+        return FeaturesAnswer(
+            {one.name: (one.min_version, one.max_version) for one in answer.supported_features or ()},
+            {one.name: one.max_version_level for one in answer.finalized_features or ()},
+        )
+
+    def leader_epoch(self, topic: str, partition: int = 0, *, guess: int = 0) -> int | None:
+        """The leader epoch that this broker's replica is in, exactly; None where it has no replica, or fences nobody.
+
+        Found by fencing (KIP-320): the answer to a fetch with a lower epoch is FENCED_LEADER_EPOCH, with a higher one
+        UNKNOWN_LEADER_EPOCH.
+        """
+        if self._version(FetchRequest, FETCH_FROM_ANY) < _FIRST_WITH_EPOCHS:
+            return None
+        epoch, tried = max(guess, 0), set()
+        while epoch >= 0 and epoch not in tried:
+            tried.add(epoch)
+            error = self.fetch(topic, partition, leader_epoch=epoch).error
+            if error == FENCED_LEADER_EPOCH:
+                epoch += 1
+            elif error == UNKNOWN_LEADER_EPOCH:
+                epoch -= 1
+            else:
+                return epoch if error == NONE else None
+        return None

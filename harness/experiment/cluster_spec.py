@@ -1,0 +1,76 @@
+"""The key `cluster` of an experiment."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
+from kafka_chaos.harness.cluster.containers.versions import known_version
+from kafka_chaos.harness.cluster.layout import ClusterLayout
+from kafka_chaos.harness.experiment.values import Spec
+
+
+def _known_version(version: str) -> str:
+    try:
+        return known_version(version).number
+    except UsageFailure as failure:
+        raise ValueError(str(failure)) from None
+
+
+KafkaVersion = Annotated[str, AfterValidator(_known_version)]
+
+
+class ClusterSpec(Spec):
+    """The key `cluster`: see `ClusterLayout`."""
+
+    brokers: int = Field(default=3, ge=1, le=9, description="brokers, numbered from 1")
+    metadata_mode: Literal["zookeeper", "kraft"] = Field(
+        default="zookeeper", description="where the cluster keeps its metadata: `zookeeper` or `kraft`"
+    )
+    zookeepers: int = Field(default=1, description="servers of the ZooKeeper ensemble: 1 or 3; 0 with `kraft`")
+    controllers: int = Field(
+        default=0,
+        description="KRaft controllers that are no brokers: 1 or 3; with 0, up to three of the brokers are controllers",
+    )
+    kafka_version: KafkaVersion = Field(default=KAFKA_VERSION, description="version of Kafka that the cluster runs")
+    broker_versions: dict[int, KafkaVersion] = Field(
+        default_factory=dict,
+        description="versions of single brokers, by number, in a mixed cluster; all speak the oldest one's protocol, "
+        "and in KRaft mode have its feature levels",
+    )
+    elr: bool | None = Field(
+        default=None,
+        description="whether leaders are elected from the eligible leader replicas (KIP-966); a new cluster's default "
+        "in this version, unless given",
+    )
+    controller: int | None = Field(
+        default=None, description="broker that starts first and so becomes controller (ZooKeeper)"
+    )
+    broker_configs: dict[str, Any] = Field(default_factory=dict, description="Kafka's broker configs, for all brokers")
+    configs_of: dict[int, dict[str, Any]] = Field(
+        default_factory=dict, description="Kafka's broker configs for single brokers, by number"
+    )
+    links: bool = Field(
+        default=False,
+        description="every connection to a broker or controller passes a link, which records it in `trace/`; faults "
+        "that act on single requests see to it themselves",
+    )
+    security: Literal["plaintext", "sasl_ssl", "mtls"] = Field(
+        default="plaintext", description="what clients need to connect: nothing, a password, or a certificate"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_zookeeper(cls, value: Any) -> Any:
+        """In KRaft mode there is no ensemble unless one is asked for, which is refused later."""
+        if isinstance(value, dict) and value.get("metadata_mode") == KRAFT:
+            return {"zookeepers": 0, **value}
+        return value
+
+    def spec(self) -> ClusterLayout:
+        """The cluster to start."""
+        return ClusterLayout(**self.model_dump())

@@ -1,0 +1,85 @@
+"""Records the high watermarks that the brokers report during a phase, as `high_watermark` events.
+
+Guarantee: each broker has its own thread, which sends one request per interval. So a frozen or dead broker does not
+delay the reports of others. All threads end with the block.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from kafka_chaos.contract.events import HighWatermark
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.event_bus import EventBus
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+
+_INTERVAL = 0.25
+_ANSWER_TIMEOUT = 1.0
+
+
+class HighWatermarkRecorder:
+    """Asks every broker for the high watermarks of those partitions of `lanes` that it leads.
+
+    `brokers` maps broker ids to client addresses; `configs` are those of `BrokerClient`. An unchanged answer is not
+    reported again. `reports` counts the events.
+    """
+
+    def __init__(
+        self,
+        brokers: Mapping[int, str],
+        lanes: Sequence[LaneSpec],
+        events: EventBus,
+        *,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        self.reports = 0
+        self._configs = configs
+        self._lane_of = {lane.topic_name: lane.lane for lane in lanes}
+        self._partitions = {lane.topic_name: range(lane.partitions) for lane in lanes}
+        self._events = events
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._follow, args=broker, name=f"high-watermarks-{broker[0]}", daemon=True)
+            for broker in brokers.items()
+        ]
+
+    def __enter__(self) -> HighWatermarkRecorder:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _follow(self, broker: int, address: str) -> None:
+        known: dict[tuple[str, int], tuple[int, int]] = {}
+        while not self._stop.is_set():
+            try:
+                with BrokerClient(address, timeout=_ANSWER_TIMEOUT, configs=self._configs) as client:
+                    while not self._stop.wait(_INTERVAL):
+                        self._ask(broker, client, known)
+            except BrokerUnreachable:
+                self._stop.wait(_INTERVAL)
+
+    def _ask(self, broker: int, client: BrokerClient, known: dict[tuple[str, int], tuple[int, int]]) -> None:
+        for (topic, partition), found in client.high_watermarks(self._partitions).items():
+            if known.get((topic, partition)) == found:
+                continue
+            known[topic, partition] = found
+            leader_epoch, high_watermark = found
+            self._events.emit(
+                HighWatermark(
+                    lane=self._lane_of[topic],
+                    partition=partition,
+                    broker=broker,
+                    leader_epoch=leader_epoch,
+                    high_watermark=high_watermark,
+                )
+            )
+            with self._lock:
+                self.reports += 1

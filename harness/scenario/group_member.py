@@ -1,0 +1,151 @@
+"""The process of a scenario's member: it polls, processes and commits when it is told to, and at no other time.
+
+Orders come in on standard input, a JSON object a line, and each is answered by one line on standard output. Between
+batches all partitions are paused: the member takes part in rebalances and is given nothing. In the middle of a batch it
+does not poll. It lives no longer than the harness: when its standard input ends, it dies.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from kafka_chaos.contract.groups import AFTER, BEFORE
+from kafka_chaos.harness.workload.groups.assignment import generation_of
+
+GIVEN_WITHIN = 30.0
+_POLL = 0.05
+
+# The client logs what it also reports; a broken cluster would fill the terminal.
+_SILENT = logging.Logger("kafka_chaos.scenario.member")
+_SILENT.addHandler(logging.NullHandler())
+
+
+class SteppedMember:
+    """A member that reads `topic`; `commits` decides where its batches, of one record each, end."""
+
+    def __init__(self, topic: str, commits: str, configs: dict[str, Any], *, incremental: bool) -> None:
+        self._topic = topic
+        self._commits = commits
+        self._incremental = incremental
+        self._held: set[int] = set()
+        self._record: tuple[int, int] | None = None
+        self._given: dict[int, int] = {}
+        self._client = Consumer(configs, logger=_SILENT)
+        self._client.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+
+    def serve(self) -> None:
+        """Take part in rebalances, between batches."""
+        if self._record is None:
+            message = self._client.poll(_POLL)
+            if message is not None and message.error() is None:
+                raise RuntimeError(f"given offset {message.offset()} without having asked for it")
+        else:
+            time.sleep(_POLL)
+
+    def poll(self, partition: int) -> dict[str, Any]:
+        """Poll until it is given one record of a partition: its offset."""
+        asked = [TopicPartition(self._topic, partition)]
+        deadline = time.monotonic() + GIVEN_WITHIN
+        while time.monotonic() < deadline:
+            if partition in self._held:
+                self._client.resume(asked)
+            message = self._client.poll(_POLL)
+            if message is not None and message.error() is None:
+                self._client.pause(asked)
+                offset = message.offset() or 0
+                self._record, self._given[partition] = (partition, offset), offset
+                return {"offset": offset}
+        if partition in self._held:
+            self._client.pause(asked)
+        return {"offset": None}
+
+    def process(self) -> dict[str, Any]:
+        """Process the record in hand: tell of it."""
+        assert self._record is not None
+        partition, offset = self._record
+        if self._commits != AFTER:
+            self._record = None
+        return {"partition": partition, "offset": offset}
+
+    def commit(self, partition: int) -> dict[str, Any]:
+        """Commit the offset after the last record that it was given, and wait for the answer."""
+        offset = self._given[partition] + 1
+        error = None
+        try:
+            answers = self._client.commit(offsets=[TopicPartition(self._topic, partition, offset)], asynchronous=False)
+            failed = [answer.error for answer in answers or () if answer.error is not None]
+            error = failed[0].name() if failed else None
+        except KafkaException as failure:
+            error = failure.args[0].name()
+        return {"offset": offset, "error": error}
+
+    def end_batch(self, refused: bool) -> dict[str, Any]:
+        """What the answer to a commit means: the batch is over, or goes on with its processing."""
+        if self._commits != BEFORE or refused:
+            self._record = None
+        return {}
+
+    def tell(self) -> dict[str, Any]:
+        """Its generation and its partitions, where it knows them: between batches."""
+        if self._record is not None:
+            return {"generation": None, "has": None}
+        generation = generation_of(self._client.consumer_group_metadata())
+        return {"generation": generation or 0, "has": sorted(self._held)}
+
+    def leave(self) -> dict[str, Any]:
+        """Leave the group in order."""
+        self._client.close()
+        return {}
+
+    def _assigned(self, client: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._incremental:
+            client.incremental_assign(partitions)
+        else:
+            client.assign(partitions)
+        client.pause(partitions)
+        self._held |= {one.partition for one in partitions}
+
+    def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._held -= {one.partition for one in partitions}
+
+
+def _listen(orders: queue.Queue[dict[str, Any]]) -> None:
+    for line in sys.stdin:
+        orders.put(json.loads(line))
+    os._exit(0)
+
+
+def main() -> None:
+    """Be a member until told to leave."""
+    # Ctrl-C reaches the whole process group: the harness decides when a member ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    member = SteppedMember(**json.loads(sys.stdin.readline()))
+    orders: queue.Queue[dict[str, Any]] = queue.Queue()
+    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+    is_done = False
+    while not is_done:
+        member.serve()
+        while not orders.empty():
+            order = orders.get()
+            is_done = order["do"] == "leave"
+            answer = getattr(member, order.pop("do"))(**order)
+            out.write(json.dumps(answer) + "\n")
+            out.flush()
+
+
+if __name__ == "__main__":
+    main()
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,0 +1,204 @@
+"""Transactional producers of a scenario: each request on its own connection, sent again until its answer is one.
+
+They are no client library: a scenario says which request comes next, also where a library would have given up. So each
+answer is the brokers' own, and comparable with the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.error_codes import NONE, error_name
+from kafka_chaos.harness.cluster.transaction_client import Producer, TransactionClient
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model.lockstep.transactions_observation import ProducerObservation
+
+PATIENCE = 40.0
+"""Seconds in which a request must get an answer."""
+GIVES_UP = 1.0
+"""Seconds after which a producer gives up waiting for the answer to a request that is held."""
+
+_AGAIN = frozenset(
+    {
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_OR_FOLLOWER",
+        "REQUEST_TIMED_OUT",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+        "NOT_ENOUGH_REPLICAS",
+        "CONCURRENT_TRANSACTIONS",
+    }
+)
+"""Answers after which producers send the same request again."""
+
+
+@dataclass
+class Incarnation:
+    """What one incarnation of a producer knows; `error` is Kafka's name of the last answer, `reply` what it means."""
+
+    producer: Producer
+    sent: dict[int, int] = field(default_factory=dict)
+    added: set[int] = field(default_factory=set)
+    error: str = "NONE"
+    reply: str = "OK"
+
+    def observe(self) -> ProducerObservation:
+        """As the model has it."""
+        return ProducerObservation(epoch=self.producer.epoch, reply=self.reply)
+
+
+@dataclass
+class Producers:
+    """All producers of an act, by name. `group` commits its offsets of `source`, partition 0, as `offset_partition`."""
+
+    cluster: Cluster
+    topic: str
+    bumps: bool
+    group: str = ""
+    source: str = ""
+    offset_partition: int = -1
+    known: dict[str, Incarnation] = field(default_factory=dict)
+
+    def initialise(self, name: str, transactional_id: str, *, timeout_ms: int) -> None:
+        """A new incarnation gets its epoch."""
+        begun = Incarnation(Producer(transactional_id, bumps=self.bumps))
+
+        def ask(client: TransactionClient) -> int:
+            error, begun.producer = client.initialise(begun.producer, timeout_ms=timeout_ms)
+            return error
+
+        self._answered(begun, ask, self._coordinator(transactional_id))
+        self.known[name] = begun
+
+    def write(self, name: str, record: str, partition: int) -> None:
+        """A record of a transaction, or an offset of the group; its partition is added first where that is needed."""
+        one = self.known[name]
+        is_offset = partition == self.offset_partition
+        if not self.bumps and partition not in one.added and not self._add(one, partition, is_offset):
+            return
+        sequence = one.sent.get(partition, 0)
+
+        def ask(client: TransactionClient) -> int:
+            if is_offset:
+                return client.commit_offset(one.producer, self.group, self.source, 0, int(record))
+            return client.write(one.producer, self.topic, partition, record, sequence=sequence)
+
+        where = self._coordinator(self.group, CoordinatorKind.GROUP) if is_offset else self._leader(partition)
+        if self._answered(one, ask, where, writes=True):
+            one.sent[partition] = sequence + 1
+
+    def end(self, name: str, *, commit: bool) -> None:
+        """The end of a transaction."""
+        one = self.known[name]
+
+        def ask(client: TransactionClient) -> int:
+            error, one.producer = client.end(one.producer, commit=commit)
+            return error
+
+        if self._answered(one, ask, self._coordinator(one.producer.transactional_id)):
+            one.added.clear()
+            if self.bumps:
+                one.sent.clear()
+
+    def end_in_vain(self, name: str, *, commit: bool) -> None:
+        """The same request sent once, whose answer does not come: the producer gives up and closes the connection."""
+        one = self.known[name]
+        address = self._coordinator(one.producer.transactional_id)()
+        try:
+            with TransactionClient(address) as client:
+                client.brokers()
+                client.wait(GIVES_UP)
+                client.end(one.producer, commit=commit)
+        except BrokerUnreachable:
+            return
+        raise ClusterFailure(f"{name} got an answer to the request that is held")
+
+    def crash(self, name: str) -> None:
+        """A producer is gone."""
+        del self.known[name]
+
+    def _add(self, one: Incarnation, partition: int, is_offset: bool) -> bool:
+        def ask(client: TransactionClient) -> int:
+            if is_offset:
+                return client.add_offsets(one.producer, self.group)
+            return client.add_partition(one.producer, self.topic, partition)
+
+        taken = self._answered(one, ask, self._coordinator(one.producer.transactional_id))
+        if taken:
+            one.added.add(partition)
+        return taken
+
+    def _answered(
+        self,
+        one: Incarnation,
+        ask: Callable[[TransactionClient], int],
+        address: Callable[[], str],
+        *,
+        writes: bool = False,
+    ) -> bool:
+        """Send a request until it is answered; whether it was taken."""
+        last = ""
+
+        def answered() -> bool:
+            nonlocal last
+            try:
+                with TransactionClient(address()) as client:
+                    client.wait(PATIENCE / 2)
+                    last = error_name(ask(client))
+            except (BrokerUnreachable, ClusterFailure) as error:
+                last = str(error)
+                return False
+            return last not in _AGAIN
+
+        wait_until(answered, "a producer's request to be answered", timeout=PATIENCE, seen=lambda: last)
+        one.error, one.reply = last, meaning(last, writes=writes)
+        return last == error_name(NONE)
+
+    def _coordinator(self, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> Callable[[], str]:
+        return lambda: self.cluster.client_address(coordinator_of(self.cluster, key, kind))
+
+    def _leader(self, partition: int) -> Callable[[], str]:
+        return lambda: self.cluster.client_address(leader_of(self.cluster, self.topic, partition))
+
+
+def meaning(error: str, *, writes: bool) -> str:
+    """What an answer means to a producer, in the model's words.
+
+    A leader that finds no open transaction says INVALID_TXN_STATE where TRANSACTION_ABORTABLE is not known (KIP-890).
+    """
+    if error == error_name(NONE):
+        return "OK"
+    if error == "INVALID_PRODUCER_EPOCH":
+        return "PRODUCER_FENCED"
+    return "TRANSACTION_ABORTABLE" if writes and error == "INVALID_TXN_STATE" else error
+
+
+def coordinator_of(cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> int:
+    """The running broker that coordinates a transactional id or a group; raises `ClusterFailure` without one."""
+    for number, node in cluster.brokers.items():
+        if not node.is_running():
+            continue
+        with TransactionClient(cluster.client_address(number)) as client:
+            found = client.coordinator(key, kind)
+        if found is not None and cluster.brokers[found].is_running():
+            return found
+    raise ClusterFailure(f"nobody knows the coordinator of {key}")
+
+
+def leader_of(cluster: Cluster, topic: str, partition: int) -> int:
+    """The running broker that leads a partition, as running brokers know it; raises `ClusterFailure` without one."""
+    for number, node in cluster.brokers.items():
+        if not node.is_running():
+            continue
+        with TransactionClient(cluster.client_address(number)) as client:
+            found = client.metadata(topic, partition).leader
+        if found is not None and cluster.brokers[found].is_running():
+            return found
+    raise ClusterFailure(f"{topic}-{partition} has no leader")

@@ -1,0 +1,250 @@
+"""A consumer for a user's application: a `confluent_kafka.Consumer` that records everything it receives.
+
+A name in the history denotes one uninterrupted assignment: an assignment, a seek, and a position that went back
+because of `auto.offset.reset` each begin a new one. In a lane with a group, or in a loop, its assignments and its
+commits are recorded, too (`member.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer
+
+from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.application.member import Callbacks, Member
+from kafka_chaos.harness.workload.groups.rows import GroupTables
+from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, HistoryWriter
+
+_MOST_ROWS = 16_384
+
+Rebalanced = Callable[[Any, Any], None]
+
+
+class ConsumerRecorder:
+    """Records what all consumers of one lane's application receive."""
+
+    def __init__(
+        self,
+        *,
+        lane: str,
+        topic: str,
+        partitions: int,
+        writer: HistoryWriter,
+        groups: GroupTables | None = None,
+    ) -> None:
+        """`groups`: the tables of assignments and commits, if the lane has them."""
+        self.groups = groups
+        self.clients: list[RecordingConsumer] = []
+        self.group_ids: set[str] = set()
+        self.lane = lane
+        self.topic = topic
+        self.consumed = 0
+        self._codec = IdentityCodec(lane)
+        self._writer = writer
+        self._names = itertools.count(1)
+        self._rows: list[dict[str, Any]] = []
+        self._last_ns = 0
+        self._position = dict.fromkeys(range(partitions), 0)
+        self._lock = threading.Lock()
+        writer.follow(self._take)
+
+    def client(self, configs: Mapping[str, object]) -> RecordingConsumer:
+        """Add a client."""
+        client = RecordingConsumer(self, configs)
+        self.clients.append(client)
+        self.group_ids.add(str(configs["group.id"]))
+        return client
+
+    def finish(self) -> None:
+        """The application has ended: what its clients left open has no end in the history."""
+        for client in self.clients:
+            client.ended()
+        self.clients = []
+
+    def member_with(self, metadata: object) -> Member | None:
+        """The member whose group metadata these are."""
+        members = (client.member for client in self.clients)
+        return next((one for one in members if one is not None and one.metadata() == metadata), None)
+
+    def new_name(self) -> str:
+        """A new name, for one assignment."""
+        return f"{self.lane}-application-{next(self._names)}"
+
+    def behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+        """The partitions that were not read to their end: (read, end) by number."""
+        with self._lock:
+            return {
+                number: (self._position[number], end) for number, end in ends.items() if self._position[number] < end
+            }
+
+    def record(self, name: str, message: Any) -> None:
+        """Record a message that a client received."""
+        with self._lock:
+            self._last_ns = max(self._last_ns + 1, time.monotonic_ns())
+            producer_id, seq = self.identity(message)
+            self._rows.append(
+                {
+                    "lane": self.lane,
+                    "consumer": name,
+                    "partition": message.partition(),
+                    "offset": message.offset(),
+                    "producer_id": producer_id,
+                    "seq": seq,
+                    "leader_epoch": message.leader_epoch(),
+                    "poll_ns": self._last_ns,
+                }
+            )
+            self.consumed += 1
+            end = message.offset() + 1
+            self._position[message.partition()] = max(self._position.get(message.partition(), 0), end)
+            full = len(self._rows) >= _MOST_ROWS
+        # Not under the lock, which the writer's thread also takes.
+        if full and (table := self._take()) is not None:
+            self._writer.write(table)
+
+    def identity(self, message: Any) -> tuple[int, int]:
+        """The identity of a record that a client received."""
+        own = [value for key, value in message.headers() or () if key == IDENTITY_HEADER]
+        return self.decode(own[-1] if own else message.value())
+
+    def decode(self, carrier: object) -> tuple[int, int]:
+        """The identity in a value or in a header."""
+        return self._codec.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
+
+    def _take(self) -> pa.Table | None:
+        with self._lock:
+            rows, self._rows = self._rows, []
+        return pa.Table.from_pylist(rows, schema=CONSUMED_SCHEMA) if rows else None
+
+
+class RecordingConsumer:
+    """Behaves as a `confluent_kafka.Consumer`; other methods are passed on to the client."""
+
+    def __init__(self, recorder: ConsumerRecorder, configs: Mapping[str, object]) -> None:
+        self.member: Member | None = None
+        self._recorder = recorder
+        self._resets = str(configs.get("auto.offset.reset", "latest")) != "error"
+        self._name = recorder.new_name()
+        self._last: dict[int, int] = {}
+        if recorder.groups is None:
+            self._client = new_client(Consumer, configs)
+            return
+        observed = Callbacks(configs)
+        self._client = new_client(Consumer, observed.configs)
+        self.member = observed.member = Member(
+            self._client, configs, name=self._name, lane=recorder.lane, topic=recorder.topic, tables=recorder.groups
+        )
+
+    def subscribe(
+        self,
+        topics: Sequence[str],
+        on_assign: Rebalanced | None = None,
+        on_revoke: Rebalanced | None = None,
+        on_lost: Rebalanced | None = None,
+    ) -> None:
+        """As `confluent_kafka.Consumer.subscribe`; callbacks get this consumer."""
+
+        def assigned(_: Any, partitions: Any) -> None:
+            self._begin()
+            if self.member is not None:
+                self.member.given(partitions)
+            if on_assign is not None:
+                on_assign(self, partitions)
+
+        def taken(callback: Rebalanced | None) -> Rebalanced:
+            def take(_: Any, partitions: Any) -> None:
+                if callback is not None:
+                    callback(self, partitions)
+                if self.member is not None:
+                    self.member.taken(partitions)
+
+            return take
+
+        callbacks = {"on_revoke": on_revoke, "on_lost": on_lost or on_revoke}
+        wrapped = {
+            name: taken(callback)
+            for name, callback in callbacks.items()
+            if callback is not None or self.member is not None
+        }
+        self._client.subscribe(list(topics), on_assign=assigned, **wrapped)
+
+    def assign(self, partitions: Sequence[Any]) -> None:
+        """As `confluent_kafka.Consumer.assign`."""
+        self._begin()
+        if self.member is not None:
+            self.member.replaced(partitions)
+        self._client.assign(list(partitions))
+
+    def incremental_assign(self, partitions: Sequence[Any]) -> None:
+        """As `confluent_kafka.Consumer.incremental_assign`."""
+        self._begin()
+        if self.member is not None:
+            self.member.given(partitions)
+        self._client.incremental_assign(list(partitions))
+
+    def seek(self, partition: Any) -> None:
+        """As `confluent_kafka.Consumer.seek`."""
+        self._client.seek(partition)
+        self._back()
+
+    def poll(self, timeout: float = -1) -> Any:
+        """As `confluent_kafka.Consumer.poll`."""
+        message = self._client.poll(timeout)
+        self._take(message)
+        return message
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
+        """As `confluent_kafka.Consumer.consume`."""
+        messages = self._client.consume(num_messages, timeout)
+        for message in messages:
+            self._take(message)
+        return list(messages)
+
+    def commit(self, *values: Any, **named: Any) -> Any:
+        """As `confluent_kafka.Consumer.commit`."""
+        if self.member is None:
+            return self._client.commit(*values, **named)
+        return self.member.commit(*values, **named)
+
+    def close(self) -> None:
+        """As `confluent_kafka.Consumer.close`."""
+        self._client.close()
+        if self.member is not None:
+            self.member.closed()
+
+    def ended(self) -> None:
+        """The application has ended, whether it has closed this client or not."""
+        if self.member is not None:
+            self.member.ended()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def _take(self, message: Any) -> None:
+        if message is None or message.error() is not None or message.topic() != self._recorder.topic:
+            return
+        partition, offset = message.partition(), message.offset()
+        if self._resets and offset <= self._last.get(partition, -1):
+            self._back()
+        self._last[partition] = offset
+        if self.member is not None:
+            self.member.receives(partition, offset)
+        self._recorder.record(self._name if self.member is None else self.member.name, message)
+
+    def _back(self) -> None:
+        self._begin()
+        if self.member is not None:
+            self.member.sought()
+
+    def _begin(self) -> None:
+        if self.member is None:
+            self._name = self._recorder.new_name()
+        self._last = {}

@@ -1,0 +1,248 @@
+"""A user's application as producer or consumer of a lane: every record that it sends or reads is in the history.
+
+The application is a function that takes a handle, works until the handle says that it is over, and returns. Its
+clients come from the handle: `confluent_kafka` clients that record what passes through them. A record keeps the
+application's value and key; the header `kafka-chaos-id` carries its identity.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.contract.groups import Group, group_of, loop_group_of
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder, RecordingConsumer
+from kafka_chaos.harness.workload.application.producer import ProducerRecorder, RecordingProducer
+from kafka_chaos.harness.workload.groups.configs import group_configs
+
+_AS_THE_LANE = {
+    "acks": "acks",
+    "request.required.acks": "acks",
+    "enable.idempotence": "idempotence",
+    "max.in.flight": "max_in_flight",
+    "max.in.flight.requests.per.connection": "max_in_flight",
+}
+"""Client configs that the prediction depends on, and the key of the lane that sets each."""
+_RETURN_TIMEOUT = 30.0
+
+
+class Handle:
+    """The handle that the application's function gets: where to work, and for how long.
+
+    `client_configs`: librdkafka's keys that further clients of the application need for a secured listener.
+    """
+
+    def __init__(self, lane: LaneSpec, bootstrap_servers: str, client_configs: Mapping[str, str] | None) -> None:
+        self.lane = lane.lane
+        self.topic = lane.topic_name
+        self.partitions = lane.partitions
+        self.bootstrap_servers = bootstrap_servers
+        self.client_configs = dict(client_configs or {})
+        self.over = threading.Event()
+
+    def running(self) -> bool:
+        """Whether the function should continue. Once this is false, it should finish its work and return."""
+        return not self.over.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Pause for up to `seconds`, less if the load ends meanwhile; returns whether to continue."""
+        return not self.over.wait(seconds)
+
+
+class ProducerHandle(Handle):
+    """The handle of a `producer` function."""
+
+    def __init__(
+        self,
+        lane: LaneSpec,
+        bootstrap_servers: str,
+        recorder: ProducerRecorder,
+        configs: Mapping[str, object],
+        client_configs: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(lane, bootstrap_servers, client_configs)
+        self._lane = lane
+        self._recorder = recorder
+        self._configs = configs
+
+    def producer(self, configs: Mapping[str, object] | None = None) -> RecordingProducer:
+        """A `confluent_kafka.Producer` that records everything it sends to the lane's topic.
+
+        `configs` are librdkafka's keys; bootstrap servers, acks, idempotence and requests in flight are the lane's.
+        Raises `UsageFailure` if `configs` contradict the lane: its prediction would be wrong. In a lane with
+        transactions, a `transactional.id` makes it a transactional producer, whose transactions are recorded, too.
+        """
+        given = dict(configs or {})
+        given.pop("bootstrap.servers", None)
+        for key, name in _AS_THE_LANE.items():
+            if key in given:
+                wanted = str(getattr(self._lane, name)).lower()
+                if _plain(given.pop(key)) != _plain(wanted):
+                    raise UsageFailure(
+                        f"{key}: the lane {self.lane} has {name}={wanted}, and its prediction holds for that only: "
+                        f"give it to the lane, as lane({self.lane!r}, {name}=…)"
+                    )
+        self._check_transactions(given)
+        return self._recorder.client({**self._configs, **given})
+
+    def _check_transactions(self, given: Mapping[str, object]) -> None:
+        settings = self._lane.transactions
+        if "transactional.id" in given and settings is None:
+            raise UsageFailure(
+                f"transactional.id: the lane {self.lane} has no transactions, and its prediction holds for that only: "
+                f"give them to the lane, as lane({self.lane!r}, transactional={{...}})"
+            )
+        timeout = given.get("transaction.timeout.ms")
+        if timeout is not None and settings is not None and str(timeout) != str(settings.timeout_ms):
+            raise UsageFailure(
+                f"transaction.timeout.ms: the lane {self.lane} has timeout_ms={settings.timeout_ms}, and its "
+                f"prediction holds for that only: give it to the lane, as transactional={{'timeout_ms': ...}}"
+            )
+
+
+class ConsumerHandle(Handle):
+    """The handle of a `consumer` function."""
+
+    def __init__(
+        self,
+        lane: LaneSpec,
+        bootstrap_servers: str,
+        recorder: ConsumerRecorder,
+        client_configs: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(lane, bootstrap_servers, client_configs)
+        self._recorder = recorder
+        self._group = lane.consumer_group
+
+    def consumer(self, configs: Mapping[str, object] | None = None) -> RecordingConsumer:
+        """A `confluent_kafka.Consumer` that records what it receives from the lane's topic.
+
+        `configs` are librdkafka's keys. By default, the lane has its own group and reads from the earliest offset. In
+        a lane with a `group`, the client is a member; its time-outs, assignor and commits are the lane's. Raises
+        `UsageFailure` if `configs` contradict the lane.
+        """
+        named = f"kafka-chaos-{self.topic}" if self._group is None else group_of(self.lane)
+        given = _of_the_group(self.lane, "group", self._group, configs)
+        return self._recorder.client(_consumer_configs(self, named, given))
+
+
+class LoopHandle(ProducerHandle):
+    """The handle of a `producer` function in a lane with a `loop`: it reads `source_topic` and writes `topic`.
+
+    It is over once the source is at its end; then the function finishes what it has begun, and returns.
+    """
+
+    def __init__(
+        self,
+        lane: LaneSpec,
+        source: LaneSpec,
+        bootstrap_servers: str,
+        recorder: ProducerRecorder,
+        inputs: ConsumerRecorder,
+        configs: Mapping[str, object],
+        client_configs: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(lane, bootstrap_servers, recorder, configs, client_configs)
+        self.source_topic = source.topic_name
+        self._inputs = inputs
+
+    def consumer(self, configs: Mapping[str, object] | None = None) -> RecordingConsumer:
+        """A `confluent_kafka.Consumer` that records what it receives from the source, as a member of the loop's group.
+
+        It does not commit by itself. Raises `UsageFailure` if `configs` contradict the lane.
+        """
+        loop = self._lane.consuming_loop
+        assert loop is not None
+        given = _of_the_group(self.lane, "loop", loop.group, configs)
+        return self._inputs.client(_consumer_configs(self, loop_group_of(self.lane), given))
+
+
+def _consumer_configs(handle: Handle, group_id: str, given: Mapping[str, object]) -> dict[str, object]:
+    return {
+        "group.id": group_id,
+        "auto.offset.reset": "earliest",
+        "reconnect.backoff.max.ms": 500,
+        "log_level": 0,
+        **handle.client_configs,
+        **given,
+        "bootstrap.servers": handle.bootstrap_servers,
+    }
+
+
+def _of_the_group(lane: str, key: str, group: Group | None, configs: Mapping[str, object] | None) -> dict[str, object]:
+    """The application's configs with those of the lane's group; raises `UsageFailure` where they contradict."""
+    given = dict(configs or {})
+    settled = {} if group is None else group_configs(group)
+    for name, wanted in settled.items():
+        if name in given and _plain(given[name]) != _plain(wanted):
+            raise UsageFailure(
+                f"{name}: the lane {lane} has a {key} with {name}={_plain(wanted)}, and its prediction holds for that "
+                f"only: give it to the lane, as lane({lane!r}, {key}={{...}})"
+            )
+    return {**given, **settled}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Application:
+    """The functions that replace the harness's own clients in a lane; None keeps the harness's client."""
+
+    producer: Callable[[ProducerHandle], object] | None = None
+    consumer: Callable[[ConsumerHandle], object] | None = None
+
+
+class ApplicationThread:
+    """Runs one function of the application in its own thread."""
+
+    def __init__(self, function: Callable[[], object], *, what: str, over: threading.Event) -> None:
+        self._function = function
+        self._what = what
+        self._over = over
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=what, daemon=True)
+
+    def start(self) -> None:
+        """Call the function."""
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        """Whether the function is still running."""
+        return self._thread.is_alive()
+
+    def has_ended(self, *, within: float) -> bool:
+        """Wait for the function to return, at most `within` seconds; returns whether it has."""
+        self._thread.join(within)
+        return not self._thread.is_alive()
+
+    def end(self, timeout: float = _RETURN_TIMEOUT) -> None:
+        """Signal the function to end and wait until it returns; raises what it raised, or `ClusterFailure`."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        if self._thread.is_alive():
+            raise ClusterFailure(
+                f"{self._what} did not return within {timeout:g} s after its handle said that it is over: "
+                "let it loop while handle.running()"
+            )
+        self.raise_error()
+
+    def raise_error(self) -> None:
+        """Raise what the function raised."""
+        if isinstance(self._error, KafkaChaosError):
+            raise self._error
+        if self._error is not None:
+            raise ClusterFailure(f"{self._what} raised {type(self._error).__name__}: {self._error}") from self._error
+
+    def _run(self) -> None:
+        try:
+            self._function()
+        except BaseException as error:  # noqa: BLE001 - raised again where the run waits for the function
+            self._error = error
+
+
+def _plain(value: object) -> str:
+    text = str(value).lower()
+    return "all" if text == "-1" else text

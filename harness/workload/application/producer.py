@@ -1,0 +1,336 @@
+"""A producer for a user's application: a `confluent_kafka.Producer` that records what it sends to the lane's topic.
+
+The application keeps its values, keys, headers and callbacks. Each record gets one more header, with its identity.
+Several threads may use one client. Of a transactional client, what it asks for at the end of a transaction, and what it
+learns, is recorded, too. In a loop, each record names its input, and the offsets that it sends to a transaction are
+recorded as commits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.contract.transactions import ABORTED, COMMITTED
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.clients.abandoned import abandon_client
+from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition, watched
+from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
+from kafka_chaos.harness.workload.history.writer import OUTPUTS_SCHEMA, PRODUCED_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.transactions.rows import TransactionRows
+
+_MOST_ROWS = 16_384
+
+Headers = Mapping[str, Any] | Iterable[tuple[str, Any]] | None
+Report = Callable[[KafkaError | None, Any], None]
+
+
+class ProducerRecorder:
+    """Records what all clients of one lane's application send; each client has its own producer_id."""
+
+    def __init__(
+        self,
+        *,
+        lane: str,
+        topic: str,
+        answered: bool,
+        retries: bool,
+        writer: HistoryWriter,
+        reservations: Reservations,
+        on_precondition: OnPrecondition | None = None,
+        transactions: RowBuffer | None = None,
+        inputs: ConsumerRecorder | None = None,
+    ) -> None:
+        """`inputs`: what records the consumers of a loop, whose output the lane is."""
+        self.transactions = transactions
+        self.inputs = inputs
+        self.lane = lane
+        self.topic = topic
+        self.codec = IdentityCodec(lane)
+        self.answered = answered
+        self.retries = retries
+        self.acknowledged = 0
+        self.longest_gap_ns = 0
+        self._last_acknowledgement_ns = 0
+        self._writer = writer
+        self.reservations = reservations
+        self._on_precondition = on_precondition
+        self._clients: list[RecordingProducer] = []
+        self._done: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+        writer.follow(self._take)
+
+    @property
+    def sent(self) -> int:
+        """Records that clients accepted so far."""
+        return sum(client.sent for client in list(self._clients))
+
+    def client(self, configs: Mapping[str, object]) -> RecordingProducer:
+        """Add a client."""
+        with self._lock:
+            number = len(self._clients)
+            wanted = watched(configs, self._on_precondition, lane=self.lane, producer_id=number)
+            client = RecordingProducer(self, number, wanted)
+            self._clients.append(client)
+        return client
+
+    def settled(self, row: dict[str, Any]) -> None:
+        """Add a row that has its outcome."""
+        with self._lock:
+            if row["outcome"] == Outcome.OK:
+                self.acknowledged += 1
+                if self._last_acknowledgement_ns:
+                    gap = row["complete_ns"] - self._last_acknowledgement_ns
+                    self.longest_gap_ns = max(self.longest_gap_ns, gap)
+                self._last_acknowledgement_ns = row["complete_ns"]
+            self._done.append(row)
+            full = len(self._done) >= _MOST_ROWS
+        # Not under the lock, which the writer's thread also takes.
+        if full and (table := self._take()) is not None:
+            self._writer.write(table)
+
+    def finish(self, timeout: float, cancelled: threading.Event) -> int:
+        """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
+        deadline = time.monotonic() + timeout
+        left = 0
+        for client in self._clients:
+            left += client.finish(deadline, cancelled)
+        return left
+
+    def _take(self) -> pa.Table | None:
+        with self._lock:
+            rows, self._done = self._done, []
+        schema = PRODUCED_SCHEMA if self.inputs is None else OUTPUTS_SCHEMA
+        return pa.Table.from_pylist(rows, schema=schema) if rows else None
+
+
+class RecordingProducer:
+    """Behaves as a `confluent_kafka.Producer`; methods that are not here are passed on to the client."""
+
+    def __init__(self, recorder: ProducerRecorder, producer_id: int, configs: Mapping[str, object]) -> None:
+        self.producer_id = producer_id
+        self.sent = 0
+        self._recorder = recorder
+        self._client = new_client(Producer, configs)
+        self._rows: dict[int, dict[str, Any]] = {}
+        self._lock = threading.Lock()
+        named = configs.get("transactional.id")
+        self._transactional_id = None if named is None else str(named)
+        self._reserved = ReservedSeqs(
+            recorder.reservations,
+            lane=recorder.lane,
+            producer_id=producer_id,
+            transactional_id=self._transactional_id,
+        )
+        self._transactions: TransactionRows | None = None
+        self._transaction = -1
+        if recorder.transactions is not None and self._transactional_id is not None:
+            self._transactions = TransactionRows(
+                lane=recorder.lane,
+                producer_id=producer_id,
+                transactional_id=self._transactional_id,
+                rows=recorder.transactions,
+            )
+
+    def init_transactions(self, timeout: float = -1) -> None:
+        """As `confluent_kafka.Producer.init_transactions`."""
+        self._client.init_transactions(timeout)
+        if self._transactions is not None:
+            self._transactions.is_initialised()
+
+    def begin_transaction(self) -> None:
+        """As `confluent_kafka.Producer.begin_transaction`."""
+        begin_ns = time.monotonic_ns()
+        self._client.begin_transaction()
+        if self._transactions is not None:
+            self._transaction += 1
+            self._transactions.begins(self._transaction, begin_ns)
+
+    def send_offsets_to_transaction(self, positions: Sequence[Any], group_metadata: Any, timeout: float = -1) -> None:
+        """As `confluent_kafka.Producer.send_offsets_to_transaction`."""
+        send = partial(self._client.send_offsets_to_transaction, list(positions), group_metadata, timeout)
+        inputs = self._recorder.inputs
+        member = None if inputs is None else inputs.member_with(group_metadata)
+        if member is None:
+            send()
+        else:
+            member.in_transaction(positions, send, producer_id=self.producer_id, transaction=self._transaction)
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        """As `confluent_kafka.Producer.commit_transaction`."""
+        if self._transactions is not None and self._transactions.is_open:
+            self._transactions.asks_for_commit()
+        self._end_transaction(self._client.commit_transaction, timeout, COMMITTED)
+
+    def abort_transaction(self, timeout: float = -1) -> None:
+        """As `confluent_kafka.Producer.abort_transaction`."""
+        self._end_transaction(self._client.abort_transaction, timeout, ABORTED)
+
+    def produce(
+        self,
+        topic: str,
+        value: str | bytes | None = None,
+        key: str | bytes | None = None,
+        partition: int = -1,
+        callback: Report | None = None,
+        on_delivery: Report | None = None,
+        timestamp: int = 0,
+        headers: Headers = None,
+        source: Any = None,
+    ) -> None:
+        """As `confluent_kafka.Producer.produce`; records to other topics are passed on and not recorded.
+
+        In a loop, `source` is the message that the record was made of; without it, the header `kafka-chaos-id` that the
+        application has passed on from its input counts. Raises `UsageFailure` if there is neither.
+        """
+        report = on_delivery or callback
+        pairs = list(headers.items() if isinstance(headers, Mapping) else headers or ())
+        made_of: dict[str, int] = {}
+        if self._recorder.inputs is not None and topic == self._recorder.topic:
+            made_of = self._input(self._recorder.inputs, source, pairs)
+            pairs = [(key, carried) for key, carried in pairs if key != IDENTITY_HEADER]
+        if topic != self._recorder.topic:
+            self._send(topic, value, key, partition, report, timestamp, pairs)
+            return
+        # Under a lock: seqs must enter the client's queue in order.
+        with self._lock:
+            seq = self.sent
+            self._reserved.up_to(seq + 1)
+            row = self._rows[seq] = {**self._row(seq, key, partition), **made_of}
+            identity = (IDENTITY_HEADER, self._recorder.codec.encode(self.producer_id, seq))
+            try:
+                self._send(topic, value, key, partition, self._delivery(seq, report), timestamp, [*pairs, identity])
+            except BufferError:
+                del self._rows[seq]
+                raise
+            except KafkaException as error:
+                self.sent += 1
+                self._settle(seq, row, outcome_of_refusal(), error.args[0].name())
+                raise
+            self.sent += 1
+
+    def finish(self, deadline: float, cancelled: threading.Event) -> int:
+        """Give every record an outcome; returns how many became info because time ran out."""
+        while len(self._client) and time.monotonic() < deadline and not cancelled.is_set():
+            self._serve(0.1)
+        if len(self._client):
+            self._client.purge()
+            self._serve(1.0)
+        abandon_client(self._client, open_transaction=self._leave_transaction())
+        left = list(self._rows.items())
+        for seq, row in left:
+            self._settle(seq, row, Outcome.INFO, "no outcome when the run ended", at_ns=None)
+        return len(left)
+
+    def __len__(self) -> int:
+        return len(self._client)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def _serve(self, timeout: float) -> None:
+        try:
+            self._client.poll(timeout)
+        except KafkaException:
+            # A transactional producer that failed for good, as the application has learned or will not ask for.
+            if self._transactional_id is None:
+                raise
+
+    def _end_transaction(self, call: Callable[[float], object], timeout: float, outcome: str) -> None:
+        was_open = self._transactions is not None and self._transactions.is_open
+        try:
+            call(timeout)
+        except KafkaException as failure:
+            error = failure.args[0]
+            if was_open and error.fatal():
+                assert self._transactions is not None
+                self._transactions.fails(error)
+            raise
+        if was_open:
+            assert self._transactions is not None
+            self._transactions.ends(outcome)
+
+    def _leave_transaction(self) -> bool:
+        """Whether the application left a transaction open; its row then says what is known."""
+        if self._transactions is None or not self._transactions.is_open:
+            return False
+        self._transactions.is_left()
+        return True
+
+    def _input(self, inputs: ConsumerRecorder, source: Any, headers: list[tuple[str, Any]]) -> dict[str, int]:
+        """The columns that name a record's input."""
+        carried = [value for key, value in headers if key == IDENTITY_HEADER]
+        if source is None and not carried:
+            raise UsageFailure(
+                f"produce: the lane {self._recorder.lane} is the output of a loop: give source=, the message that the "
+                "record was made of, or pass on its headers"
+            )
+        producer_id, seq = inputs.decode(carried[-1]) if source is None else inputs.identity(source)
+        return {"source_producer_id": producer_id, "source_seq": seq}
+
+    def _send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int,
+        report: Report | None,
+        timestamp: int,
+        headers: list[Any],
+    ) -> None:
+        options: dict[str, Any] = {"partition": partition, "timestamp": timestamp, "headers": headers}
+        if report is not None:
+            options["on_delivery"] = report
+        self._client.produce(topic, value, key, **options)
+
+    def _row(self, seq: int, key: str | bytes | None, partition: int) -> dict[str, Any]:
+        return {
+            "lane": self._recorder.lane,
+            "producer_id": self.producer_id,
+            "seq": seq,
+            "partition": partition if partition >= 0 else None,
+            "offset": None,
+            "invoke_ns": time.monotonic_ns(),
+            "complete_ns": None,
+            "outcome": Outcome.INFO,
+            "error": None,
+            "transaction": None if self._transactions is None or not self._transactions.is_open else self._transaction,
+        }
+
+    def _delivery(self, seq: int, report: Report | None) -> Report:
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            row = self._rows.get(seq)
+            if row is not None:
+                if message.partition() is not None and message.partition() >= 0:
+                    row["partition"] = message.partition()
+                if error is None and self._recorder.answered:
+                    row["offset"] = message.offset()
+                code = None if error is None else error.code()
+                outcome = outcome_of_report(code, retries=self._recorder.retries)
+                self._settle(seq, row, outcome, None if error is None else error.name())
+            if report is not None:
+                report(error, message)
+
+        return delivered
+
+    def _settle(
+        self, seq: int, row: dict[str, Any], outcome: Outcome, error: str | None, *, at_ns: int | None = -1
+    ) -> None:
+        row["outcome"], row["error"] = outcome.value, error
+        row["complete_ns"] = time.monotonic_ns() if at_ns == -1 else at_ns
+        self._rows.pop(seq, None)
+        self._recorder.settled(row)

@@ -1,0 +1,256 @@
+"""A confluent-kafka producer that records every record in the history, with identity, times and outcome.
+
+Rows go to the writer at most `FLUSH_INTERVAL` seconds after their outcome. The number of records in flight bounds the
+memory: a chunk of rows is freed once all its records have an outcome.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from array import array
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.clients.abandoned import abandon_client
+from kafka_chaos.harness.workload.clients.chunk import CHUNK, Chunk
+from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition, watched
+from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
+from kafka_chaos.harness.workload.history.writer import FLUSH_INTERVAL, HistoryWriter
+
+_BATCH = 256
+_PURGE_TIMEOUT = 1.0
+_SEQ_OF = struct.Struct(">q").unpack_from
+_SEQ_AT = 12
+
+
+class RecordedProducer:
+    """One producer of one lane. `send` and `poll` belong to one thread; the counters may be read from any.
+
+    `configs` are librdkafka's keys. Records go to the `partitions` in turn, by seq, so each partition gets increasing
+    seqs. `on_precondition`: see `watched`. With a `transactional.id`, whoever sends tells by `transaction_begins` where
+    transactions begin, and begins and ends them at the `client`. `failed_for_good`: why the client refuses all further
+    records; empty while it does not.
+    """
+
+    def __init__(
+        self,
+        *,
+        lane: str,
+        topic: str,
+        producer_id: int,
+        partitions: int,
+        record_size: int,
+        configs: Mapping[str, object],
+        writer: HistoryWriter,
+        reservations: Reservations,
+        on_precondition: OnPrecondition | None = None,
+    ) -> None:
+        self.lane = lane
+        self.topic = topic
+        self.producer_id = producer_id
+        self._partitions = partitions
+        self._codec = IdentityCodec(lane, record_size)
+        self._writer = writer
+        self._retries = _retries(configs)
+        # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
+        # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
+        self._answered = _acks(configs) != "0"
+        self.client = new_client(Producer, watched(configs, on_precondition, lane=lane, producer_id=producer_id))
+        self._transactions = array("q")
+        self._transactional_id = configs.get("transactional.id")
+        self._chunks: dict[int, Chunk] = {}
+        self._reserved = ReservedSeqs(
+            reservations, lane=lane, producer_id=producer_id, transactional_id=self._transactional_id
+        )
+        self._flush_at = time.monotonic() + FLUSH_INTERVAL
+        self.sent = 0
+        self.failed = 0
+        self.uncertain = 0
+        self.failed_for_good = ""
+        self._freed = 0
+        self._delivered, self._longest_gap_ns = self._delivery_callback()
+
+    @property
+    def acknowledged(self) -> int:
+        """Records acknowledged so far."""
+        return self._freed + sum(chunk.done for chunk in list(self._chunks.values())) - self.failed - self.uncertain
+
+    @property
+    def longest_gap_ns(self) -> int:
+        """The longest time between two acknowledgements so far, in nanoseconds."""
+        return self._longest_gap_ns()
+
+    def send(self, count: int) -> int:
+        """Produce up to `count` records, fewer if the client's queue is full. Returns how many it accepted."""
+        done = 0
+        while done < count:
+            batch = min(_BATCH, count - done)
+            accepted = self._send_batch(batch)
+            done += accepted
+            if accepted < batch:
+                break
+        return done
+
+    def transaction_begins(self) -> int:
+        """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
+        self._transactions.append(self.sent)
+        return len(self._transactions) - 1
+
+    def poll(self, timeout: float) -> int:
+        """Serve delivery reports for up to `timeout` seconds, and pass on rows when due."""
+        served = self._serve(timeout)
+        if time.monotonic() >= self._flush_at:
+            self._flush()
+        return served
+
+    def finish(self, timeout: float, cancelled: threading.Event) -> int:
+        """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead.
+
+        `cancelled` ends the wait early. Writes the last rows: the producer can't be used afterwards.
+        """
+        deadline = time.monotonic() + timeout
+        while len(self.client) and time.monotonic() < deadline and not cancelled.is_set():
+            self.poll(0.1)
+        left = self._purge()
+        self.client.close()
+        self._write_rest()
+        return left
+
+    def abandon(self, *, open_transaction: bool) -> int:
+        """End as the process would that is killed: nothing more is sent, and an open transaction stays open.
+
+        Returns how many records became info. Writes the last rows: the producer can't be used afterwards.
+        """
+        left = self._purge()
+        abandon_client(self.client, open_transaction=open_transaction)
+        self._write_rest()
+        return left
+
+    def _purge(self) -> int:
+        left = len(self.client)
+        if left:
+            self.client.purge()
+            deadline = time.monotonic() + _PURGE_TIMEOUT
+            while len(self.client) and time.monotonic() < deadline:
+                self._serve(0.1)
+        return left
+
+    def _serve(self, timeout: float) -> int:
+        try:
+            return int(self.client.poll(timeout))
+        except KafkaException as error:
+            # Whichever call is the next raises that a producer has failed for good. In a transaction the next but one
+            # does, too: its end.
+            if self._transactional_id is None:
+                if not error.args[0].fatal():
+                    raise
+                self.failed_for_good = str(error.args[0].str())
+            return 0
+
+    def _write_rest(self) -> None:
+        for number in sorted(self._chunks):
+            chunk = self._chunks.pop(number)
+            self._freed += chunk.done
+            self._write(chunk, chunk.unwritten(min(CHUNK, self.sent - chunk.first_seq)))
+
+    def _send_batch(self, count: int) -> int:
+        first = self.sent
+        self._reserved.up_to(first + count)
+        values = self._codec.encode_many(self.producer_id, first, count)
+        produce, topic, partitions, delivered = self.client.produce, self.topic, self._partitions, self._delivered
+        now_ns = time.monotonic_ns
+        seq = first
+        chunk = self._chunk_of(seq)
+        for value in values:
+            row = seq % CHUNK
+            if row == 0 and seq != first:
+                chunk = self._chunk_of(seq)
+            chunk.invoke_ns[row] = now_ns()
+            try:
+                produce(topic, value, None, seq % partitions, delivered)
+            except BufferError:
+                break
+            except KafkaException as error:
+                self._settle(seq, outcome_of_refusal(), error.args[0].name())
+            seq += 1
+        self.sent = seq
+        return seq - first
+
+    def _chunk_of(self, seq: int) -> Chunk:
+        number = seq // CHUNK
+        if number not in self._chunks:
+            self._chunks[number] = Chunk(number * CHUNK)
+        return self._chunks[number]
+
+    def _delivery_callback(self) -> tuple[Callable[[KafkaError | None, Any], None], Callable[[], int]]:
+        """The function that is called for every record, and one that returns the longest gap between acknowledgements.
+
+        The first uses only local variables: the speed of the load depends on these few lines.
+        """
+        chunks, answered, now_ns = self._chunks, self._answered, time.monotonic_ns
+        last = longest = 0
+
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            nonlocal last, longest
+            seq = _SEQ_OF(message.value(), _SEQ_AT)[0]
+            chunk = chunks[seq // CHUNK]
+            if error is not None:
+                self._settle(seq, outcome_of_report(error.code(), retries=self._retries), error.name())
+            else:
+                now = now_ns()
+                chunk.complete_ns[seq % CHUNK] = now
+                if answered:
+                    chunk.offset[seq % CHUNK] = message.offset()
+                chunk.done += 1
+                if now - last > longest:
+                    longest = now - last if last else 0
+                last = now
+            if chunk.done == CHUNK:
+                del chunks[seq // CHUNK]
+                self._freed += CHUNK
+                self._write(chunk, chunk.settled())
+
+        return delivered, lambda: longest
+
+    def _settle(self, seq: int, outcome: Outcome, error: str) -> None:
+        chunk = self._chunks[seq // CHUNK]
+        row = seq % CHUNK
+        chunk.complete_ns[row] = time.monotonic_ns()
+        chunk.outcomes[row] = outcome
+        chunk.errors[row] = error
+        if outcome is Outcome.FAIL:
+            self.failed += 1
+        else:
+            self.uncertain += 1
+        # Last, since the count of acknowledged records is derived from it.
+        chunk.done += 1
+
+    def _flush(self) -> None:
+        self._flush_at = time.monotonic() + FLUSH_INTERVAL
+        for chunk in self._chunks.values():
+            self._write(chunk, chunk.settled())
+
+    def _write(self, chunk: Chunk, rows: npt.NDArray[np.int64]) -> None:
+        if rows.size:
+            transactions = self._transactions
+            self._writer.write(chunk.take(rows, self.lane, self.producer_id, self._partitions, transactions))
+
+
+def _retries(configs: Mapping[str, object]) -> bool:
+    for key in ("retries", "message.send.max.retries"):
+        if key in configs:
+            return int(str(configs[key])) > 0
+    return _acks(configs) != "0"
+
+
+def _acks(configs: Mapping[str, object]) -> str:
+    return str(configs.get("acks", configs.get("request.required.acks", "all")))

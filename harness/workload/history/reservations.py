@@ -1,0 +1,89 @@
+"""The journal of reserved seqs: what was about to be sent, on disk before it is; and who was assigned what in a group.
+
+It stays in the run directory only if the harness died, and rows may be missing (`history.recover`).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+RESERVATIONS = "reservations.jsonl"
+RESERVED = 256
+"""Seqs per reservation: few, since after a crash unsent ones count as `info`, too."""
+
+
+class Reservations:
+    """One JSON line per range of seqs, on disk before the first of them is sent. Processes may share the file."""
+
+    def __init__(self, run_directory: Path) -> None:
+        self._file = (run_directory / RESERVATIONS).open("a", encoding="utf-8")
+        self._lock = threading.Lock()
+
+    def reserve(
+        self,
+        *,
+        lane: str,
+        producer_id: int,
+        first_seq: int,
+        count: int,
+        now_ns: int,
+        transactional_id: object | None = None,
+    ) -> None:
+        """Reserve `count` seqs from `first_seq` on, at `now_ns`."""
+        entry = {"lane": lane, "producer_id": producer_id, "first_seq": first_seq, "count": count, "ns": now_ns}
+        if transactional_id is not None:
+            entry["transactional_id"] = transactional_id
+        self._write(entry)
+
+    def assigned(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """A member of a group was given partitions: the rows of `assignments/` that it will have."""
+        self._write({"assigned": rows})
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._file.write(json.dumps(entry) + "\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._file.close()
+
+
+class ReservedSeqs:
+    """The seqs that one producer has reserved, from 0 on."""
+
+    def __init__(
+        self, reservations: Reservations, *, lane: str, producer_id: int, transactional_id: object | None
+    ) -> None:
+        self._reservations = reservations
+        self._lane = lane
+        self._producer_id = producer_id
+        self._transactional_id = transactional_id
+        self._end = 0
+
+    def up_to(self, end: int) -> None:
+        """Reserve the seqs below `end`, and some more if there are any to reserve."""
+        if end > self._end:
+            count = max(RESERVED, end - self._end)
+            self._reservations.reserve(
+                lane=self._lane,
+                producer_id=self._producer_id,
+                first_seq=self._end,
+                count=count,
+                now_ns=time.monotonic_ns(),
+                transactional_id=self._transactional_id,
+            )
+            self._end += count
+
+
+def reservations_in(journal: Path) -> Iterator[Mapping[str, Any]]:
+    """The journal's entries. A last line that the crash cut short reserved nothing that was sent."""
+    with journal.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.endswith("\n"):
+                yield json.loads(line)

@@ -1,0 +1,141 @@
+"""Histories on disk: each row is in a complete Parquet file at most a second after its outcome, in bounded memory.
+
+A file gets its name only when it is complete. So everything that a killed harness left behind can be read, and a reader
+may follow the folder during the run. A file never changes and is never replaced: a reader that follows files by name
+neither misses nor doubles a row.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS, CONSUMED, PRODUCED, TRANSACTIONS, arrow_schema
+from kafka_chaos.contract.files import appearing_whole
+
+PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key", "source_producer_id", "source_seq"))
+OUTPUTS_SCHEMA = arrow_schema(PRODUCED, without=("key",))
+CONSUMED_SCHEMA = arrow_schema(CONSUMED)
+TRANSACTIONS_SCHEMA = arrow_schema(TRANSACTIONS)
+ASSIGNMENTS_SCHEMA = arrow_schema(ASSIGNMENTS)
+COMMITS_SCHEMA = arrow_schema(COMMITS)
+
+FLUSH_INTERVAL = 0.2
+"""How many seconds a recorder may keep rows before it passes them on."""
+_GATHER_INTERVAL = 0.5
+"""How many seconds a writer gathers rows. Both, plus the time to write a file, are less than a second."""
+ROWS_PER_FILE = 100_000
+_QUEUED_TABLES = 16
+_STOP = None
+
+Take = Callable[[], pa.Table | None]
+
+
+def write_parquet(table: pa.Table, path: Path) -> None:
+    """Write a file that is either whole under `path` or not there."""
+    with appearing_whole(path) as part:
+        pq.write_table(table, part, compression="zstd", compression_level=1)
+
+
+class HistoryWriter:
+    """Writes the rows of one kind of history (`produced` or `consumed`) of all lanes, in its own thread.
+
+    Rows of all lanes share files, so the number of files grows with time, not with lanes. The queue is bounded: a slow
+    disk slows the load instead of filling the memory. The next `write`, or `close`, raises an error of the thread.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._number = last_number(folder)
+        self._tables: queue.Queue[pa.Table | None] = queue.Queue(maxsize=_QUEUED_TABLES)
+        self._sources: list[Take] = []
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name=f"history-{folder.name}", daemon=True)
+        self._thread.start()
+
+    def write(self, table: pa.Table) -> None:
+        """Queue rows; waits while the queue is full."""
+        self._raise_error()
+        if table.num_rows:
+            self._tables.put(table)
+
+    def follow(self, take: Take) -> None:
+        """Call `take` for more rows at least every half second, and once at the end. It must not wait."""
+        self._sources.append(take)
+
+    def close(self) -> None:
+        """Write the remaining rows and end the thread."""
+        self._tables.put(_STOP)
+        self._thread.join()
+        self._raise_error()
+
+    def _run(self) -> None:
+        ended = False
+        while not ended:
+            pending, ended = self._gather()
+            if self._error is None:
+                try:
+                    taken = [table for take in list(self._sources) if (table := take()) is not None]
+                    if pending or taken:
+                        self._write_file([*pending, *taken])
+                except Exception as error:  # noqa: BLE001 - handed to the thread that writes next
+                    self._error = error
+
+    def _gather(self) -> tuple[list[pa.Table], bool]:
+        """The rows of one file, and whether they are the last."""
+        pending: list[pa.Table] = []
+        rows, until = 0, time.monotonic() + _GATHER_INTERVAL
+        while rows < ROWS_PER_FILE:
+            try:
+                table = self._tables.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                return pending, False
+            if table is _STOP:
+                return pending, True
+            pending.append(table)
+            rows += table.num_rows
+        return pending, False
+
+    def _write_file(self, tables: list[pa.Table]) -> None:
+        self._number += 1
+        write_parquet(
+            pa.concat_tables(tables, promote_options="default"), self._folder / f"part-{self._number:06d}.parquet"
+        )
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+class RowBuffer:
+    """Single rows on their way to a writer, which takes them when it next writes. Threads may share it."""
+
+    def __init__(self, schema: pa.Schema, writer: HistoryWriter) -> None:
+        self._schema = schema
+        self._rows: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+        writer.follow(self._take)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Add a row; columns that it lacks are null."""
+        with self._lock:
+            self._rows.append(row)
+
+    def _take(self) -> pa.Table | None:
+        with self._lock:
+            rows, self._rows = self._rows, []
+        return pa.Table.from_pylist(rows, schema=self._schema) if rows else None
+
+
+def last_number(folder: Path) -> int:
+    """The number of the newest file that a writer left in `folder`: the next phase continues from it."""
+    numbers = [path.stem.removeprefix("part-") for path in folder.glob("part-*.parquet")]
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)

@@ -1,0 +1,260 @@
+"""A lane's transactional producers under load: paced, killed and fenced, each in a thread of its own.
+
+Each has a transactional id of its own and writes one transaction after the other. Every incarnation has a producer_id
+of its own: a client that comes back after an error, or after the kills that the lane asks for (`restarts`). The killed
+incarnation is not closed. Once the next one has begun, it goes on like a process that was only frozen: it sends the
+rest of its transaction and asks for the commit, which brokers must refuse.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from kafka_chaos.contract.transactions import Transactional, transactional_id
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
+
+_SILENT = logging.Logger("kafka_chaos.transactional_producer")
+_SILENT.addHandler(logging.NullHandler())
+_TICK = 0.01
+_DELIVERY_TIMEOUT = 5.0
+_WRITTEN_FIRST = 0.5
+_MOST_FAILED_STARTS = 3
+_NEVER = float("inf")
+
+Connect = Callable[[], RecordedProducer]
+
+
+def transactional_configs(settings: Transactional, configs: Mapping[str, object]) -> dict[str, object]:
+    """librdkafka's configs of a transactional producer without its id: records time out before their transaction."""
+    delivery = min(int(str(configs["message.timeout.ms"])), settings.timeout_ms)
+    return {
+        **configs,
+        "transaction.timeout.ms": settings.timeout_ms,
+        "message.timeout.ms": delivery,
+        # Without a logger, the client prints that it was fenced, whatever its log_level is.
+        "logger": _SILENT,
+    }
+
+
+class TransactionalProducing:
+    """The producers of one transactional lane; `configs` are librdkafka's keys, `seed` decides what is aborted."""
+
+    def __init__(
+        self,
+        lane: LaneSpec,
+        *,
+        configs: Mapping[str, object],
+        workload: WorkloadSpec,
+        produced: HistoryWriter,
+        transactions: HistoryWriter,
+        reservations: Reservations,
+        on_notice: Callable[[str], None],
+        seed: int,
+    ) -> None:
+        settings = lane.transactions
+        assert settings is not None
+        self._deadline = _NEVER
+        self._cancelled = threading.Event()
+        self._records: list[RecordedProducer] = []
+        numbers = itertools.count()
+        rows = RowBuffer(TRANSACTIONS_SCHEMA, transactions)
+        shared = transactional_configs(settings, configs)
+
+        def connect(transactional_id: str) -> RecordedProducer:
+            records = RecordedProducer(
+                lane=lane.lane,
+                topic=lane.topic_name,
+                producer_id=next(numbers),
+                partitions=lane.partitions,
+                record_size=workload.record_size,
+                configs={**shared, "transactional.id": transactional_id},
+                writer=produced,
+                reservations=reservations,
+            )
+            self._records.append(records)
+            return records
+
+        self._producers = [
+            _Incarnations(
+                transactional_id(lane.lane, number),
+                settings,
+                connect=connect,
+                rows=rows,
+                interval=settings.size * settings.producers / workload.rate,
+                restarts=restart_times(settings, number, workload.duration),
+                give_up=self._give_up,
+                on_notice=on_notice,
+                chance=random.Random(f"{seed}/{lane.lane}-{number}"),
+            )
+            for number in range(settings.producers)
+        ]
+
+    @property
+    def sent(self) -> int:
+        """Records that clients accepted so far."""
+        return sum(records.sent for records in list(self._records))
+
+    @property
+    def acknowledged(self) -> int:
+        """Records acknowledged so far, in whichever transactions."""
+        return sum(records.acknowledged for records in list(self._records))
+
+    @property
+    def longest_gap_ns(self) -> int:
+        """The longest time between two acknowledgements of one incarnation so far, in nanoseconds."""
+        return max((records.longest_gap_ns for records in list(self._records)), default=0)
+
+    def run(self, sending: threading.Event) -> None:
+        """Let the producers write transactions until `sending` is cleared; raises what a producer raised."""
+        for producer in self._producers:
+            producer.start(sending)
+        while sending.is_set() and not any(producer.error for producer in self._producers):
+            time.sleep(_TICK)
+        sending.clear()
+
+    def finish(self, timeout: float, cancelled: threading.Event) -> int:
+        """Let every producer end its transaction, at most `timeout` seconds; raises what a producer raised.
+
+        `cancelled` ends the wait early. Returns how many records became info for want of an answer.
+        """
+        self._cancelled = cancelled
+        self._deadline = time.monotonic() + timeout
+        return sum(producer.join() for producer in self._producers)
+
+    def _give_up(self) -> bool:
+        return self._cancelled.is_set() or time.monotonic() > self._deadline
+
+
+def restart_times(settings: Transactional, number: int, duration: float) -> list[float]:
+    """When producer `number` is killed, in seconds after the load began: evenly, and each producer in turn."""
+    pause = duration / (settings.restarts + 1)
+    return [pause * (turn + 1) for turn in range(settings.restarts) if turn % settings.producers == number]
+
+
+class _Incarnations:
+    """The incarnations of one transactional id, one after the other, in one thread."""
+
+    def __init__(
+        self,
+        transactional_id: str,
+        settings: Transactional,
+        *,
+        connect: Callable[[str], RecordedProducer],
+        rows: RowBuffer,
+        interval: float,
+        restarts: list[float],
+        give_up: Callable[[], bool],
+        on_notice: Callable[[str], None],
+        chance: random.Random,
+    ) -> None:
+        self.error: Exception | None = None
+        self._id = transactional_id
+        self._settings = settings
+        self._connect = connect
+        self._rows = rows
+        self._interval = interval
+        self._restarts = restarts
+        self._give_up = give_up
+        self._on_notice = on_notice
+        self._chance = chance
+        self._uncertain = 0
+        self._current: TransactionalProducer[RecordedProducer] | None = None
+
+    def start(self, sending: threading.Event) -> None:
+        """Write transactions while `sending` is set."""
+        self._sending = sending
+        self._thread = threading.Thread(target=self._run, name=f"producer-{self._id}", daemon=True)
+        self._thread.start()
+
+    def join(self) -> int:
+        """Wait for the thread; returns how many records its incarnations left without an answer."""
+        self._thread.join()
+        if self.error is not None:
+            raise self.error
+        return self._uncertain
+
+    def _run(self) -> None:
+        try:
+            self._current = self._begin()
+            self._write_paced()
+        except Exception as error:  # noqa: BLE001 - raised again in join()
+            self.error = error
+        finally:
+            if self._current is not None:
+                self._uncertain += self._current.abandon()
+
+    def _write_paced(self) -> None:
+        start = time.monotonic()
+        written = 0
+        while self._sending.is_set() and self._current is not None:
+            due = start + written * self._interval - time.monotonic()
+            if due > 0:
+                self._current.records.poll(min(due, _TICK))
+                continue
+            written += 1
+            try:
+                if self._restarts and time.monotonic() - start >= self._restarts[0]:
+                    self._restarts.pop(0)
+                    self._kill(self._current)
+                else:
+                    self._write(self._current)
+            except ProducerLost as lost:
+                self._on_notice(f"{self._id}: producer {self._current.records.producer_id} is lost: {lost}")
+                self._uncertain += self._current.abandon()
+                self._current = self._begin()
+
+    def _write(self, producer: TransactionalProducer[RecordedProducer]) -> None:
+        """One transaction, committed or aborted.
+
+        Of the aborted ones, half have all their records written before. The abort of the others purges what was not
+        sent yet, and overtakes what is on its way.
+        """
+        producer.begin()
+        producer.send(self._settings.size)
+        if self._chance.random() < self._settings.abort:
+            if self._chance.random() < _WRITTEN_FIRST:
+                producer.deliver(_DELIVERY_TIMEOUT)
+            producer.abort()
+        else:
+            producer.commit()
+
+    def _kill(self, producer: TransactionalProducer[RecordedProducer]) -> None:
+        """Let the next incarnation fence this one in the middle of a transaction; then it goes on all the same."""
+        producer.begin()
+        first = self._settings.size // 2
+        producer.send(first)
+        producer.deliver(_DELIVERY_TIMEOUT)
+        self._current = self._begin()
+        if self._current is not None:
+            producer.send(self._settings.size - first)
+            try:
+                producer.commit()
+            except ProducerLost as lost:
+                self._on_notice(f"{self._id}: producer {producer.records.producer_id} was killed and came back: {lost}")
+        self._uncertain += producer.abandon()
+
+    def _begin(self) -> TransactionalProducer[RecordedProducer] | None:
+        """The next incarnation, initialised; None if the load gave up before. Raises `ClusterFailure`."""
+        for _ in range(_MOST_FAILED_STARTS):
+            producer = TransactionalProducer(
+                self._connect(self._id), transactional_id=self._id, rows=self._rows, give_up=self._give_up
+            )
+            try:
+                producer.init()
+                return producer
+            except ProducerLost as lost:
+                producer.abandon()
+                if self._give_up():
+                    return None
+                error = lost.error
+        raise ClusterFailure(f"the producer {self._id} can't begin its transactions: {error.str()}")

@@ -1,0 +1,245 @@
+"""Transactions in lock step: what is done from outside, and what coordinator and leaders then do of themselves.
+
+The answers to requests, the markers and the last stable offset are those of `reference_model/transactions/`, whose
+state this wraps: here a scenario decides what happens next, there every order is searched. Beside the machine's state
+stands what each producer knows. A producer sends one request at a time, and repeats it until the answer
+is final.
+
+A group's offsets are a partition like any other (`TransactionsConfig.offset_partition`): a record of it is the offset
+that a loop commits in its transaction (KIP-98, KIP-447).
+
+Left out: the replication of partitions and of __transaction_state (an append is replicated at once); several
+requests of a producer at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafka_chaos.reference_model.lockstep.processes import ActionError, require
+from kafka_chaos.reference_model.transactions import environment
+from kafka_chaos.reference_model.transactions.coordinator import Reply, init_producer_id
+from kafka_chaos.reference_model.transactions.effects import abort_by_coordinator, arrive
+from kafka_chaos.reference_model.transactions.rules import V1, Kind, Rules
+from kafka_chaos.reference_model.transactions.state import (
+    NONE,
+    ONGOING,
+    Request,
+    Setup,
+    State,
+    initial_state,
+    with_status,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsConfig:
+    """The rules that brokers and producers go by, the transactional ids by name, and how many partitions there are.
+
+    `has_group`: one more partition has the offsets of a consumer group.
+    """
+
+    rules: Rules = V1
+    ids: tuple[str, ...] = ("t",)
+    partitions: int = 2
+    has_group: bool = False
+
+    @property
+    def offset_partition(self) -> int:
+        """The number of the partition that has the group's offsets."""
+        return self.partitions
+
+    @property
+    def setup(self) -> Setup:
+        """The machine's setup: it numbers producers as it does their transactional ids, and each record is one of a
+        transaction of its own number."""
+        count = self.partitions + self.has_group
+        return Setup(self.rules, ids=tuple(range(len(self.ids))), size=count, partitions=count)
+
+    def initial(self) -> TransactionsState:
+        """Nothing has begun."""
+        return TransactionsState(initial_state(self.setup)._replace(delayed=0, failovers=0))
+
+
+class KnownProducer(NamedTuple):
+    """What a producer knows: its epoch, the records sent in it per partition, the bit set of partitions that it has
+    added to its transaction, and the last answer. `asks` while it waits for an epoch."""
+
+    name: str
+    id: int
+    epoch: int = NONE
+    sent: tuple[int, ...] = ()
+    added: int = 0
+    reply: str = ""
+    asks: bool = False
+
+
+class TransactionsState(NamedTuple):
+    """The machine's state, and around it: producers, `records` by their number, requests that are `held` on their way,
+    and `unmarkable` partitions, markers for which are held."""
+
+    machine: State
+    producers: tuple[KnownProducer, ...] = ()
+    records: tuple[str, ...] = ()
+    held: tuple[Request, ...] = ()
+    unmarkable: tuple[int, ...] = ()
+
+    def producer(self, name: str) -> KnownProducer:
+        """A producer by name; raises `ActionError`."""
+        for one in self.producers:
+            if one.name == name:
+                return one
+        raise ActionError(f"no producer {name!r}")
+
+    def with_producer(self, producer: KnownProducer) -> TransactionsState:
+        """The state with a producer added or exchanged."""
+        others = [one for one in self.producers if one.name != producer.name]
+        return self._replace(producers=tuple(sorted([*others, producer])))
+
+
+# --- What is done from outside -------------------------------------------------------------------------------------
+
+
+def initialise(state: TransactionsState, config: TransactionsConfig, producer: str, id: str) -> TransactionsState:
+    """A new incarnation asks for an epoch (InitProducerId), until it gets one."""
+    require(id in config.ids, f"transactional id {id!r}: expected one of {', '.join(config.ids)}")
+    begun = KnownProducer(producer, config.ids.index(id), sent=(0,) * config.setup.partitions, asks=True)
+    return state.with_producer(begun)
+
+
+def write(
+    state: TransactionsState, config: TransactionsConfig, producer: str, record: str, partition: int
+) -> TransactionsState:
+    """A producer writes a record, or an offset, in its transaction.
+
+    It adds the partition first, unless that is the leader's task (KIP-890); if that is refused, it writes nothing.
+    """
+    require(0 <= partition < config.setup.partitions, f"no partition {partition}")
+    known = state.producer(producer)
+    if not config.rules.epoch_per_transaction and not known.added >> partition & 1:
+        state, reply = _ask(state, config, Request(Kind.ADD_PARTITION, known.id, known.epoch, 0, partition))
+        if reply is not Reply.OK:
+            return state.with_producer(known._replace(reply=reply.value))
+        known = known._replace(added=known.added | 1 << partition)
+    number = len(state.records)
+    state = state._replace(records=(*state.records, record))
+    request = Request(Kind.PRODUCE, known.id, known.epoch, number, partition, known.sent[partition])
+    state, reply = _ask(state, config, request)
+    sent = known.sent
+    if reply is Reply.OK:
+        sent = (*sent[:partition], sent[partition] + 1, *sent[partition + 1 :])
+    return state.with_producer(known._replace(reply=reply.value, sent=sent))
+
+
+def end(state: TransactionsState, config: TransactionsConfig, producer: str, commit: bool) -> TransactionsState:
+    """A producer ends its transaction (EndTxn). With one epoch per transaction, the answer has the next epoch."""
+    known = state.producer(producer)
+    state, reply = _ask(state, config, Request(Kind.END, known.id, known.epoch, 0, int(commit)))
+    known = known._replace(reply=reply.value)
+    if reply is Reply.OK:
+        known = known._replace(added=0)
+        if config.rules.epoch_per_transaction:
+            epoch = state.machine.coordinated[known.id].status.epoch
+            known = known._replace(epoch=epoch, sent=(0,) * config.setup.partitions)
+    return state.with_producer(known)
+
+
+def hold_end(state: TransactionsState, config: TransactionsConfig, producer: str, commit: bool) -> TransactionsState:
+    """A producer's EndTxn is held on its way: the producer gives up waiting for the answer."""
+    known = state.producer(producer)
+    return state._replace(held=(*state.held, Request(Kind.END, known.id, known.epoch, 0, int(commit))))
+
+
+def release(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
+    """What was held arrives. Nobody waits for the answers."""
+    require(bool(state.held), "nothing is held")
+    for request in state.held:
+        state, _ = _ask(state, config, request)
+    return state._replace(held=())
+
+
+def crash(state: TransactionsState, config: TransactionsConfig, producer: str) -> TransactionsState:
+    """A producer is gone."""
+    known = state.producer(producer)
+    return state._replace(producers=tuple(one for one in state.producers if one != known))
+
+
+def time_out(state: TransactionsState, config: TransactionsConfig, id: str) -> TransactionsState:
+    """`transaction.timeout.ms` has passed: the coordinator aborts the transaction and fences its producer (KIP-588)."""
+    number = config.ids.index(id)
+    is_open = state.machine.coordinated[number].status.status == ONGOING
+    require(is_open and config.rules.aborts_on_time_out, f"{id} has no transaction that could time out")
+    return state._replace(machine=abort_by_coordinator(state.machine, config.setup, number))
+
+
+def fail_over(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
+    """The coordinator is killed: another broker replays __transaction_state, and no marker of its own is held."""
+    setup = config.setup
+    replaced = [after for _, after in environment.fail_over(state.machine._replace(failovers=1), setup)]
+    require(len(replaced) == 1, "there is no other broker to be coordinator")
+    return state._replace(machine=replaced[0], unmarkable=())
+
+
+def hold_markers(state: TransactionsState, config: TransactionsConfig, partition: int) -> TransactionsState:
+    """The markers that the present coordinator sends to a partition are held on their way."""
+    return state._replace(unmarkable=(*state.unmarkable, partition))
+
+
+def release_markers(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
+    """Markers that were held arrive; a leader takes none of a coordinator that was replaced (KIP-98)."""
+    machine = state.machine
+    while (taken := next(environment.late_marker(machine, config.setup), None)) is not None:
+        _, machine = taken
+    return state._replace(machine=machine._replace(late_markers=()), unmarkable=())
+
+
+ACTIONS: Mapping[str, Callable[..., TransactionsState]] = {
+    action.__name__: action
+    for action in (initialise, write, end, hold_end, release, crash, time_out, fail_over, hold_markers, release_markers)
+}
+"""The external actions by name."""
+
+
+def _ask(state: TransactionsState, config: TransactionsConfig, request: Request) -> tuple[TransactionsState, Reply]:
+    """A request arrives, after what is under way has ended: until then its producer would be told to ask again."""
+    state = settled(state, config)
+    machine, reply = arrive(state.machine, config.setup, request)
+    require(
+        reply is not Reply.CONCURRENT_TRANSACTIONS, "the transaction before can't end: its producer would ask forever"
+    )
+    return state._replace(machine=machine), reply
+
+
+# --- What happens of itself ----------------------------------------------------------------------------------------
+
+
+def settled(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
+    """The state in which nothing more happens of itself. In which order it happens makes no difference."""
+    while (after := next(_urgent(state, config), None)) is not None:
+        state = after
+    return state
+
+
+def _urgent(state: TransactionsState, config: TransactionsConfig) -> Iterator[TransactionsState]:
+    setup = config.setup
+    for action, machine in environment.write_marker(state.machine, setup):
+        if action.partition not in state.unmarkable:
+            yield state._replace(machine=machine)
+    for _, machine in environment.complete_transaction(state.machine, setup):
+        yield state._replace(machine=machine)
+    for known in state.producers:
+        if known.asks:
+            yield from _give_epoch(state, setup, known)
+
+
+def _give_epoch(state: TransactionsState, setup: Setup, known: KnownProducer) -> Iterator[TransactionsState]:
+    """The coordinator answers InitProducerId, once it has aborted the transaction that is open."""
+    reply, append = init_producer_id(state.machine.coordinated[known.id].status, None, setup.rules)
+    if reply is Reply.OK and append is not None:
+        machine = with_status(state.machine, setup, known.id, append, 0)
+        ready = known._replace(epoch=append.epoch, reply=reply.value, asks=False)
+        yield state.with_producer(ready)._replace(machine=machine)
+    elif append is not None:
+        yield state._replace(machine=abort_by_coordinator(state.machine, setup, known.id))

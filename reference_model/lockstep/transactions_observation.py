@@ -1,0 +1,58 @@
+"""What was seen of transactions: partitions, transactional ids at their coordinator, producers, a group's offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+COMMIT, ABORT = "COMMIT", "ABORT"
+"""What markers are called among the records of a log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionObservation:
+    """A partition at its leader: `log` as (offset, record or marker, producer epoch), its offsets, and the records that
+    consumers of both isolation levels are given."""
+
+    log: tuple[tuple[int, str, int], ...] = ()
+    high_watermark: int = 0
+    last_stable_offset: int = 0
+    read_committed: tuple[str, ...] = ()
+    read_uncommitted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionObservation:
+    """A transactional id at its coordinator: its state by Kafka's name, the producer's epoch, and the partitions of the
+    open transaction, or of one that is being ended those that still lack a marker."""
+
+    state: str
+    epoch: int
+    partitions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerObservation:
+    """A producer: the epoch that it has, and the answer to its last request."""
+
+    epoch: int
+    reply: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsObservation:
+    """A group's offset of a partition: the one that is `committed` (None: none is), and whether an open transaction
+    has one that is `pending`."""
+
+    committed: int | None = None
+    pending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsObservation:
+    """All of it: partitions by number, transactional ids and producers by name. `offsets` is None without a group."""
+
+    partitions: Mapping[int, PartitionObservation] = field(default_factory=dict)
+    transactions: Mapping[str, TransactionObservation] = field(default_factory=dict)
+    producers: Mapping[str, ProducerObservation] = field(default_factory=dict)
+    offsets: OffsetsObservation | None = None

@@ -1,0 +1,127 @@
+"""The precondition of a known defect, as a producer's own log tells it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.events import DefectPrecondition
+from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.clients.defect_watch import watched
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
+
+IDEMPOTENT = {"enable.idempotence": True, "log_level": 0}
+DRAIN = "[thrd:x]: Beginning partition drain in state Assigned for PID{Id:1,Epoch:0} epoch bump for 1 partition(s) "
+TIMED_OUT = f"{DRAIN}with in-flight requests: 250 message(s) timed out on t [0]"
+
+# librdkafka's own mock cluster: its answers take as long as the test asks for.
+MOCK = {"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "acks": "all", "request.timeout.ms": 1000}
+SLOW = {**MOCK, **IDEMPOTENT, "test.mock.broker.rtt": 300, "message.timeout.ms": 1500}
+FAST = {**MOCK, **IDEMPOTENT, "test.mock.broker.rtt": 1, "message.timeout.ms": 30_000}
+
+
+def told_by(*lines: str) -> list[DefectPrecondition]:
+    told: list[DefectPrecondition] = []
+    logger: Any = watched(IDEMPOTENT, told.append, lane="a", producer_id=3)["logger"]
+    for line in lines:
+        logger.debug("DRAIN %s", line)
+    return told
+
+
+def test_a_renewal_after_a_time_out_is_told_once() -> None:
+    (event,) = told_by("Acquired PID{Id:1,Epoch:0}", TIMED_OUT, TIMED_OUT)
+    assert (event.defect, event.lane, event.producer_id) == ("librdkafka-4953", "a", 3)
+    assert event.evidence == "librdkafka renews the producer epoch: 250 message(s) timed out on t [0]"
+    assert event.to_json()["type"] == "defect_precondition"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{DRAIN}with in-flight requests: unknown producer id",
+        "t [0] beginning partition drain: drain before retrying",
+        "250 message(s) timed out on t [0]",
+        "All partitions drained, bumped epoch to PID{Id:1,Epoch:1}",
+    ],
+)
+def test_other_lines_tell_nothing(line: str) -> None:
+    assert told_by(line) == []
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [{"log_level": 0}, {**IDEMPOTENT, "enable.idempotence": False}, {**IDEMPOTENT, "debug": "msg"}],
+    ids=["plain", "not idempotent", "an application's own log"],
+)
+def test_other_producers_are_left_alone(configs: dict[str, object]) -> None:
+    assert watched(configs, lambda _: None, lane="a", producer_id=0) == configs
+
+
+def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list[DefectPrecondition]:
+    told: list[DefectPrecondition] = []
+    writer, reservations = HistoryWriter(folder / "produced"), Reservations(folder)
+    producer = RecordedProducer(
+        lane="a",
+        topic="a",
+        producer_id=0,
+        partitions=1,
+        record_size=100,
+        configs=configs,
+        writer=writer,
+        reservations=reservations,
+        on_precondition=told.append,
+    )
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not told:
+        producer.send(10)
+        producer.poll(0.02)
+    producer.finish(0.1, threading.Event())
+    writer.close()
+    reservations.close()
+    return told
+
+
+def send_from_application(folder: Path, configs: dict[str, Any], seconds: float) -> list[DefectPrecondition]:
+    told: list[DefectPrecondition] = []
+    writer, reservations = HistoryWriter(folder / "produced"), Reservations(folder)
+    recorder = ProducerRecorder(
+        lane="a",
+        topic="a",
+        answered=True,
+        retries=True,
+        writer=writer,
+        reservations=reservations,
+        on_precondition=told.append,
+    )
+    client = recorder.client(configs)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not told:
+        client.produce("a", b"value")
+        client.poll(0.02)
+    recorder.finish(0.1, threading.Event())
+    writer.close()
+    reservations.close()
+    return told
+
+
+SENDERS = pytest.mark.parametrize("sending", [send_recorded, send_from_application])
+Sending = Callable[[Path, dict[str, Any], float], list[DefectPrecondition]]
+
+
+@SENDERS
+def test_librdkafka_itself_tells_of_a_time_out(tmp_path: Path, sending: Sending) -> None:
+    (event,) = sending(tmp_path, SLOW, 30)
+    assert (event.lane, event.defect) == ("a", "librdkafka-4953")
+    assert "message(s) timed out on a [" in event.evidence
+
+
+@SENDERS
+def test_a_producer_without_time_outs_tells_nothing(tmp_path: Path, sending: Sending) -> None:
+    assert sending(tmp_path, FAST, 2) == []

@@ -1,0 +1,191 @@
+"""Recorded clients on a real cluster: what their histories say against what the brokers did."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+
+from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
+from kafka_chaos.harness.workload.clients.recorded_producer import CHUNK, RecordedProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
+
+pytestmark = pytest.mark.cluster
+
+Produce = Callable[..., RecordedProducer]
+
+
+@pytest.fixture
+def produce(cluster: Cluster, tmp_path: Path) -> Produce:
+    """Produces records and returns the producer once all have an outcome and all rows are on disk."""
+
+    def run(
+        topic: str,
+        records: int,
+        *,
+        record_size: int = 100,
+        partitions: int = 1,
+        while_sending: Callable[[RecordedProducer], None] = lambda _: None,
+        timeout: float = 60,
+        **configs: object,
+    ) -> RecordedProducer:
+        writer, reservations = HistoryWriter(tmp_path / "produced"), Reservations(tmp_path)
+        dotted: Mapping[str, object] = {key.replace("_", "."): value for key, value in configs.items()}
+        producer = RecordedProducer(
+            lane=topic,
+            topic=topic,
+            producer_id=5,
+            partitions=partitions,
+            record_size=record_size,
+            configs={"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, **dotted},
+            writer=writer,
+            reservations=reservations,
+        )
+        while producer.sent < records:
+            if not producer.send(min(1_000, records - producer.sent)):
+                producer.poll(0.05)
+            producer.poll(0)
+        while_sending(producer)
+        producer.finish(timeout, threading.Event())
+        writer.close()
+        reservations.close()
+        return producer
+
+    return run
+
+
+def rows_of(folder: Path) -> list[dict[str, object]]:
+    return sorted(pq.read_table(folder).to_pylist(), key=lambda row: row["seq"])
+
+
+def test_every_record_has_a_row_over_several_chunks(
+    produce: Produce, make_topic: Callable[..., str], tmp_path: Path, cluster: Cluster, admin: ClusterAdmin
+) -> None:
+    topic, records = make_topic(), CHUNK + 1_000
+    producer = produce(topic, records, acks="all")
+    rows = rows_of(tmp_path / "produced")
+    assert [row["seq"] for row in rows] == list(range(records))
+    assert Counter(row["outcome"] for row in rows) == {"ok": records}
+    assert [row["offset"] for row in rows] == list(range(records))
+    assert all(row["invoke_ns"] <= row["complete_ns"] for row in rows)  # type: ignore[operator]
+    assert (producer.acknowledged, producer.failed, producer.uncertain) == (records, 0, 0)
+
+    writer = HistoryWriter(tmp_path / "consumed")
+    consumer = follow(topic, cluster, writer)
+    consumer.drain(admin.end_offsets(topic, [0]), timeout=60, cancelled=threading.Event())
+    consumer.close()
+    writer.close()
+    read = pq.read_table(tmp_path / "consumed").sort_by("poll_ns").to_pylist()
+    assert [(row["offset"], row["producer_id"], row["seq"]) for row in read] == [(n, 5, n) for n in range(records)]
+    assert {row["consumer"] for row in read} == {f"{topic}-1"}
+    assert len({row["poll_ns"] for row in read}) == records
+
+
+def follow(topic: str, cluster: Cluster, writer: HistoryWriter) -> RecordedConsumer:
+    return RecordedConsumer(
+        lane=topic,
+        topic=topic,
+        partitions=1,
+        bootstrap_servers=cluster.bootstrap_servers,
+        configs={},
+        writer=writer,
+        on_error=pytest.fail,
+    )
+
+
+def test_without_acknowledgements_there_are_no_offsets(
+    produce: Produce, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    produce(make_topic(), 5_000, acks="0", linger_ms=100)
+    rows = rows_of(tmp_path / "produced")
+    assert Counter((row["outcome"], row["offset"]) for row in rows) == {("ok", None): 5_000}
+
+
+@pytest.fixture
+def shrunken_topic(make_topic: Callable[..., str], cluster: Cluster, admin: ClusterAdmin) -> Iterator[str]:
+    """A topic whose ISR is smaller than min.insync.replicas: one of its two brokers is down."""
+    down = cluster.brokers[2 if admin.controller() != 2 else 3]
+    topic = make_topic(replicas=(1, down.number), min_insync_replicas=2)
+    down.kill()
+    # The leader's own word: what other brokers tell clients may be ahead of what the leader itself knows yet.
+    alone = re.compile(rf"Leader {topic}-0 with topic id .* ISR \[1\],")
+    wait_until(lambda: alone.search(cluster.brokers[1].log()), f"{topic}'s leader to be alone", timeout=30)
+    yield topic
+    cluster.start_again([down])
+    admin.await_full_isr([topic])
+
+
+def test_a_refusal_before_the_append_fails_for_certain_only_without_retries(
+    produce: Produce, shrunken_topic: str, tmp_path: Path
+) -> None:
+    producer = produce(shrunken_topic, 3, acks="all", retries=0)
+    assert (producer.failed, producer.uncertain) == (3, 0)
+    rows = rows_of(tmp_path / "produced")
+    assert {(row["outcome"], row["error"], row["offset"]) for row in rows} == {("fail", "NOT_ENOUGH_REPLICAS", None)}
+
+
+def test_the_same_refusal_with_retries_is_uncertain(produce: Produce, shrunken_topic: str, tmp_path: Path) -> None:
+    producer = produce(shrunken_topic, 3, acks="all", message_timeout_ms=2_000)
+    assert (producer.failed, producer.uncertain) == (0, 3)
+    assert {row["outcome"] for row in rows_of(tmp_path / "produced")} == {"info"}
+
+
+def test_what_the_client_itself_refuses_fails_for_certain(
+    produce: Produce, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    produce(make_topic(), 2, acks="all", record_size=5_000, message_max_bytes=2_000)
+    assert {(row["outcome"], row["error"]) for row in rows_of(tmp_path / "produced")} == {
+        ("fail", "MSG_SIZE_TOO_LARGE")
+    }
+
+
+def test_a_time_out_after_the_send_is_uncertain_and_the_record_may_be_there(
+    produce: Produce, make_topic: Callable[..., str], tmp_path: Path, cluster: Cluster, admin: ClusterAdmin
+) -> None:
+    # Not the controller: a frozen controller's session could expire, and another story begin.
+    leader = cluster.brokers[2 if admin.controller() != 2 else 3]
+    topic = make_topic(replicas=(leader.number,))
+    produce(topic, 1, acks="all")
+    before = admin.end_offsets(topic, [0])[0]
+
+    leader.pause()
+    try:
+        # The socket takes the request, and nobody answers it in time.
+        producer = produce(topic, 1, acks="all", message_timeout_ms=1_500, socket_timeout_ms=1_000, timeout=10)
+    finally:
+        leader.unpause()
+    assert (producer.failed, producer.uncertain) == (0, 1)
+    wait_until(lambda: leader.number in cluster.registered_brokers(), "the broker to be registered", timeout=30)
+    admin.await_full_isr([topic])
+    assert admin.end_offsets(topic, [0])[0] >= before
+
+
+def test_identities_in_headers_are_read_and_foreign_records_are_undecodable(
+    make_topic: Callable[..., str], tmp_path: Path, cluster: Cluster, admin: ClusterAdmin
+) -> None:
+    topic = make_topic()
+    codec = IdentityCodec(topic)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    producer.produce(topic, None, b"key", headers={IDENTITY_HEADER: codec.encode(1, 10)})
+    producer.produce(topic, b"a value of the user's own", headers={IDENTITY_HEADER: codec.encode(1, 11)})
+    producer.produce(topic, b"nobody's")
+    assert producer.flush(30) == 0
+    writer = HistoryWriter(tmp_path / "consumed")
+    consumer = follow(topic, cluster, writer)
+    consumer.drain(admin.end_offsets(topic, [0]), timeout=30, cancelled=threading.Event())
+    consumer.close()
+    writer.close()
+    rows = pq.read_table(tmp_path / "consumed").sort_by("offset").to_pylist()
+    assert [(row["producer_id"], row["seq"]) for row in rows] == [(1, 10), (1, 11), (-1, -1)]

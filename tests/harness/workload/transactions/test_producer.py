@@ -1,0 +1,308 @@
+"""Every way that a transaction can end, and the rows that it leaves: with a client that fails as it is told."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import KafkaError
+
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.workload.clients import recorded_producer
+from kafka_chaos.harness.workload.clients.abandoned import abandon_client
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.lane_clients import producer_configs
+from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, restart_times, transactional_configs
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
+from tests.harness.workload.transactions.fakes import ABORTABLE, FENCED, TIMED_OUT, FakeProducer
+
+Failures = Mapping[str, list[KafkaError]]
+NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+class Bench:
+    """A producer on fake clients, and the rows that it wrote."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.produced = HistoryWriter(folder / "produced")
+        self.transactions = HistoryWriter(folder / "transactions")
+        self.reservations = Reservations(folder)
+        self.rows = RowBuffer(TRANSACTIONS_SCHEMA, self.transactions)
+        self.clients: list[FakeProducer] = []
+        self.failures: list[Failures] = []
+        self.log: list[str] = []
+        self.silent = False
+        self.over = False
+
+    def connect(self, configs: Mapping[str, object]) -> FakeProducer:
+        failures = self.failures.pop(0) if self.failures else {}
+        client = FakeProducer(configs, failures, self.log, silent=self.silent)
+        self.clients.append(client)
+        return client
+
+    def producer(self, failures: Failures | None = None) -> TransactionalProducer:
+        self.failures.append(failures or {})
+        records = RecordedProducer(
+            lane="pay",
+            topic="pay",
+            producer_id=len(self.clients),
+            partitions=2,
+            record_size=100,
+            configs={**NOBODY, "transactional.id": "pay-0"},
+            writer=self.produced,
+            reservations=self.reservations,
+        )
+        return TransactionalProducer(records, transactional_id="pay-0", rows=self.rows, give_up=lambda: self.over)
+
+    def written(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The rows of `produced/` and `transactions/`."""
+        self.produced.close()
+        self.transactions.close()
+        produced, transactions = (
+            pq.read_table(self.folder / name).to_pylist() if list((self.folder / name).glob("*.parquet")) else []
+            for name in ("produced", "transactions")
+        )
+        return sorted(produced, key=lambda row: (row["producer_id"], row["seq"])), transactions
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    monkeypatch.setattr(recorded_producer, "Producer", bench.connect)
+    yield bench
+    bench.reservations.close()
+
+
+def test_committed_and_aborted_transactions_number_their_records(bench: Bench) -> None:
+    producer = bench.producer()
+    producer.init()
+    ends = []
+    for commits in (True, False, True):
+        producer.begin()
+        producer.send(3)
+        ends.append(producer.commit() if commits else producer.abort())
+    producer.abandon()
+    assert ends == ["committed", "aborted", "committed"]
+    produced, transactions = bench.written()
+    assert [(row["seq"], row["transaction"], row["partition"]) for row in produced] == [
+        (seq, seq // 3, seq % 2) for seq in range(9)
+    ]
+    # The abort purges what was not acknowledged: it may have been written all the same.
+    assert Counter((row["transaction"], row["outcome"], row["error"]) for row in produced) == {
+        (0, "ok", None): 3,
+        (1, "info", "_PURGE_QUEUE"): 3,
+        (2, "ok", None): 3,
+    }
+    assert [(row["transaction"], row["outcome"], row["error"], row["transactional_id"]) for row in transactions] == [
+        (0, "committed", None, "pay-0"),
+        (1, "aborted", None, "pay-0"),
+        (2, "committed", None, "pay-0"),
+    ]
+    assert all(row["initialised_ns"] <= row["begin_ns"] <= row["end_ns"] for row in transactions)
+
+
+def one(bench: Bench, failures: Failures, *, commits: bool = True, over: bool = False) -> tuple[Any, dict[str, Any]]:
+    """One transaction of two records with these failures: how it ended or the error, and its row."""
+    producer = bench.producer(failures)
+    producer.init()
+    producer.begin()
+    producer.send(2)
+    bench.over = over
+    try:
+        ended = producer.commit() if commits else producer.abort()
+    except ProducerLost as lost:
+        ended = f"lost: {lost}"
+    producer.abandon()
+    _, [row] = bench.written()
+    return ended, row
+
+
+def test_a_retriable_commit_is_asked_for_again(bench: Bench) -> None:
+    ended, row = one(bench, {"commit_transaction": [TIMED_OUT, TIMED_OUT]})
+    assert (ended, row["outcome"], row["error"]) == ("committed", "committed", None)
+    assert bench.clients[0].calls.count("commit_transaction") == 3
+
+
+def test_a_commit_that_must_be_aborted_is(bench: Bench) -> None:
+    ended, row = one(bench, {"commit_transaction": [ABORTABLE], "abort_transaction": [TIMED_OUT]})
+    assert (ended, row["outcome"], row["error"]) == ("aborted", "aborted", "_MSG_TIMED_OUT")
+    assert bench.log[-2:] == ["pay-0 abort_transaction"] * 2
+
+
+@pytest.mark.parametrize(
+    ("failures", "commits", "outcome"),
+    [
+        ({"commit_transaction": [FENCED]}, True, "info"),
+        ({"commit_transaction": [ABORTABLE], "abort_transaction": [FENCED]}, True, "info"),
+        ({"abort_transaction": [FENCED]}, False, "aborted"),
+    ],
+)
+def test_a_fenced_producer_is_lost_and_says_what_it_knows(
+    bench: Bench, failures: Failures, commits: bool, outcome: str
+) -> None:
+    ended, row = one(bench, failures, commits=commits)
+    assert (ended, row["outcome"], row["error"]) == ("lost: _FENCED", outcome, "_FENCED")
+    assert row["end_ns"] is not None
+    assert bench.clients[0].calls[-1] == "close"
+
+
+def test_a_failure_for_good_that_poll_raises_is_told_by_the_commit(bench: Bench) -> None:
+    ended, row = one(bench, {"poll": [FENCED], "commit_transaction": [TIMED_OUT, FENCED]})
+    assert (ended, row["outcome"], row["error"]) == ("lost: _FENCED", "info", "_FENCED")
+
+
+def test_an_end_without_an_answer_is_left_once_the_load_gives_up(bench: Bench) -> None:
+    ended, row = one(bench, {"commit_transaction": [TIMED_OUT] * 1_000}, over=True)
+    assert (ended, row["outcome"], row["error"], row["end_ns"]) == ("lost: _TIMED_OUT", "info", "_TIMED_OUT", None)
+    assert bench.clients[0].calls.count("commit_transaction") == 1
+
+
+def test_what_is_left_behind_open_was_never_committed(bench: Bench) -> None:
+    bench.silent = True
+    producer = bench.producer()
+    producer.init()
+    producer.begin()
+    producer.send(2)
+    assert producer.abandon() == 2
+    produced, [row] = bench.written()
+    assert (row["outcome"], row["end_ns"], row["error"]) == ("aborted", None, None)
+    assert [row["outcome"] for row in produced] == ["info", "info"]
+    assert "close" not in bench.clients[0].calls, "it would abort the transaction"
+
+
+def test_a_record_that_the_client_refuses_was_not_written(bench: Bench) -> None:
+    refused = KafkaError(KafkaError._STATE, "the transaction failed")
+    ended, _ = one(bench, {"produce": [refused], "commit_transaction": [ABORTABLE]})
+    assert ended == "aborted"
+    produced, _ = bench.written()
+    assert [(row["outcome"], row["error"]) for row in produced] == [("fail", "_STATE"), ("ok", None)]
+
+
+Load = Callable[..., tuple[list[str], list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def load(bench: Bench) -> Load:
+    """Runs a load on fake clients until `until` holds; returns notices and the rows of `transactions/`."""
+
+    def run(*, until: Callable[[], bool], seconds: float = 0.0, **transactional: object) -> Any:
+        lane = LaneSpec(lane="pay", partitions=2, transactional=transactional)  # type: ignore[arg-type]
+        notices: list[str] = []
+        producing = TransactionalProducing(
+            lane,
+            configs=producer_configs(lane, "127.0.0.1:1"),
+            workload=WorkloadSpec(rate=2_000, duration=seconds),
+            produced=bench.produced,
+            transactions=bench.transactions,
+            reservations=bench.reservations,
+            on_notice=notices.append,
+            seed=7,
+        )
+        sending = threading.Event()
+        sending.set()
+        thread = threading.Thread(target=producing.run, args=(sending,))
+        thread.start()
+        deadline = time.monotonic() + 20
+        while not until() and time.monotonic() < deadline and sending.is_set():
+            time.sleep(0.005)
+        sending.clear()
+        thread.join()
+        producing.finish(0.3, threading.Event())
+        assert producing.acknowledged <= producing.sent
+        return notices, bench.written()[1]
+
+    return run
+
+
+def test_each_producer_has_its_own_ids_and_a_share_is_aborted(bench: Bench, load: Load) -> None:
+    notices, rows = load(until=lambda: len(bench.log) > 400, size=5, producers=3, abort=0.5)
+    assert notices == []
+    ids = {(row["producer_id"], row["transactional_id"]) for row in rows}
+    assert ids == {(0, "pay-0"), (1, "pay-1"), (2, "pay-2")}
+    outcomes = Counter(row["outcome"] for row in rows)
+    assert set(outcomes) == {"committed", "aborted"}
+    assert 0.25 < outcomes["aborted"] / outcomes.total() < 0.75
+
+
+def test_the_seed_decides_which_are_aborted(bench: Bench, load: Load) -> None:
+    _, rows = load(until=lambda: len(bench.log) > 100, size=2, abort=0.5)
+    numbered = sorted((row["transaction"], row["outcome"]) for row in rows)[:12]
+    assert "".join(outcome[0] for _, outcome in numbered) == "cccccacaaacc"
+
+
+def test_a_lost_producer_comes_back_under_its_id(bench: Bench, load: Load) -> None:
+    bench.failures = [{"commit_transaction": [FENCED]}]
+    notices, rows = load(until=lambda: len(bench.log) > 40, size=2)
+    assert notices == ["pay-0: producer 0 is lost: _FENCED"]
+    assert rows[0]["outcome"] == "info"
+    assert {row["producer_id"] for row in rows[1:]} == {1}
+    assert {row["transactional_id"] for row in rows} == {"pay-0"}
+    assert bench.log[:5] == [
+        *("pay-0 init_transactions", "pay-0 begin_transaction", "pay-0 commit_transaction"),
+        *("pay-0 init_transactions", "pay-0 begin_transaction"),
+    ]
+
+
+def test_a_killed_producer_is_fenced_and_then_asks_for_its_commit(bench: Bench, load: Load) -> None:
+    bench.failures = [{"commit_transaction": [FENCED]}]
+    notices, rows = load(until=lambda: len(bench.clients) > 1 and len(bench.log) > 40, size=4, restarts=1)
+    assert notices == ["pay-0: producer 0 was killed and came back: _FENCED"]
+    # The next one has begun before the zombie asks.
+    assert bench.log[:5] == [
+        *("pay-0 init_transactions", "pay-0 begin_transaction", "pay-0 init_transactions"),
+        *("pay-0 commit_transaction", "pay-0 begin_transaction"),
+    ]
+    [zombie] = [row for row in rows if row["producer_id"] == 0]
+    assert (zombie["outcome"], zombie["error"]) == ("info", "_FENCED")
+    assert bench.clients[0].calls.count("produce") == 4
+
+
+def test_a_producer_that_cannot_begin_fails_the_load(bench: Bench, load: Load) -> None:
+    refused = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not you", fatal=True)
+    bench.failures = [{"init_transactions": [refused]}] * 3
+    with pytest.raises(ClusterFailure, match="the producer pay-0 can't begin its transactions: not you"):
+        load(until=lambda: False)
+
+
+def test_a_coordinator_that_never_answers_does_not_hold_the_load(bench: Bench, load: Load) -> None:
+    bench.failures = [{"init_transactions": [TIMED_OUT] * 1_000}]
+    start = time.monotonic()
+    _, rows = load(until=lambda: len(bench.log) > 3)
+    assert rows == []
+    assert time.monotonic() - start < 5
+
+
+def test_what_a_lost_client_warns_of_at_its_end_is_nobody_s_concern() -> None:
+    class Lost:
+        def close(self) -> None:
+            warnings.warn("Producer abort_transaction failed during close: fenced", RuntimeWarning, stacklevel=2)
+            raise SystemError
+
+    with warnings.catch_warnings(record=True) as seen:
+        abandon_client(Lost(), open_transaction=False)  # type: ignore[arg-type]
+    assert seen == []
+
+
+def test_restarts_are_even_and_in_turn() -> None:
+    settings = LaneSpec(lane="pay", transactional={"producers": 2, "restarts": 3}).transactions  # type: ignore[arg-type]
+    assert settings is not None
+    assert [restart_times(settings, number, 40) for number in (0, 1)] == [[10, 30], [20]]
+
+
+def test_records_time_out_before_their_transaction() -> None:
+    lane = LaneSpec(lane="pay", transactional={"timeout_ms": 5_000})  # type: ignore[arg-type]
+    assert lane.transactions is not None
+    configs = transactional_configs(lane.transactions, producer_configs(lane, "127.0.0.1:1"))
+    assert (configs["transaction.timeout.ms"], configs["message.timeout.ms"]) == (5_000, 5_000)
+    assert (configs["enable.idempotence"], configs["acks"]) == (True, "all")

@@ -1,0 +1,96 @@
+"""The recorded consumer of an application: what is written down of what it gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from confluent_kafka import KafkaError
+
+from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.application.handles import ConsumerHandle
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from tests.plugin.application.fakes import Message
+from tests.plugin.application.producing import LANE
+
+
+class Consuming:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.writer = HistoryWriter(folder / "consumed")
+        self.recorder = ConsumerRecorder(lane="orders", topic="orders-1", partitions=2, writer=self.writer)
+        self.handle = ConsumerHandle(LANE, "127.0.0.1:1", self.recorder)
+
+    def rows(self) -> list[dict[str, Any]]:
+        self.writer.close()
+        return [row for file in (self.folder / "consumed").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+
+
+def read(seq: int, *, partition: int = 0, offset: int | None = None, **more: Any) -> Message:
+    identity = IdentityCodec("orders").encode(0, seq)
+    where = seq if offset is None else offset
+    reported = {"headers": [("trace", b"x"), (IDENTITY_HEADER, identity)], "value": b"mine", **more}
+    return Message("orders-1", partition, where, **reported)
+
+
+def drained(consuming: Consuming, *messages: Message, **configs: Any) -> list[tuple[str, int, int]]:
+    client = consuming.handle.consumer(configs)
+    client._client.messages = list(messages)
+    for _ in messages:
+        client.poll(0.1)
+    return [(row["consumer"], row["offset"], row["seq"]) for row in consuming.rows()]
+
+
+def test_reads_are_written_down_with_the_identity_of_the_header(recorded: Path) -> None:
+    consuming = Consuming(recorded)
+    rows = drained(consuming, read(0), read(1))
+    assert [row[1:] for row in rows] == [(0, 0), (1, 1)]
+    assert consuming.recorder.consumed == 2
+    assert consuming.recorder.behind({0: 2, 1: 1}) == {1: (0, 1)}
+
+
+def test_a_record_of_nobody_has_no_identity(recorded: Path) -> None:
+    stranger = Message("orders-1", 0, 0, headers=None, value=b"who?")
+    tombstone = Message("orders-1", 0, 1, headers=None, value=None)
+    assert [row[2] for row in drained(Consuming(recorded), stranger, tombstone)] == [-1, -1]
+
+
+def test_errors_and_other_topics_are_handed_on_and_not_written_down(recorded: Path) -> None:
+    error = Message("orders-1", 0, 0, error=KafkaError(KafkaError._PARTITION_EOF))
+    assert drained(Consuming(recorded), error, Message("audit", 0, 0, headers=None, value=b"x")) == []
+
+
+def test_a_position_that_was_reset_begins_a_new_name(recorded: Path) -> None:
+    rows = drained(Consuming(recorded), read(0), read(1), read(0))
+    assert [row[0][-1] for row in rows] == ["1", "1", "2"]
+
+
+def test_without_resets_going_back_keeps_its_name_and_can_be_judged(recorded: Path) -> None:
+    rows = drained(Consuming(recorded), read(0), read(1), read(0), **{"auto.offset.reset": "error"})
+    assert len({row[0] for row in rows}) == 1
+
+
+def test_an_assignment_begins_a_new_name_and_the_application_hears_of_it(recorded: Path) -> None:
+    consuming = Consuming(recorded)
+    client = consuming.handle.consumer()
+    heard: list[Any] = []
+    client.subscribe(["orders-1"], on_assign=lambda consumer, partitions: heard.append((consumer, partitions)))
+    for seq in (0, 1):
+        client._client.on_assign(client._client, ["p"])
+        client._client.messages = [read(seq)]
+        client.poll(0.1)
+    assert heard == [(client, ["p"])] * 2, "with the recorded consumer, not the one inside"
+    assert len({row["consumer"] for row in consuming.rows()}) == 2
+
+
+def test_poll_times_increase_over_all_clients(recorded: Path) -> None:
+    consuming = Consuming(recorded)
+    for seq in range(50):
+        client = consuming.handle.consumer()
+        client._client.messages = [read(seq)]
+        client.poll(0.1)
+    times = [row["poll_ns"] for row in consuming.rows()]
+    assert times == sorted(set(times))

@@ -1,0 +1,127 @@
+"""The recorded producer of an application: what is written down of what it sends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.identity import IdentityCodec
+from tests.plugin.application.producing import Producing
+
+
+def test_a_record_keeps_what_is_the_application_s_and_gets_an_identity(recorded: Path) -> None:
+    reported: list[Any] = []
+    producing = Producing(recorded)
+    client = producing.handle.producer()
+    client.produce(
+        "orders-1",
+        b"value",
+        b"key",
+        on_delivery=lambda error, message: reported.append(message.offset()),
+        headers={"a": "b"},
+    )
+    fake = client._client
+    topic, value, key, options = fake.queue[0]
+    assert (topic, value, key) == ("orders-1", b"value", b"key")
+    (own, identity) = options["headers"]
+    assert own == ("a", "b")
+    assert identity[0] == IDENTITY_HEADER
+    assert IdentityCodec("orders").decode(identity[1]) == (0, 0)
+    fake.deliver(0, partition=1, offset=17)
+    assert reported == [17], "the application's own callback is called"
+    (row,) = producing.rows()
+    assert (row["outcome"], row["partition"], row["offset"], row["error"]) == ("ok", 1, 17, None)
+    assert row["complete_ns"] >= row["invoke_ns"]
+    assert (producing.recorder.sent, producing.recorder.acknowledged) == (1, 1)
+
+
+def test_every_client_is_a_producer_of_its_own(recorded: Path) -> None:
+    producing = Producing(recorded)
+    for _ in range(2):
+        client = producing.handle.producer()
+        client.produce("orders-1", b"x")
+        client._client.deliver(0)
+    assert [(row["producer_id"], row["seq"]) for row in producing.rows()] == [(0, 0), (1, 0)]
+
+
+def test_records_to_other_topics_pass_unrecorded(recorded: Path) -> None:
+    producing = Producing(recorded)
+    client = producing.handle.producer()
+    client.produce("audit", b"x", headers=[("a", b"b")])
+    assert client._client.queue[0][3]["headers"] == [("a", b"b")]
+    client._client.queue.clear()
+    assert producing.rows() == []
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [(KafkaError._MSG_TIMED_OUT, "info"), (KafkaError.NOT_ENOUGH_REPLICAS, "info"), (KafkaError._PURGE_QUEUE, "info")],
+)
+def test_an_error_of_a_record_that_was_sent_is_info(recorded: Path, error: int, outcome: str) -> None:
+    producing = Producing(recorded)
+    client = producing.handle.producer()
+    client.produce("orders-1", b"x")
+    client._client.deliver(0, error=error)
+    (row,) = producing.rows()
+    assert (row["outcome"], row["error"]) == (outcome, KafkaError(error).name())
+
+
+def test_a_record_that_the_client_refused_is_fail_and_one_that_found_the_queue_full_never_was(recorded: Path) -> None:
+    producing = Producing(recorded)
+    client = producing.handle.producer()
+    client._client.refusal = KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+    with pytest.raises(KafkaException):
+        client.produce("orders-1", b"x")
+    client._client.refusal = BufferError("full")
+    with pytest.raises(BufferError):
+        client.produce("orders-1", b"y")
+    client._client.refusal = None
+    client.produce("orders-1", b"z")
+    client._client.deliver(0, offset=5)
+    assert [(row["seq"], row["outcome"]) for row in producing.rows()] == [(0, "fail"), (1, "ok")]
+
+
+def test_what_has_no_outcome_at_the_end_is_info(recorded: Path) -> None:
+    producing = Producing(recorded)
+    client = producing.handle.producer()
+    client.produce("orders-1", b"x", partition=1)
+    (row,) = producing.rows()
+    assert (row["outcome"], row["partition"], row["complete_ns"]) == ("info", 1, None)
+    assert client._client.closed
+
+
+def test_with_acks_0_nobody_answers_so_there_is_no_offset(recorded: Path) -> None:
+    producing = Producing(recorded, LaneSpec(lane="orders", topic="orders-1", acks="0"))
+    client = producing.handle.producer()
+    client.produce("orders-1", b"x")
+    client._client.deliver(0, offset=3)
+    assert producing.rows()[0]["offset"] is None
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"acks": 1}, "acks: the lane orders has acks=all, and its prediction holds for that only"),
+        ({"enable.idempotence": True}, "enable.idempotence: the lane orders has idempotence=false"),
+        ({"max.in.flight": 1}, "max.in.flight: the lane orders has max_in_flight=5"),
+        ({"transactional.id": "t"}, "transactional.id: the lane orders has no transactions"),
+    ],
+)
+def test_settings_that_contradict_the_lane_are_refused(recorded: Path, given: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UsageFailure) as refusal:
+        Producing(recorded).handle.producer(given)
+    assert expected in str(refusal.value)
+
+
+def test_settings_that_agree_and_all_others_are_passed_on(recorded: Path) -> None:
+    given = {"acks": -1, "enable.idempotence": "false", "linger.ms": 50, "bootstrap.servers": "elsewhere:1"}
+    configs = Producing(recorded).handle.producer(given)._client.configs
+    assert configs["linger.ms"] == 50
+    assert configs["acks"] == "all"
+    assert configs["bootstrap.servers"] == "127.0.0.1:1"

@@ -1,0 +1,286 @@
+"""The cause of every lost and duplicated record, and the evidence that it takes to name one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.documents.events import Events, FaultRecord, read_events
+from kafka_chaos.verification.inputs.documents.leadership import Change, Election, IsrSeen, Truncation
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.causes import LOG_TIME_NS, Drop, PartitionCauses, Span, causes_of
+from tests.verification.samples.run_dirs import Rows
+
+MS = 1_000_000
+PAUSE = FaultRecord(
+    "pause-1", "pause", ("a",), resolved=("broker-1",), requested=[10 * MS], proven=[11 * MS], healed=[40 * MS]
+)
+FIRST = Election(MS, 1, 0, 0, (1, 2, 3))
+SECOND = Election(20 * MS, 2, 1, 5, (2, 3))
+CUT = Truncation(50 * MS, 1, 5, 9)
+
+
+def found(*changes: Change, faults: tuple[FaultRecord, ...] = (), epochs: Any = None, **lane: Any) -> PartitionCauses:
+    """The explanations for partition 0 of lane a."""
+    run = RunDirectory(
+        path=None,
+        lanes=(Lane.from_json({"lane": "a", **lane}),),
+        tables={},
+        events=Events(faults=faults, changes={("a", 0): changes}),
+        predictions={},
+        checkpoints=epochs,
+    )
+    return next((one for one in causes_of(run) if one.partition == 0), PartitionCauses("a", 0))
+
+
+@pytest.fixture
+def checkpoints() -> Any:
+    from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
+
+    return Checkpoints()
+
+
+def test_a_truncation_comes_before_the_election_that_led_to_it(checkpoints: Any) -> None:
+    cut, *elected = found(CUT, SECOND, FIRST, epochs=checkpoints).drops[1:]
+    assert cut == Drop(
+        5,
+        9,
+        50 * MS + LOG_TIME_NS,
+        "truncation: broker 1 dropped offsets 5 to 8; broker 2 became leader in epoch 1 at offset 5",
+    )
+    assert elected == [Drop(5, None, 21 * MS, "election: broker 2 became leader in epoch 1 at offset 5")]
+
+
+def test_a_truncation_whose_end_is_unknown_says_so(checkpoints: Any) -> None:
+    (drop,) = found(Truncation(50 * MS, 1, 5, None), epochs=checkpoints).drops
+    assert (drop.end, drop.cause) == (None, "truncation: broker 1 dropped everything from offset 5 on")
+
+
+@pytest.mark.parametrize(
+    "election",
+    [
+        Election(20 * MS, 1, 1, 5, (1, 2)),  # the broker itself
+        Election(51 * MS, 2, 1, 5, (2, 3)),  # later
+        Election(20 * MS, 2, 1, 4, (2, 3)),  # its log ended before what was dropped
+    ],
+)
+def test_a_truncation_names_only_an_election_that_can_have_led_to_it(election: Election, checkpoints: Any) -> None:
+    causes = found(CUT, election, epochs=checkpoints)
+    assert "truncation: broker 1 dropped offsets 5 to 8" in [drop.cause for drop in causes.drops]
+    assert not causes.sends
+
+
+@pytest.mark.parametrize(
+    ("election", "before", "kind"),
+    [
+        (Election(20 * MS, 2, 1, 5, (2,)), (1,), "unclean_election"),
+        (Election(20 * MS, 2, 1, 5, (2,)), (1, 2), "election"),
+        (Election(20 * MS, 2, 1, 5, (2, 3)), (1,), "election"),
+    ],
+)
+def test_an_election_is_unclean_if_the_leader_was_outside_of_the_isr(
+    election: Election, before: tuple[int, ...], kind: str, checkpoints: Any
+) -> None:
+    causes = found(FIRST, IsrSeen(15 * MS, before), election, IsrSeen(21 * MS, (2,)), epochs=checkpoints)
+    text = causes.drops[-1].cause
+    assert text.partition(":")[0] == kind
+    assert text.endswith("though it was not in the ISR") is (kind == "unclean_election")
+
+
+def test_an_election_of_which_nothing_was_seen_before_is_not_called_unclean(checkpoints: Any) -> None:
+    causes = found(Election(20 * MS, 2, 1, 5, (2,)), epochs=checkpoints)
+    assert causes.drops[0].cause.startswith("election: ")
+
+
+def test_the_former_leader_takes_records_from_the_fault_to_its_truncation(checkpoints: Any) -> None:
+    over = FaultRecord("over", "kill", ("a",), requested=[2 * MS], proven=[3 * MS], healed=[4 * MS])
+    causes = found(FIRST, SECOND, CUT, faults=(over, PAUSE), epochs=checkpoints)
+    assert causes.sends[0] == Span(10 * MS, 50 * MS + LOG_TIME_NS, causes.drops[1].cause)
+    assert causes.sends[1:] == [
+        Span(2 * MS, 4 * MS, "fault: sent during fault over (kill)"),
+        Span(10 * MS, 40 * MS, "fault: sent during fault pause-1 (pause of broker-1)"),
+    ]
+    assert found(FIRST, SECOND, CUT, epochs=checkpoints).sends[0].since_ns == SECOND.ts_ns
+
+
+def test_the_final_log_s_leader_epochs_tell_where_to_look() -> None:
+    from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
+
+    chain = Checkpoints(epochs={("a", 0): ((0, 0), (3, 20))}, given=True)
+    assert found(SECOND, epochs=chain).drops == [
+        Drop(5, None, 21 * MS, "election: broker 2 became leader in epoch 1 at offset 5"),
+        Drop(0, 20, None, "unexplained: the offset is of leader epoch 0, which began at 0"),
+        Drop(20, None, None, "unexplained: the offset is of leader epoch 3, which began at 20"),
+    ]
+
+
+def test_events_out_of_order_are_put_in_order_of_time(checkpoints: Any) -> None:
+    later = Election(30 * MS, 3, 2, 5, (3,))
+    causes = found(later, CUT, SECOND, FIRST, epochs=checkpoints)
+    assert [((drop.until_ns or 0) - LOG_TIME_NS) // MS for drop in causes.drops] == [1, 20, 50, 30]
+
+
+@pytest.mark.parametrize("doubt", [{"proven": []}, {"requested": []}, {"denied": "no"}, {"kind": "lockstep"}])
+def test_a_fault_without_proof_explains_nothing(doubt: dict[str, Any], checkpoints: Any) -> None:
+    fault = FaultRecord(**{"fault_id": "f", "kind": "kill", "requested": [MS], "proven": [MS], "healed": [MS], **doubt})
+    causes = found(faults=(fault,), epochs=checkpoints)
+    assert not causes.sends
+    assert not causes.retries
+
+
+def test_retries_span_changes_of_the_leader_and_faults(checkpoints: Any) -> None:
+    never_healed = FaultRecord("k", "kill", None, requested=[30 * MS], proven=[30 * MS])
+    causes = found(FIRST, SECOND, faults=(never_healed,), epochs=checkpoints)
+    assert causes.retries == [
+        Span(20 * MS, 21 * MS, "retry: broker 2 became leader in epoch 1 at offset 5"),
+        Span(30 * MS, None, "retry: sent during fault k (kill)"),
+    ]
+
+
+def test_brokers_recognise_the_retries_of_an_idempotent_producer(checkpoints: Any) -> None:
+    assert not found(FIRST, SECOND, faults=(PAUSE,), epochs=checkpoints, acks="all", idempotence=True).retries
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"isr": 1}, "isr is 1, expected a list of brokers"),
+        ({"broker": True}, "broker is True, expected a whole number"),
+        ({"lane": "b"}, "lane 'b' is not in lanes.json"),
+        ({"partition": 1}, "lane 'a' has no partition 1"),
+        ({"epoch": 1}, "leader_elected has no field 'epoch'"),
+    ],
+)
+def test_an_election_that_makes_no_sense_is_refused(tmp_path: Path, wrong: dict[str, Any], why: str) -> None:
+    event = {"ts_ns": 1, "type": "leader_elected", "lane": "a", "partition": 0, "broker": 1, "leader_epoch": 0}
+    path = tmp_path / "events.jsonl"
+    path.write_text(json.dumps({**event, "start_offset": 0, "isr": [1], **wrong}))
+    with pytest.raises(RunDirectoryError, match="line 1: " + why):
+        read_events(path, [Lane.from_json({"lane": "a"})])
+
+
+def planted(rows: Rows) -> Rows:
+    """Lane a, partitions 0 and 1: ten records each; those at 6 of partition 0 and at 6 of partition 1 are lost."""
+    rows.lanes = [{"lane": "a", "partitions": 2, "acks": "1"}]
+    for offset in range(10):
+        for partition in range(2):
+            where = {"producer_id": partition, "partition": partition}
+            if offset == 6:
+                rows.send(6, 6, **where)
+            else:
+                rows.all(offset, offset, **where)
+    return rows
+
+
+def acknowledged(rows: Rows, seq: int) -> int:
+    row = next(row for row in rows.produced if (row["producer_id"], row["seq"]) == (0, seq))
+    return int(row["complete_ns"])
+
+
+def causes(run_dir: Path, spark: Any, anomaly: str) -> list[str]:
+    from kafka_chaos.verification.checker import verify
+
+    verdict = verify(run_dir, spark=spark).to_json()
+    rows = [row for row in pq.read_table(run_dir / "findings").to_pylist() if row["anomaly"] == anomaly]
+    texts = [row["cause"] for row in sorted(rows, key=lambda row: (row["producer_id"], row["seq"]))]
+    counted: dict[str, int] = {}
+    for text in texts:
+        counted[text.partition(":")[0]] = counted.get(text.partition(":")[0], 0) + 1
+    assert verdict["lanes"][0]["anomalies"][anomaly]["causes"] == counted
+    return texts
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("cut", "expected"),
+    [
+        ({}, "truncation: broker 1 dropped offsets 5 to 8"),
+        ({"log_end": None}, "truncation: broker 1 dropped everything from offset 5 on"),
+        ({"log_end": 6}, "unexplained"),
+        ({"offset": 7}, "unexplained"),
+        ({"partition": 1}, "unexplained"),
+        ({"ts_ns": -2 * MS}, "unexplained"),
+    ],
+    ids=["covered", "open end", "ends below", "begins above", "other partition", "before the acknowledgement"],
+)
+def test_a_loss_is_traced_to_a_truncation_that_covers_it(
+    tmp_path: Path, spark: Any, cut: dict[str, Any], expected: str
+) -> None:
+    rows = planted(Rows(clock=10 * MS))
+    at = acknowledged(rows, 6) + cut.pop("ts_ns", 0)
+    event = {"lane": "a", "partition": 0, "broker": 1, "offset": 5, "log_end": 9, "reason": "planted"}
+    rows.event("log_truncated", ts_ns=at, **{**event, **cut})
+    assert causes(rows.write(tmp_path / "run"), spark, "lost_write")[0] == expected
+
+
+@pytest.mark.spark
+def test_only_the_partition_of_the_truncation_is_explained(tmp_path: Path, spark: Any) -> None:
+    rows = planted(Rows(clock=10 * MS))
+    rows.event("log_truncated", lane="a", partition=0, broker=1, offset=5, log_end=9, reason="planted")
+    assert causes(rows.write(tmp_path / "run"), spark, "lost_write") == [
+        "truncation: broker 1 dropped offsets 5 to 8",
+        "unexplained",
+    ]
+
+
+@pytest.mark.spark
+def test_an_unexplained_loss_names_the_leader_epoch_that_has_its_offset(tmp_path: Path, spark: Any) -> None:
+    rows = planted(Rows(clock=10 * MS))
+    chain = {"high_watermark": 10, "log_end_offset": 10, "leader_epochs": [[0, 0], [3, 6]]}
+    rows.checkpoints = {"brokers": {"1": {"a/0": chain}}}
+    assert causes(rows.write(tmp_path / "run"), spark, "lost_write") == [
+        "unexplained: the offset is of leader epoch 3, which began at 6",
+        "unexplained",
+    ]
+
+
+@pytest.mark.spark
+def test_a_loss_without_an_offset_is_traced_by_the_time_of_its_sending(tmp_path: Path, spark: Any) -> None:
+    rows = Rows(lanes=[{"lane": "a", "acks": "0"}]).all(0, 0)
+    rows.event("fault_requested", fault_id="k", kind="kill", lanes=["a"], resolved=["broker-1"])
+    rows.event("fault_proven", fault_id="k")
+    rows.send(1, None)
+    rows.event("fault_healed", fault_id="k")
+    rows.send(2, None).all(1, 3)
+    assert causes(rows.write(tmp_path / "run"), spark, "lost_write") == [
+        "fault: sent during fault k (kill of broker-1)",
+        "unexplained",
+    ]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("idempotence", "expected"),
+    [(False, "retry: sent during fault k (kill); "), (True, "unexplained: ")],
+)
+def test_a_duplicate_is_traced_to_the_fault_that_its_sending_spans(
+    tmp_path: Path, spark: Any, idempotence: bool, expected: str
+) -> None:
+    rows = Rows(lanes=[{"lane": "a", "acks": "all", "idempotence": idempotence}])
+    rows.all(0, 0).store(1, 0).read(1, 0)
+    at = rows.produced[0]["invoke_ns"] + 1
+    rows.event("fault_requested", ts_ns=at, fault_id="k", kind="kill")
+    rows.event("fault_proven", ts_ns=at, fault_id="k").event("fault_healed", ts_ns=at, fault_id="k")
+    rows.send(2, 2).store(2, 2).read(2, 2).store(3, 2).read(3, 2)
+    assert causes(rows.write(tmp_path / "run"), spark, "duplicate") == [
+        f"{expected}first at partition 0, offset 0",
+        "unexplained: first at partition 0, offset 2",
+    ]
+
+
+@pytest.mark.spark
+def test_a_duplicate_of_an_idempotent_producer_is_traced_to_its_producer_epochs(tmp_path: Path, spark: Any) -> None:
+    rows = Rows(lanes=[{"lane": "a", "acks": "all", "idempotence": True}])
+    for offset, seq, epoch in ((0, 0, 0), (1, 0, 1), (2, 2, 0), (3, 2, 0)):
+        rows.store(offset, seq).read(offset, seq).replica(1, offset, seq, producer_epoch=epoch)
+    rows.send(0, 0).send(2, 2)
+    assert causes(rows.write(tmp_path / "run"), spark, "duplicate") == [
+        "producer_epoch: sent in producer epochs 0 and 1; first at partition 0, offset 0",
+        "unexplained: first at partition 0, offset 2",
+    ]

@@ -1,0 +1,251 @@
+"""Each anomaly planted alone, at borders and in pairs, one lane per plant: found exactly, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.verification import verify
+from kafka_chaos.verification.oracle.anomalies import Case, case_order, check
+from kafka_chaos.verification.oracle.rows import LaneHistory, Produced, Read, Replicated, Stored
+from kafka_chaos.verification.tables import evidence
+from kafka_chaos.verification.tables.scope import Method
+from tests.verification.samples.run_dirs import read_cases, write_histories
+
+pytestmark = pytest.mark.spark
+
+RECORDS = 200
+Plant = Callable[[LaneHistory, int], Case]
+
+
+def valid() -> LaneHistory:
+    """One partition, one producer, a follower, three replicas that agree; the last record's outcome is info."""
+    outcome = ["ok"] * (RECORDS - 1) + ["info"]
+    return LaneHistory(
+        produced=[Produced(0, i, 0, i if outcome[i] == "ok" else None, outcome[i]) for i in range(RECORDS)],
+        log=[Stored(0, i, 0, i) for i in range(RECORDS)],
+        consumed=[Read("c", 0, i, 0, i, i) for i in range(RECORDS)],
+        replicas=[Replicated(0, broker, i, 0, 0, i) for broker in (1, 2, 3) for i in range(RECORDS)],
+        high_watermarks={0: RECORDS},
+    )
+
+
+def end(history: LaneHistory) -> int:
+    assert history.log is not None
+    return max(row.offset for row in history.log) + 1
+
+
+def fresh_seq(history: LaneHistory) -> int:
+    return max(row.seq for row in history.produced) + 1
+
+
+def append(history: LaneHistory, offset: int, seq: int) -> None:
+    assert history.log is not None
+    history.log.append(Stored(0, offset, 0, seq))
+    history.consumed.append(Read(f"tail-{offset}", 0, offset, 0, seq, 1_000_000 + offset))
+
+
+def lost_write(history: LaneHistory, at: int) -> Case:
+    seq = fresh_seq(history)
+    history.produced.append(Produced(0, seq, None, None, "ok"))
+    return Case("lost_write", None, None, 0, seq)
+
+
+def duplicate(history: LaneHistory, at: int) -> Case:
+    offset = end(history)
+    append(history, offset, at)
+    return Case("duplicate", 0, offset, 0, at)
+
+
+def false_failure(history: LaneHistory, at: int) -> Case:
+    history.produced[at] = history.produced[at]._replace(outcome="fail")
+    assert history.log is not None
+    place = min(row.offset for row in history.log if row.seq == at)
+    return Case("false_failure", 0, place, 0, at)
+
+
+def phantom(history: LaneHistory, at: int) -> Case:
+    offset = end(history)
+    append(history, offset, 10_000 + at)
+    return Case("phantom", 0, offset, 0, 10_000 + at)
+
+
+def inconsistent_offset(history: LaneHistory, at: int) -> Case:
+    seq = fresh_seq(history)
+    history.produced.append(Produced(0, seq, 0, at, "info"))
+    append(history, end(history), seq)
+    return Case("inconsistent_offset", 0, at, 0, seq)
+
+
+def offset_mismatch(history: LaneHistory, at: int) -> Case:
+    history.produced[at] = history.produced[at]._replace(offset=5000 + at, outcome="ok")
+    return Case("offset_mismatch", 0, 5000 + at, 0, at)
+
+
+def truncated_read(history: LaneHistory, at: int) -> Case:
+    seq = fresh_seq(history)
+    history.produced.append(Produced(0, seq, None, None, "info"))
+    history.consumed.append(Read(f"other-{seq}", 0, 9000 + at, 0, seq, 7))
+    return Case("truncated_read", 0, 9000 + at, 0, seq)
+
+
+def reordered(history: LaneHistory, at: int) -> Case:
+    assert history.log is not None
+    one, two = fresh_seq(history), fresh_seq(history) + 1
+    offset = end(history)
+    for place, seq in ((offset, two), (offset + 1, one)):
+        history.produced.append(Produced(0, seq, 0, place, "ok"))
+        append(history, place, seq)
+    return Case("reordered", 0, offset + 1, 0, one)
+
+
+def unseen(history: LaneHistory, at: int) -> Case:
+    at = min(at, RECORDS - 2)  # the end itself, unread, would be an end that nobody reached
+    # The reading ends before the record and goes on behind it under another name: nobody stepped over it.
+    history.consumed = [
+        row._replace(consumer=f"{row.consumer}-{at}") if row.offset > at and row.consumer == "c" else row
+        for row in history.consumed
+        if row.offset != at
+    ]
+    return Case("unseen", 0, at, 0, at)
+
+
+def nonmonotonic_poll(history: LaneHistory, at: int) -> Case:
+    history.consumed += [Read(f"again-{at}", 0, at, 0, at, poll) for poll in (1, 2)]
+    return Case("nonmonotonic_poll", 0, at, 0, at)
+
+
+def skipped_poll(history: LaneHistory, at: int) -> Case:
+    inner = min(max(at, 1), RECORDS - 2)
+    history.consumed += [Read(f"skips-{at}", 0, inner + step, 0, inner + step, step + 5) for step in (-1, 1)]
+    return Case("skipped_poll", 0, inner, 0, inner)
+
+
+def offset_gap(history: LaneHistory, at: int) -> Case:
+    seq, hole = fresh_seq(history), end(history)
+    history.produced.append(Produced(0, seq, 0, hole + 1, "ok"))
+    append(history, hole + 1, seq)
+    return Case("offset_gap", 0, hole, None, None)
+
+
+def replica_divergence(history: LaneHistory, at: int) -> Case:
+    history.replicas = [
+        row._replace(leader_epoch=1) if row.broker == 2 and row.offset == at else row for row in history.replicas
+    ]
+    return Case("replica_divergence", 0, at, 0, at)
+
+
+PLANTS: list[Plant] = [
+    lost_write,
+    duplicate,
+    false_failure,
+    phantom,
+    inconsistent_offset,
+    offset_mismatch,
+    truncated_read,
+    reordered,
+    unseen,
+    nonmonotonic_poll,
+    skipped_poll,
+    offset_gap,
+    replica_divergence,
+]
+
+
+def planted() -> tuple[dict[str, LaneHistory], dict[str, list[Case]]]:
+    """Every plant at the first, an inner and the last record, and every pair of plants in either order."""
+    histories, expected = {"clean": valid()}, {"clean": list[Case]()}
+    for plant in PLANTS:
+        for at in (0, 70, RECORDS - 1):
+            name = f"{plant.__name__}@{at}"
+            histories[name] = valid()
+            expected[name] = [plant(histories[name], at)]
+    for first in PLANTS:
+        for second in PLANTS:
+            if first is not second:
+                name = f"{first.__name__}+{second.__name__}"
+                histories[name] = valid()
+                expected[name] = [first(histories[name], 20), second(histories[name], 130)]
+    return histories, expected
+
+
+@pytest.mark.parametrize("method", Method)
+def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, spark: Any, method: Method) -> None:
+    histories, expected = planted()
+    verdict = verify(write_histories(tmp_path / "run", histories), spark=spark, method=method)
+    found = read_cases(tmp_path / "run")
+    wrong = {
+        name: (found.get(name, []), cases)
+        for name, cases in expected.items()
+        if sorted(found.get(name, []), key=str) != sorted(cases, key=str)
+    }
+    assert not wrong
+    assert verdict.lane("clean").count("lost_write") == 0  # type: ignore[arg-type]
+    assert {lane.lane: lane.verdict.value for lane in verdict.lanes if lane.lane != "clean"} == dict.fromkeys(
+        [name for name in expected if name != "clean"], "violation"
+    )
+
+
+def at_stride(history: LaneHistory, stride: int) -> LaneHistory:
+    """The history of a producer that sends only every `stride`-th record to this partition."""
+    return LaneHistory(
+        produced=[row._replace(seq=row.seq * stride) for row in history.produced],
+        consumed=[row._replace(seq=row.seq * stride, poll_ns=row.poll_ns * 10) for row in history.consumed],
+        log=[row._replace(seq=row.seq * stride) for row in history.log or ()],
+        replicas=[row._replace(seq=row.seq * stride) for row in history.replicas],
+        high_watermarks=history.high_watermarks,
+    )
+
+
+def two_at_one_offset(history: LaneHistory, at: int) -> None:
+    """Only the log itself shows that two records are at one offset."""
+    assert history.log is not None
+    history.produced.append(Produced(1, 0, None, None, "ok"))
+    history.log.append(Stored(0, at, 1, 0))
+    history.consumed.append(Read("other", 0, at, 1, 0, 5))
+
+
+def polls_that_interleave(history: LaneHistory, at: int) -> None:
+    """The second part is read in order, but begins before the first has ended."""
+    history.consumed = [
+        row._replace(poll_ns=row.poll_ns - 50 if row.offset >= 128 else row.poll_ns) for row in history.consumed
+    ]
+
+
+def claim_of_an_offset(history: LaneHistory, at: int) -> None:
+    """Only an `info` names the offset of another record; its own record is elsewhere in the log."""
+    seq, offset = fresh_seq(history), end(history)
+    history.produced.append(Produced(0, seq, 0, at, "info"))
+    append(history, offset, seq)
+
+
+ALONE: list[Callable[[LaneHistory, int], object]] = [
+    *PLANTS,
+    two_at_one_offset,
+    polls_that_interleave,
+    claim_of_an_offset,
+]
+
+
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("plant", ALONE, ids=lambda plant: plant.__name__)
+def test_an_anomaly_that_is_alone_in_its_run(
+    tmp_path: Path,
+    spark: Any,
+    plant: Callable[[LaneHistory, int], object],
+    stride: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No other lane keeps the prefilter's gates open, and the run is not small."""
+    monkeypatch.setattr(evidence, "SMALL", 100)
+    history = valid()
+    plant(history, 70)
+    history = at_stride(history, stride)
+    run_dir = write_histories(tmp_path / "run", {"a": history})
+    expected = check(history)
+    assert expected
+    verify(run_dir, spark=spark, method=Method.RUNS)
+    assert sorted(read_cases(run_dir).get("a", []), key=case_order) == expected

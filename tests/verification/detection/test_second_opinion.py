@@ -1,0 +1,76 @@
+"""Spark and the plain checker agree, row by row, on random histories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kafka_chaos.verification import verify
+from kafka_chaos.verification.oracle.anomalies import check
+from kafka_chaos.verification.oracle.rows import LaneHistory
+from kafka_chaos.verification.tables.scope import Method
+from tests.verification.samples.random_histories import random_history
+from tests.verification.samples.run_dirs import read_cases, write_histories
+
+pytestmark = pytest.mark.spark
+
+
+def assert_agreement(
+    histories: dict[str, LaneHistory], folder: Path, spark: Any, *, method: Method | None = None
+) -> int:
+    """Compare findings/ and the counts with the plain checker's; return how many cases there were."""
+    verdict = verify(write_histories(folder, histories), spark=spark, method=method)
+    found = read_cases(folder)
+    total = 0
+    for lane, history in histories.items():
+        expected = check(history)
+        assert found.get(lane, []) == expected, f"{lane}: {history}"
+        counts = {anomaly: seen.count for anomaly, seen in verdict.lane(lane).observed.items()}
+        assert sum(counts.values()) == len(expected)
+        total += len(expected)
+    return total
+
+
+@pytest.mark.parametrize("final_log", [True, False])
+def test_agreement_on_many_lanes(tmp_path: Path, spark: Any, final_log: bool) -> None:
+    random = Random(20)
+    lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(400)}
+    assert assert_agreement(lanes, tmp_path / "run", spark) > 1000
+
+
+def test_agreement_behind_the_prefilter(tmp_path: Path, spark: Any) -> None:
+    random = Random(21)
+    lanes = {f"lane-{i}": random_history(random, final_log=True, records=600) for i in range(200)}
+    assert assert_agreement(lanes, tmp_path / "run", spark, method=Method.RUNS) > 1000
+
+
+@pytest.mark.parametrize("final_log", [True, False])
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(random=st.randoms(use_true_random=False))
+def test_agreement_shrinks(
+    tmp_path_factory: pytest.TempPathFactory, spark: Any, final_log: bool, random: Random
+) -> None:
+    lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(3)}
+    assert_agreement(lanes, tmp_path_factory.mktemp("runs") / "run", spark)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("final_log", [True, False])
+def test_agreement_on_thousands_of_lanes(tmp_path: Path, spark: Any, final_log: bool, seed: int) -> None:
+    random = Random(1000 + seed)
+    lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(1500)}
+    assert_agreement(lanes, tmp_path / "run", spark)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_agreement_behind_the_prefilter_on_thousands_of_lanes(tmp_path: Path, spark: Any, seed: int) -> None:
+    random = Random(2000 + seed)
+    lanes = {f"lane-{i}": random_history(random, final_log=True, records=700) for i in range(1000)}
+    assert_agreement(lanes, tmp_path / "run", spark, method=Method.RUNS)

@@ -1,0 +1,151 @@
+"""The anomalies of groups and loops: Spark and the plain checker agree, and planted ones are found alone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.groups import GroupAnomaly
+from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.verification import RunDirectoryError, verify, verify_frames
+from kafka_chaos.verification.groups import findings
+from kafka_chaos.verification.inputs.run_directory import open_run
+from kafka_chaos.verification.tables import evidence
+from kafka_chaos.verification.tables.scope import Method
+from tests.verification.samples.planted_groups import PLANTS, Histories, Plant, clean, expected
+from tests.verification.samples.random_groups import random_groups
+from tests.verification.samples.run_dirs import read_cases, write_histories
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def _predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is forbidden."""
+    forbidden = SimpleNamespace(status=Status.FORBIDDEN, known_defects=())
+
+    def answer(lane: Any, **_: Any) -> Any:
+        return SimpleNamespace(
+            anomalies=dict.fromkeys(Anomaly, forbidden),
+            transactions=dict.fromkeys(TransactionAnomaly, forbidden),
+            groups=dict.fromkeys(lane.group_anomalies, forbidden),
+        )
+
+    cache = import_module("kafka_chaos.reference_model.predict.cache")
+    monkeypatch.setattr(cache, "predict_cached", answer)
+
+
+def write(folder: Path, run: Histories) -> Path:
+    return write_histories(folder, run.lanes, run.clients, run.committed)
+
+
+AT_ONCE = ("calm", "not_processed", "commit_lost", "owned_twice")
+"""The plants that Spark looks at in every run of the tests: one by each kind of evidence: two logs, commits
+and assignments. The second opinion sees them all, and a random run has most of the others."""
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        pytest.param(plant, id=plant.__name__, marks=[] if plant.__name__ in AT_ONCE else [pytest.mark.slow])
+        for plant in PLANTS
+    ],
+)
+def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, spark: Any, plant: Callable[[], Plant]) -> None:
+    made = plant()
+    run_dir = write(tmp_path / "run", made[0])
+    verdict = verify(run_dir, spark=spark)
+    found = read_cases(run_dir)
+    assert {lane: found.get(lane, []) for lane in made[0].lanes} == {
+        lane: expected(made, lane) for lane in made[0].lanes
+    }
+    assert not verdict.second_look.disagreements
+    assert verdict.second_look.whole_lanes == len(made[0].lanes)
+    verdicts = {lane.lane: (lane.verdict, lane.reasons) for lane in verdict.lanes}
+    for lane, (given, reasons) in verdicts.items():
+        assert given == (Verdict.VIOLATION if expected(made, lane) else Verdict.CONFORMS), reasons
+
+
+def assert_agreement(
+    folder: Path, spark: Any, seeds: range, method: Method | None = None, steps: int = 40
+) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for seed in seeds:
+        run = random_groups(Random(seed), steps=steps)
+        run_dir = write(folder / str(seed), run)
+        verdict = verify(run_dir, spark=spark, method=method)
+        found = read_cases(run_dir)
+        for lane in run.lanes:
+            not_judged = verdict.lane(lane).not_judged
+            cases = [case for case in run.checked(lane) if case.anomaly not in not_judged]
+            assert found.get(lane, []) == cases, f"seed {seed}, {lane}: {not_judged}"
+            total.update(case.anomaly for case in cases)
+        assert not verdict.second_look.disagreements
+    return total
+
+
+def test_agreement_on_a_random_run(tmp_path: Path, spark: Any) -> None:
+    assert assert_agreement(tmp_path, spark, range(1), steps=120)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_agreement_on_random_runs(tmp_path: Path, spark: Any) -> None:
+    found = assert_agreement(tmp_path, spark, range(12), steps=120)
+    assert all(found[anomaly] for anomaly in GroupAnomaly), found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_agreement_block_by_block(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "SMALL", 100)
+    monkeypatch.setattr(findings, "BLOCK_BITS", 2)
+    found = assert_agreement(tmp_path, spark, range(20, 24), method=Method.RUNS, steps=200)
+    assert found[GroupAnomaly.SKIPPED_AFTER_REBALANCE]
+    assert found[GroupAnomaly.NOT_PROCESSED]
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "message"),
+    [
+        ("commits", {"outcome": "done"}, "outcome: 'done', expected one of ok, fail, info"),
+        ("commits", {"offset": -1}, "offset: -1, expected an offset of at least 0"),
+        ("commits", {"lane": "b"}, "lane: 'b' is not in lanes.json"),
+        ("commits", {"partition": 4}, "partition: lane 'in' has partitions 0 to 3, not 4"),
+        ("commits", {"group": "other"}, "group: 'other', expected the group of a lane, one of in-group, out-loop"),
+        ("commits", {"invoke_ns": 1}, "invoke_ns: 1, expected no commit before the first assignment of its consumer"),
+        ("commits", {"complete_ns": 1}, "complete_ns: 1, expected no answer before the commit was sent"),
+        ("assignments", {"end_ns": 0}, "end_ns: 0, expected no end before the start"),
+        ("assignments", {"isolation": "serializable"}, "isolation: 'serializable', expected one of read_committed"),
+    ],
+)
+def test_stray_values_are_refused(tmp_path: Path, spark: Any, table: str, change: dict[str, Any], message: str) -> None:
+    run_dir = write(tmp_path / "run", clean())
+    file = run_dir / table / "part-00000.parquet"
+    schema, rows = pq.read_schema(file), pq.read_table(file).to_pylist()
+    pq.write_table(pa.Table.from_pylist([{**rows[0], **change}, *rows[1:]], schema=schema), file)
+    with pytest.raises(RunDirectoryError) as raised:
+        verify(run_dir, spark=spark)
+    assert message in str(raised.value)
+
+
+def test_frames_are_judged_like_files(tmp_path: Path, spark: Any) -> None:
+    run_dir = write(tmp_path / "run", clean())
+    names = ("produced", "consumed", "log", "replicas", "transactions", "assignments", "commits")
+    frames = {name: spark.read.parquet(str(run_dir / name)) for name in names}
+    verdict = verify_frames(**frames, lanes=open_run(run_dir).lanes, metadata=run_dir)
+    assert {lane.lane: lane.reasons for lane in verdict.lanes} == dict.fromkeys(["in", "exact", "out", "once"], ())
+    ledger = verdict.lane("in").to_json()["ledger"]["groups"]
+    assert [(one["group"], one["reads"], one["processed"]) for one in ledger] == [("in-group", "in", 12)]
+    assert json.loads(json.dumps(ledger))[0]["partitions"][0]["final"] == 6

@@ -1,0 +1,197 @@
+"""What the history of a lane with a group or a loop can show, and that nothing else counts as clean."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Status, Verdict
+from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.contract.groups import OF_GROUPS, OF_LOOPS, Group, GroupAnomaly, Loop
+from kafka_chaos.contract.groups import GroupAnomaly as A
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.verification.inputs.documents.events import Events
+from kafka_chaos.verification.inputs.documents.groups import read_groups
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
+from kafka_chaos.verification.inputs.run_directory import RunDirectory, read_lanes
+from kafka_chaos.verification.inputs.tables import Table
+from kafka_chaos.verification.judging.judge import judge
+from kafka_chaos.verification.judging.result import LaneVerdict, Observation
+from kafka_chaos.verification.tables.facts import GroupFacts, GroupPartitionFacts, LaneFacts, ReplicaFacts
+from tests.verification.samples.partitions import FULL
+
+LANE = Lane(lane="a", group=Group(members=2))
+OUTPUT = Lane(lane="out", loop=Loop(source="a", offsets="after", group=Group(members=2)))
+PLACE = GroupPartitionFacts(processed_from=0, processed_to=9, committed_from=5, acknowledged=10, final=10)
+FACTS = GroupFacts("a-group", "a", assignments=2, members=2, processed=10, acknowledged=2, partitions={0: PLACE})
+OF_LOOP = replace(FACTS, group="out-loop")
+REPLICAS = {broker: ReplicaFacts(10, 0, 9) for broker in (1, 2, 3)}
+
+
+def verdict_of(
+    *groups: GroupFacts,
+    lane: Lane = LANE,
+    without: str | None = None,
+    counts: dict[GroupAnomaly, int] | None = None,
+    without_input: int = 0,
+    unread_commits: tuple[str, ...] = (),
+    statuses: dict[Any, Status] | None = None,
+) -> LaneVerdict:
+    lanes = (lane,) if lane.lane == "a" else (LANE, lane)
+    run = RunDirectory(Path("run"), lanes, {name: Table(given=name != without) for name in TABLES}, Events(None))
+    predicted = statuses or dict.fromkeys(lane.anomalies, Status.FORBIDDEN)
+    observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
+    facts = LaneFacts({0: FULL}, 0, {0: REPLICAS}, groups=groups, without_input=without_input)
+    prediction = LanePrediction(predicted, "model", (), "digest")
+    return judge(run, lane, facts, prediction, observed, unread_commits=unread_commits)  # type: ignore[arg-type]
+
+
+def not_judged(verdict: LaneVerdict) -> set[GroupAnomaly]:
+    return {anomaly for anomaly in verdict.not_judged if isinstance(anomaly, GroupAnomaly)}
+
+
+def test_a_lane_with_all_its_evidence_conforms() -> None:
+    verdict = verdict_of(FACTS)
+    assert (verdict.verdict, verdict.reasons, not_judged(verdict)) == (Verdict.CONFORMS, (), set())
+    assert list(verdict.to_json()["ledger"]["groups"][0]["partitions"]) == [
+        {"partition": 0, "processed_to": 9, "acknowledged": 10, "final": 10}
+    ]
+    assert verdict_of(OF_LOOP, lane=OUTPUT).verdict == Verdict.CONFORMS
+
+
+def test_a_lane_without_a_group_has_nothing_of_it() -> None:
+    verdict = verdict_of(lane=Lane(lane="a"))
+    assert verdict.verdict == Verdict.CONFORMS
+    assert "groups" not in verdict.to_json()["ledger"]
+
+
+@pytest.mark.parametrize("anomaly", GroupAnomaly)
+def test_a_forbidden_anomaly_violates_and_a_permitted_one_confirms(anomaly: GroupAnomaly) -> None:
+    found = verdict_of(OF_LOOP, lane=OUTPUT, counts={anomaly: 3})
+    assert found.reasons == (f"{anomaly} is forbidden and was found: 3",)
+    statuses = {**dict.fromkeys(OUTPUT.anomalies, Status.FORBIDDEN), anomaly: Status.PERMITTED}
+    assert verdict_of(OF_LOOP, lane=OUTPUT, counts={anomaly: 3}, statuses=statuses).verdict == Verdict.CONFORMS
+
+
+BY_THE_LOG = {*OF_LOOPS, A.SKIPPED_AFTER_REBALANCE}
+BY_COMMITS = {A.NOT_PROCESSED, A.COMMIT_LOST, A.COMMIT_REGRESSED, A.SKIPPED_AFTER_REBALANCE}
+
+
+@pytest.mark.parametrize(
+    ("change", "unjudged", "reason"),
+    [
+        ({"assignments": 0}, set(GroupAnomaly), "assignments/ holds no assignment of group out-loop"),
+        ({"without_generation": 2}, {A.OWNED_TWICE}, "assignments/ names no generation of 2 assignments"),
+        ({"acknowledged": 0}, BY_COMMITS, "no commit of group out-loop was acknowledged"),
+        ({"processed": 0}, set(GroupAnomaly), "no member of group out-loop processed a record"),
+        (
+            {"partitions": {0: replace(PLACE, final=None)}},
+            {A.COMMIT_LOST},
+            "groups.json does not say what group out-loop had committed in partition 0 in the end",
+        ),
+    ],
+)
+def test_what_the_evidence_does_not_show_is_not_judged(
+    change: dict[str, Any], unjudged: set[GroupAnomaly], reason: str
+) -> None:
+    verdict = verdict_of(replace(OF_LOOP, **change), lane=OUTPUT)
+    assert verdict.verdict == Verdict.UNKNOWN
+    assert not_judged(verdict) == unjudged
+    assert any(reason in one for one in verdict.reasons)
+
+
+def test_without_any_facts_nothing_is_judged() -> None:
+    assert not_judged(verdict_of()) == set(OF_GROUPS)
+    assert verdict_of().verdict == Verdict.UNKNOWN
+
+
+def test_without_a_log_what_was_skipped_is_not_known() -> None:
+    verdict = verdict_of(OF_LOOP, lane=OUTPUT, without="log")
+    assert (verdict.verdict, not_judged(verdict)) == (Verdict.UNKNOWN, BY_THE_LOG)
+
+
+def test_an_output_in_transactions_needs_their_markers() -> None:
+    lane = Lane(
+        lane="out",
+        idempotence=True,
+        transactional=Transactional(producers=2),
+        loop=Loop(source="a", group=Group(members=2)),
+    )
+    verdict = verdict_of(OF_LOOP, lane=lane)
+    assert set(OF_LOOPS) <= not_judged(verdict)
+    assert verdict.verdict == Verdict.UNKNOWN
+
+
+def test_a_cleaned_output_does_not_show_what_was_processed() -> None:
+    verdict = verdict_of(OF_LOOP, lane=replace(OUTPUT, cleanup_policy="compact"))
+    assert not_judged(verdict) == set(OF_LOOPS)
+
+
+@pytest.mark.parametrize(
+    ("groups", "values", "reason"),
+    [
+        ((replace(FACTS, doubled=3),), {}, "assignments/ and commits/ hold 3 rows of group a-group twice"),
+        ((FACTS,), {"without_input": 2}, "produced/ names no input of 2 records of a loop"),
+        ((FACTS,), {"unread_commits": ("commits/x is hidden",)}, "commits/x is hidden"),
+    ],
+)
+def test_tables_that_contradict_themselves_are_a_doubt(
+    groups: tuple[GroupFacts, ...], values: dict[str, Any], reason: str
+) -> None:
+    verdict = verdict_of(*groups, **values)
+    assert (verdict.verdict, verdict.reasons) == (Verdict.UNKNOWN, (reason,))
+
+
+def test_commits_that_were_not_read_in_full_leave_no_finding_certain() -> None:
+    verdict = verdict_of(FACTS, counts={A.COMMIT_LOST: 1}, unread_commits=("commits/x is hidden",))
+    assert verdict.verdict == Verdict.UNKNOWN
+
+
+def test_the_last_committed_offset_counts_and_without_it_the_highest_acknowledged_one() -> None:
+    assert (PLACE.first, PLACE.past) == (0, 10)
+    assert replace(PLACE, final=7).past == 7
+    assert replace(PLACE, final=None).past == 10
+    assert GroupPartitionFacts().first is None
+
+
+def groups_of(folder: Path, document: object) -> Any:
+    (folder / "groups.json").write_text(json.dumps(document))
+    return read_groups(folder / "groups.json", (LANE, OUTPUT))
+
+
+def test_the_last_committed_offsets_are_read_by_group_and_partition(tmp_path: Path) -> None:
+    assert read_groups(tmp_path / "groups.json", (LANE,)) == {}
+    document = {"groups": {"a-group": {"a/0": 10}, "out-loop": {"a/0": 0}}}
+    assert groups_of(tmp_path, document) == {"a-group": {0: 10}, "out-loop": {0: 0}}
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ([], "groups: expected an object of groups"),
+        ({"groups": {"b": {}}}, "groups.b: no group of a lane; they are a-group, out-loop"),
+        ({"groups": {"a-group": []}}, "groups.a-group: expected an object of partitions"),
+        ({"groups": {"a-group": {"a": 1}}}, "groups.a-group.a: expected '<lane>/<partition>'"),
+        ({"groups": {"out-loop": {"out/0": 1}}}, "groups.out-loop.out/0: group 'out-loop' reads lane 'a'"),
+        ({"groups": {"a-group": {"a/1": 1}}}, "groups.a-group.a/1: lane 'a' has 1 partitions"),
+        ({"groups": {"a-group": {"a/0": -1}}}, "groups.a-group.a/0: -1, expected an offset of at least 0"),
+        ({"groups": {"a-group": {"a/0": None}}}, "groups.a-group.a/0: None, expected an offset of at least 0"),
+    ],
+)
+def test_offsets_that_no_group_could_have_are_refused(tmp_path: Path, document: object, problem: str) -> None:
+    with pytest.raises(RunDirectoryError) as raised:
+        groups_of(tmp_path, document)
+    assert problem in str(raised.value)
+
+
+def test_a_loop_over_a_lane_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lanes.json"
+    path.write_text(json.dumps({"format_version": 2, "lanes": [OUTPUT.to_json()]}))
+    with pytest.raises(RunDirectoryError, match=r"lanes\[0\].loop.source: 'a' is no lane; they are out"):
+        read_lanes(path)

@@ -1,0 +1,159 @@
+"""What is read from events.jsonl, field by field, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.ledger import FaultLedger
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.documents.events import Events, FaultRecord, Report, read_events
+from kafka_chaos.verification.inputs.documents.leadership import Election, IsrSeen, Truncation
+
+LANES = [Lane.from_json({"lane": "a", "partitions": 2}), Lane.from_json({"lane": "b"})]
+
+
+def read(folder: Path, *events: dict[str, Any]) -> Events:
+    path = folder / "events.jsonl"
+    path.write_text("\n".join(json.dumps({"ts_ns": number, **event}) for number, event in enumerate(events)) + "\n\n")
+    return read_events(path, LANES)
+
+
+def test_faults_with_everything_that_is_known_of_them(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        {
+            "type": "fault_requested", "fault_id": "k", "kind": "kill", "target": "leader(a)",
+            "resolved": ["broker-1", "broker-2"], "lanes": ["a"], "parameters": {"steps": ["cut", "kill"]},
+        },
+        {"type": "fault_proven", "fault_id": "k", "evidence": {}},
+        {"type": "fault_healed", "fault_id": "k"},
+        {"type": "fault_requested", "fault_id": "p"},
+        {"type": "fault_not_proven", "fault_id": "p", "reason": "no process"},
+        {"type": "fault_not_proven", "fault_id": "q"},
+        {"type": "progress", "counts": {}},
+    )  # fmt: skip
+    assert found.faults == (
+        FaultRecord("k", "kill", ("a",), ("cut", "kill"), ("broker-1", "broker-2"), [0], [1], [2]),
+        FaultRecord("p", "?", None, requested=[3], denied="no process"),
+        FaultRecord("q", "?", None, denied="no reason given"),
+    )
+    assert [fault.fault_id for fault in found.concerning("a")] == ["k", "p", "q"]
+    assert [fault.fault_id for fault in found.concerning("b")] == ["p", "q"]
+    assert found.faults[0].ledger() == FaultLedger(
+        fault_id="k", kind="kill", requested_ns=0, proven_ns=1, healed_ns=2, problem=None
+    )
+    assert found.faults[1].ledger() == FaultLedger(
+        fault_id="p", kind="?", requested_ns=3, proven_ns=None, healed_ns=None, problem="not proven: no process"
+    )
+
+
+def test_how_far_the_run_came(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        {"type": "run_started", "collects": ["log", "replicas"]},
+        {"type": "phase_started", "phase": "one", "lanes": ["a"]},
+        {"type": "phase_started", "phase": "two", "lanes": ["b"]},
+        {"type": "phase_started", "phase": "three"},
+        {"type": "phase_ended", "phase": "one"},
+        {"type": "phase_ended", "phase": "never begun"},
+        {"type": "outside_faults", "kinds": ["kill"], "lanes": ["a"]},
+        {"type": "outside_faults", "kinds": ["stop", "stop"], "lanes": ["a", "b"]},
+    )
+    assert found.collects == ("log", "replicas")
+    assert (found.unfinished("a"), found.unfinished("b")) == (["three"], ["two", "three"])
+    assert found.outside == {"a": ("kill", "stop", "stop"), "b": ("stop", "stop")}
+    assert found.faults == ()
+    assert read(tmp_path, {"type": "outside_faults", "kinds": ["kill"], "lanes": None}).outside == {
+        "a": ("kill",),
+        "b": ("kill",),
+    }
+    assert read(tmp_path, {"type": "run_started"}).collects == ()
+
+
+def test_elections_truncations_and_high_watermarks(tmp_path: Path) -> None:
+    place = {"lane": "a", "partition": 1}
+    found = read(
+        tmp_path,
+        {"type": "leader_elected", **place, "broker": 2, "leader_epoch": 3, "start_offset": 40, "isr": [2, 3]},
+        {"type": "isr_changed", **place, "before": [2, 3], "isr": [2]},
+        {"type": "log_truncated", **place, "broker": 1, "offset": 40, "reason": "asked", "log_end": 50},
+        {"type": "log_truncated", "lane": "b", "partition": 0, "broker": 1, "offset": 7},
+        {"type": "high_watermark", **place, "broker": 2, "leader_epoch": 3, "high_watermark": 45},
+    )
+    assert found.changes == {
+        ("a", 1): [Election(0, 2, 3, 40, (2, 3)), IsrSeen(1, (2,)), Truncation(2, 1, 40, 50)],
+        ("b", 0): [Truncation(3, 1, 7, None)],
+    }
+    assert found.reports == (Report(4, "a", 1, 3, 45),)
+
+
+def test_preconditions_of_known_defects(tmp_path: Path) -> None:
+    event = {"type": "defect_precondition", "lane": "a", "evidence": "a message timed out"}
+    found = read(
+        tmp_path,
+        {**event, "defect": "librdkafka-4953", "producer_id": 0},
+        {**event, "defect": "librdkafka-4953", "producer_id": 1},
+        {**event, "defect": "KAFKA-15591"},
+    )
+    assert found.preconditions == {"a": {"librdkafka-4953", "KAFKA-15591"}}
+
+
+def test_without_the_file_nothing_is_known(tmp_path: Path) -> None:
+    assert read_events(tmp_path / "events.jsonl", LANES) == Events(faults=None)
+
+
+FAULT = {"type": "fault_requested", "fault_id": "k"}
+MET = {"type": "defect_precondition", "defect": "librdkafka-4953", "lane": "a", "evidence": "timed out"}
+MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0, "high_watermark": 1}
+
+
+@pytest.mark.parametrize(
+    ("event", "problem"),
+    [
+        ({"fault_id": "k"}, "expected a type"),
+        ({"type": 3}, "expected a type"),
+        ({**FAULT, "ts_ns": 1.5}, "ts_ns is 1.5, expected whole nanoseconds"),
+        ({**FAULT, "ts_ns": True}, "ts_ns is True, expected whole nanoseconds"),
+        ({**FAULT, "fault_id": 7}, "fault_id is 7, expected a name"),
+        ({**FAULT, "lanes": "a"}, "lanes: expected a list of lane names"),
+        ({**FAULT, "lanes": ["c"]}, "lanes: 'c' is not in lanes.json"),
+        (
+            {**FAULT, "fault": "k"},
+            "fault_requested has no field 'fault' (at, duration, fault_id, kind, lanes, late, parameters, ",
+        ),
+        ({**FAULT, "resolvd": []}, "; did you mean 'resolved'?"),
+        ({"type": "fault_proven"}, "fault_proven without a fault_id"),
+        ({"type": "run_started", "collects": "log"}, "collects is 'log', expected a list of log, replicas"),
+        ({"type": "run_started", "collects": ["logs"]}, "collects is ['logs'], expected a list of log, replicas"),
+        ({**MARK, "high_watermark": "1"}, "high_watermark is '1', expected a whole number"),
+        ({**MARK, "leader_epoch": None}, "leader_epoch is None, expected a whole number"),
+        ({**MARK, "partition": 2}, "lane 'a' has no partition 2"),
+        ({**MARK, "partition": -1}, "lane 'a' has no partition -1"),
+        ({**MARK, "lane": "c"}, "lane 'c' is not in lanes.json"),
+        ({**MET, "evidnce": ""}, "has no field 'evidnce' (defect, evidence, lane, producer_id, ts_ns, type); did you"),
+        ({"type": "defect_precondition", "lane": "a", "evidence": "x"}, "defect_precondition without a defect"),
+        ({**MET, "defect": "librdkafka-4954"}, "'librdkafka-4954', expected one of librdkafka-4953, KAFKA-15591"),
+        ({**MET, "defect": ["librdkafka-4953"]}, "defect is ['librdkafka-4953'], expected one of"),
+        ({**MET, "lane": "c"}, "lane: 'c' is not in lanes.json"),
+        ({**MET, "lane": ["a"]}, "lane: ['a'] is not in lanes.json"),
+        ({**MET, "evidence": ""}, "evidence is '', expected what shows it"),
+        ({**MET, "evidence": None}, "evidence is None, expected what shows it"),
+    ],
+)
+def test_an_event_that_makes_no_sense_is_refused(tmp_path: Path, event: dict[str, Any], problem: str) -> None:
+    with pytest.raises(RunDirectoryError) as refused:
+        read(tmp_path, FAULT, event)
+    assert "line 2: " in str(refused.value)
+    assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize("line", ["nonsense", "[]", "3"])
+def test_a_line_that_is_no_object_is_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "events.jsonl").write_text(line)
+    with pytest.raises(RunDirectoryError, match="line 1"):
+        read_events(tmp_path / "events.jsonl", LANES)

@@ -1,0 +1,187 @@
+"""Bad input is refused by file and column before anything is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.verification import RunDirectoryError, verify
+from kafka_chaos.verification.inputs.run_directory import open_run
+from kafka_chaos.verification.tables.scope import Method
+from tests.verification.samples.run_dirs import Rows
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    rows = Rows()
+    for seq in range(10):
+        rows.all(seq, seq)
+    return rows.write(tmp_path / "run")
+
+
+def rewrite(file: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    pq.write_table(change(pq.read_table(file)), file)
+
+
+def first(run_dir: Path, table: str) -> Path:
+    return next((run_dir / table).glob("*.parquet"))
+
+
+def renamed(old: str, new: str) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: table.rename_columns([new if name == old else name for name in table.column_names])
+
+
+def cast(name: str, kind: pa.DataType) -> Callable[[pa.Table], pa.Table]:
+    def change(table: pa.Table) -> pa.Table:
+        return table.set_column(table.column_names.index(name), name, table.column(name).cast(kind))
+
+    return change
+
+
+def nulled(name: str) -> Callable[[pa.Table], pa.Table]:
+    def change(table: pa.Table) -> pa.Table:
+        column = pa.nulls(len(table), table.schema.field(name).type)
+        return table.set_column(table.column_names.index(name), name, column)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "column", "message"),
+    [
+        ("produced", lambda t: t.drop_columns(["seq"]), "seq", "missing"),
+        ("produced", renamed("seq", "sequence"), "seq", "'sequence'"),
+        ("produced", renamed("offset", "offsett"), "offsett", "did you mean 'offset'"),
+        ("consumed", cast("offset", pa.int32()), "offset", "expected int64"),
+        ("consumed", cast("poll_ns", pa.timestamp("ns")), "poll_ns", "expected int64"),
+        ("produced", cast("producer_id", pa.string()), "producer_id", "expected int32"),
+        ("log", cast("partition", pa.uint32()), "partition", "expected int32"),
+        ("log", nulled("seq"), "seq", "null"),
+    ],
+)
+def test_columns_outside_the_contract(
+    run_dir: Path, table: str, change: Callable[[pa.Table], pa.Table], column: str, message: str
+) -> None:
+    file = first(run_dir, table)
+    rewrite(file, change)
+    with pytest.raises(RunDirectoryError, match=message) as refusal:
+        open_run(run_dir)
+    assert refusal.value.column == column
+    assert refusal.value.path == str(file)
+
+
+def test_one_file_of_another_schema(run_dir: Path) -> None:
+    odd = run_dir / "consumed" / "zz.parquet"
+    pq.write_table(cast("seq", pa.int32())(pq.read_table(first(run_dir, "consumed"))), odd)
+    with pytest.raises(RunDirectoryError) as refusal:
+        open_run(run_dir)
+    assert refusal.value.path == str(odd)
+
+
+def test_a_truncated_file(run_dir: Path) -> None:
+    file = first(run_dir, "produced")
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(RunDirectoryError, match="not a whole Parquet file"):
+        open_run(run_dir)
+
+
+def test_a_nullable_column_may_be_missing(run_dir: Path) -> None:
+    rewrite(first(run_dir, "produced"), lambda table: table.drop_columns(["key", "error"]))
+    assert open_run(run_dir).tables["produced"].rows == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("lanes.json", "{", "not valid JSON"),
+        ("lanes.json", "[]", "expected an object"),
+        ("lanes.json", '{"format_version": 3, "lanes": []}', "format_version"),
+        ("lanes.json", '{"format_version": 1, "lanes": []}', "at least one lane"),
+        ("lanes.json", '{"format_version": 1, "lanes": [{"lane": "a", "acks": "2"}]}', r"lanes\[0\].acks"),
+        ("lanes.json", '{"format_version": 1, "lanes": [{"lane": "a"}, {"lane": "a"}]}', "named twice"),
+        (
+            "lanes.json",
+            json.dumps({"format_version": 1, "lanes": [{"lane": "a", "idempotence": True, "transactional": {}}]}),
+            "is 1, expected 2: lane 'a' has transactions",
+        ),
+        ("prediction.json", '{"format_version": 1, "lanes": []}', "an object of lanes"),
+        (
+            "prediction.json",
+            json.dumps({"format_version": 1, "lanes": {"a": {"anomalies": {"lost": {"status": "permitted"}}}}}),
+            "no such anomaly",
+        ),
+        (
+            "prediction.json",
+            json.dumps({"format_version": 1, "lanes": {"a": {"anomalies": {"duplicate": {"status": "yes"}}}}}),
+            "'yes'",
+        ),
+        ("events.jsonl", '{"ts_ns": 1, "type": "x"}\n{"type": "x"}\n', "line 2"),
+        ("events.jsonl", "nonsense\n", "line 1: not valid JSON"),
+        (
+            "events.jsonl",
+            '{"ts_ns": 1, "type": "fault_requested", "fault_id": "f", "lanes": ["b"]}\n',
+            "'b' is not in lanes.json",
+        ),
+        ("checkpoints.json", '{"brokers": {"1": {"a-0": {}}}}', "expected '<lane>/<partition>'"),
+    ],
+)
+def test_bad_json(run_dir: Path, name: str, text: str, message: str) -> None:
+    (run_dir / name).write_text(text)
+    with pytest.raises(RunDirectoryError, match=message) as refusal:
+        open_run(run_dir)
+    assert refusal.value.path == str(run_dir / name)
+
+
+def test_missing_parts(tmp_path: Path, run_dir: Path) -> None:
+    with pytest.raises(RunDirectoryError, match="no such directory"):
+        open_run(tmp_path / "nowhere")
+    (run_dir / "lanes.json").unlink()
+    with pytest.raises(RunDirectoryError, match=r"lanes\.json: missing"):
+        open_run(run_dir)
+
+
+def contents(run_dir: Path) -> set[str]:
+    return {str(path.relative_to(run_dir)) for path in run_dir.rglob("*")}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("method", Method)
+@pytest.mark.parametrize(
+    ("spoil", "column", "message"),
+    [
+        (lambda rows: rows.send(3, None, "info"), "seq", "seq 3 occurs twice"),
+        (lambda rows: rows.send(50, None, "perhaps"), "outcome", "'perhaps'"),
+        (lambda rows: rows.read(4, 4, lane="b"), "lane", "'b' is not in lanes.json"),
+        (lambda rows: rows.store(40, 4, lane="b"), "lane", "'b' is not in lanes.json"),
+        (lambda rows: rows.send(40, 4, lane="b"), "lane", "'b' is not in lanes.json"),
+    ],
+)
+def test_stray_values_are_refused_and_nothing_is_written(
+    tmp_path: Path, spark: Any, spoil: Callable[[Rows], Rows], column: str, message: str, method: Method
+) -> None:
+    rows = Rows()
+    for seq in range(10):
+        rows.all(seq, seq)
+    spoil(rows)
+    run_dir = rows.write(tmp_path / "run", files=2)
+    before = contents(run_dir)
+    with pytest.raises(RunDirectoryError, match=message) as refusal:
+        verify(run_dir, spark=spark, method=method)
+    assert refusal.value.column == column
+    assert refusal.value.path.endswith(".parquet")
+    assert contents(run_dir) == before
+
+
+@pytest.mark.parametrize("missing", ["transactions", "assignments"])
+def test_a_transactional_lane_needs_its_tables(tmp_path: Path, missing: str) -> None:
+    lane = {"lane": "a", "idempotence": True, "transactional": {"size": 3}}
+    rows = Rows(lanes=[lane], transactions=[], assignments=[]).all(0, 0)
+    setattr(rows, missing, None)
+    with pytest.raises(RunDirectoryError, match=f"{missing}: missing, expected rows of lane 'a', which has"):
+        open_run(rows.write(tmp_path / "run"))

@@ -1,0 +1,77 @@
+"""Every file in a table's folder is read, a known by-product, or named with the reason why it is not read."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.contract.ledger import TableLedger
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.tables import Table, read_tables
+from tests.verification.samples.run_dirs import Rows
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    rows = Rows()
+    for seq in range(5):
+        rows.all(seq, seq)
+    return rows.write(tmp_path / "run", files=2)
+
+
+def test_the_files_of_a_table_with_their_rows(run_dir: Path) -> None:
+    tables = read_tables(run_dir)
+    assert [file.name for file in tables["log"].files] == ["part-00000.parquet", "part-00001.parquet"]
+    assert [table.rows for table in tables.values()] == [5, 5, 5, 0, 0, 0, 0]
+    assert [table.given for table in tables.values()] == [True, True, True, False, False, False, False]
+    assert not any(table.unread for table in tables.values())
+    assert tables["log"].ledger("log", 4) == TableLedger(
+        files=(("log/part-00000.parquet", 3), ("log/part-00001.parquet", 2)), rows_by_footer=5, rows_as_read=4
+    )
+    assert Table(given=True, counted=7).rows == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("_late.parquet", "log/_late.parquet is hidden: files whose names begin with _ or . are not read"),
+        (".late.parquet", "log/.late.parquet is hidden: files whose names begin with _ or . are not read"),
+        ("late.parquet.part", "log/late.parquet.part was never finished"),
+        ("late.PARQUET", "log/late.PARQUET is not read: the names of a table's files end with .parquet"),
+        ("nested/", "log/nested/ is a folder: what is nested in it is not read"),
+        ("nested.parquet/", "log/nested.parquet/ is a folder: what is nested in it is not read"),
+        ("_SUCCESS", None),
+        ("_committed_12", None),
+        (".part-00000.parquet.crc", None),
+        ("_metadata", None),
+        ("x_SUCCESS", "log/x_SUCCESS is not read: the names of a table's files end with .parquet"),
+    ],
+)
+def test_what_is_not_read_is_named(run_dir: Path, name: str, why: str | None) -> None:
+    if name.endswith("/"):
+        (run_dir / "log" / name).mkdir()
+    else:
+        (run_dir / "log" / name).write_bytes(b"")
+    table = read_tables(run_dir)["log"]
+    assert table.unread == (() if why is None else (why,))
+    assert table.rows == 5
+
+
+def test_a_copy_of_a_file_is_named(run_dir: Path) -> None:
+    shutil.copy(run_dir / "log" / "part-00001.parquet", run_dir / "log" / "part-00002.parquet")
+    assert read_tables(run_dir)["log"].unread == ("log/part-00002.parquet is a copy of log/part-00001.parquet",)
+
+
+def test_an_empty_table_is_not_taken_for_none(run_dir: Path) -> None:
+    (run_dir / "replicas").mkdir()
+    table = read_tables(run_dir)["replicas"]
+    assert (table.given, table.unread) == (False, ("replicas/ exists, but holds no Parquet file",))
+
+
+@pytest.mark.parametrize("name", ["produced", "consumed"])
+def test_a_table_that_is_required(run_dir: Path, name: str) -> None:
+    shutil.rmtree(run_dir / name)
+    with pytest.raises(RunDirectoryError, match=f"{name}: missing, expected a folder of Parquet files"):
+        read_tables(run_dir)

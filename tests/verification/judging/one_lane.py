@@ -1,0 +1,54 @@
+"""One lane, and what is judged of it with the evidence that a test gives it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
+from kafka_chaos.verification.inputs.documents.events import Events, FaultRecord, Report
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.inputs.tables import Table
+from kafka_chaos.verification.judging.judge import judge
+from kafka_chaos.verification.judging.result import LaneVerdict, Observation
+from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts, ReplicaFacts
+from tests.verification.samples.partitions import FULL
+
+LANE = Lane(lane="a")
+KILL = FaultRecord("kill-1", "kill", requested=[200], proven=[300], healed=[400])
+REPLICAS = {broker: ReplicaFacts(10, 0, 9) for broker in (1, 2, 3)}
+MARKS = dict.fromkeys(REPLICAS, 10)
+
+
+def run(
+    *,
+    log: bool = True,
+    faults: tuple[FaultRecord, ...] | None = None,
+    replicas: bool = False,
+    marks: dict[int, int | None] | None = None,
+    reports: tuple[Report, ...] = (),
+) -> RunDirectory:
+    given = {"produced": True, "consumed": True, "log": log, "replicas": replicas}
+    checkpoints = Checkpoints() if marks is None else Checkpoints({}, {("a", 0): marks}, True)
+    tables = {name: Table(given=there) for name, there in given.items()}
+    return RunDirectory(Path("run"), (LANE,), tables, Events(faults, reports), checkpoints=checkpoints)
+
+
+def verdict_of(
+    directory: RunDirectory,
+    facts: PartitionFacts | None = FULL,
+    *,
+    lane: Lane = LANE,
+    statuses: dict[Anomaly, Status] | None = None,
+    counts: dict[Anomaly, int] | None = None,
+    steps: tuple[str, ...] = (),
+    unjudged: int = 0,
+    replicas: dict[int, ReplicaFacts] | None = None,
+    unread: tuple[str, ...] = (),
+) -> LaneVerdict:
+    predicted = LanePrediction(dict.fromkeys(Anomaly, Status.FORBIDDEN) | (statuses or {}), "model", steps, "digest")
+    observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
+    of_lane = LaneFacts({0: facts} if facts else {}, unjudged, {0: replicas} if replicas else {})
+    return judge(directory, lane, of_lane, predicted, observed, unread=unread)

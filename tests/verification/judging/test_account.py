@@ -1,0 +1,136 @@
+"""The ledger of a lane: all that is known of its evidence, what is missing, and what the run left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.ledger import TableLedger
+from kafka_chaos.verification.inputs.documents.events import Events, Report
+from kafka_chaos.verification.inputs.tables import Table
+from kafka_chaos.verification.judging.account import unread
+from tests.verification.judging.one_lane import KILL, LANE, REPLICAS, run, verdict_of
+from tests.verification.samples.partitions import FULL
+
+
+def test_all_that_is_known_of_a_lane_is_written_down() -> None:
+    directory = run(
+        faults=(replace(KILL, proven=[]),),
+        replicas=True,
+        marks={1: 10, 2: 9, 3: None},
+        reports=(Report(1, "a", 0, 0, 5), Report(2, "a", 0, 0, 6), Report(3, "b", 0, 0, 6)),
+    )
+    lane = verdict_of(
+        directory,
+        replace(FULL, read_end=8, consumed=9, doubled=2),
+        lane=replace(LANE, faults=("kill",)),
+        statuses={Anomaly.DUPLICATE: Status.REQUIRED, Anomaly.LOST_WRITE: Status.PERMITTED},
+        counts={Anomaly.LOST_WRITE: 1},
+        replicas={1: REPLICAS[1], 2: REPLICAS[2]},
+    )
+    incomplete = (
+        "partition 0: replicas/ holds records of 2 of 3 replicas; "
+        "partition 0: compared below the lowest high watermark 9, all logs end at 10 or later"
+    )
+    doubts = [
+        "no consumer reached the end of partition 0, offset 9: the last offset read is 8",
+        "log/ holds 2 rows twice",
+        "fault kill-1: not proven: no event says so",
+        "partition 0: replicas/ holds records of 2 of 3 replicas",
+    ]
+    found = lane.to_json()
+    predicted = found.pop("predicted")
+    assert predicted.pop("lost_write") == "permitted"
+    assert predicted.pop("duplicate") == "required"
+    assert set(predicted.values()) == {"forbidden"}
+    assert found == {
+        "lane": "a",
+        "verdict": "unknown",
+        "produced": 10,
+        "acknowledged": 10,
+        "consumed": 9,
+        "anomalies": {
+            "lost_write": {"count": 1, "status": "permitted", "examples": []},
+            "duplicate": {"count": 0, "status": "required", "examples": []},
+        },
+        "not_judged": {"replica_divergence": incomplete},
+        "reasons": [*doubts, "duplicate is required and was not found"],
+        "ledger": {
+            "complete": False,
+            "missing": (*doubts, incomplete),
+            "left_out": (),
+            "rows": {"produced": 10, "consumed": 9, "log": 10, "replicas": 20},
+            "acknowledged": {"records": 10, "judged": 10},
+            "partitions": ({"partition": 0, "log_end": 9, "read_to": 8, "end_reached": False},),
+            "faults": {
+                "declared": ("kill",),
+                "events": (
+                    {
+                        "fault_id": "kill-1",
+                        "kind": "kill",
+                        "requested_ns": 200,
+                        "proven_ns": None,
+                        "healed_ns": 400,
+                        "problem": "not proven: no event says so",
+                    },
+                ),
+            },
+            "replicas": {
+                "replication_factor": 3,
+                "partitions": (
+                    {
+                        "partition": 0,
+                        "judged_below": 9,
+                        "brokers": (
+                            {"broker": 1, "rows": 10, "first": 0, "last": 9, "high_watermark": 10},
+                            {"broker": 2, "rows": 10, "first": 0, "last": 9, "high_watermark": 9},
+                            {"broker": 3, "rows": 0, "first": None, "last": None, "high_watermark": None},
+                        ),
+                    },
+                ),
+            },
+            "high_watermark_reports": 2,
+            "prediction": {"source": "model", "recomputed": True, "model_digest": "digest"},
+        },
+    }
+
+
+def test_what_a_run_left_out_is_written_down() -> None:
+    ledger = verdict_of(run(log=False)).ledger
+    assert ledger is not None
+    assert ledger.left_out == (
+        "no log/: the final log is unknown",
+        "no replicas/: replicas are not compared",
+        "no events.jsonl: proofs of faults are not judged",
+        "no reports of high watermarks",
+    )
+    assert (ledger.rows.log, ledger.rows.replicas, ledger.replicas, ledger.faults.events) == (None, None, None, None)
+    of_replicas = verdict_of(run(replicas=True), replicas=REPLICAS).ledger
+    assert of_replicas is not None
+    assert "no checkpoints.json: replicas are compared below the lowest log end" in of_replicas.left_out
+
+
+def test_announced_tables_and_phases_that_never_ended_are_missed() -> None:
+    directory = run(log=False)
+    events = Events((), collects=("log", "replicas"), loads={"one": ("a",), "two": ("b",), "three": None})
+    lane = verdict_of(replace(directory, events=events))
+    assert lane.verdict == Verdict.UNKNOWN
+    assert lane.reasons == (
+        "log/ is missing: events.jsonl announces it, so the run ended before it was collected",
+        "replicas/ is missing: events.jsonl announces it, so the run ended before it was collected",
+        "the load of phase one never ended: events.jsonl reports no phase_ended",
+        "the load of phase three never ended: events.jsonl reports no phase_ended",
+    )
+
+
+def test_tables_that_were_not_read_in_full_are_named() -> None:
+    tables = {"produced": Table(given=True), "log": Table(given=True, unread=("log/_late.parquet is hidden",))}
+    directory = replace(run(), tables={**run().tables, **tables})
+    read = {
+        "produced": TableLedger(files=(), rows_by_footer=10, rows_as_read=9),
+        "log": TableLedger(files=(), rows_by_footer=5, rows_as_read=5),
+    }
+    assert unread(directory, read, ("produced", "consumed", "log")) == (
+        "produced/ holds 10 rows by its files' footers, but 9 were read",
+        "log/_late.parquet is hidden",
+    )

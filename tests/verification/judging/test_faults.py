@@ -1,0 +1,94 @@
+"""Faults in a verdict: requested, proven and healed, and all that were declared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.verification.inputs.documents.events import Events, FaultRecord
+from tests.verification.judging.one_lane import KILL, LANE, run, verdict_of
+from tests.verification.samples.partitions import FULL
+
+
+@pytest.mark.parametrize("first_acknowledged_ns", [None, 200, 300])
+def test_no_acknowledgement_before_the_first_fault(first_acknowledged_ns: int | None) -> None:
+    facts = replace(FULL, first_acknowledged_ns=first_acknowledged_ns)
+    later = replace(KILL, fault_id="kill-2", requested=[900], proven=[901], healed=[902])
+    lane = verdict_of(run(faults=(later, KILL)), facts)
+    assert lane.verdict == Verdict.UNKNOWN
+    assert lane.reasons == ("no acknowledgement before the first fault, kill-1",)
+
+
+def test_a_fault_of_other_lanes_does_not_matter() -> None:
+    other = replace(KILL, proven=[], lanes=("b",), requested=[1])
+    assert verdict_of(run(faults=(other,))).verdict == Verdict.CONFORMS
+
+
+def test_without_events_no_proof_is_asked_for() -> None:
+    assert verdict_of(run(faults=None), replace(FULL, first_acknowledged_ns=None)).verdict == Verdict.CONFORMS
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"requested": [200, 210]}, "requested 2 times under one id"),
+        ({"requested": []}, "never requested"),
+        ({"proven": []}, "not proven: no event says so"),
+        ({"proven": [], "denied": "gone"}, "not proven: gone"),
+        ({"denied": "gone"}, "reported as proven and as not proven: gone"),
+        ({"proven": [199]}, "proven before it was requested"),
+        ({"healed": []}, "not healed: no event says so"),
+        ({"healed": [250]}, "healed before it was proven"),
+    ],
+)
+def test_a_fault_must_be_requested_proven_and_healed_in_this_order(change: dict[str, Any], problem: str) -> None:
+    lane = verdict_of(run(faults=(replace(KILL, **change),)))
+    assert lane.verdict == Verdict.UNKNOWN
+    assert lane.reasons == (f"fault kill-1: {problem}",)
+    assert lane.ledger is not None
+    assert lane.ledger.faults.events is not None
+    assert lane.ledger.faults.events[0].problem == problem
+
+
+def test_a_lockstep_phase_is_healed_by_its_faults() -> None:
+    phase = FaultRecord("cut/lockstep", "lockstep", steps=("append",), requested=[200], proven=[300])
+    assert verdict_of(run(faults=(phase,)), steps=("append",)).verdict == Verdict.CONFORMS
+    other = verdict_of(run(faults=(phase,)), steps=("append", "elect"))
+    assert other.reasons == ("prediction.json is for a lock-step phase that events.jsonl does not report",)
+
+
+@pytest.mark.parametrize(
+    ("resolved", "declared", "mode", "missing"),
+    [
+        (("broker-1", "broker-2"), ("kill", "kill"), None, None),
+        (("zookeeper-1",), ("session-expiry",) * 3, None, None),
+        (("controller-1",), ("session-expiry",) * 3, "kraft", None),
+        (("broker-1", "broker-2"), ("kill", "kill", "session-expiry"), "kraft", None),
+        (("broker-1", "broker-2"), ("kill", "kill", "session-expiry"), "zookeeper", "session-expiry"),
+        (("broker-1",), ("kill", "session-expiry"), "kraft", "session-expiry"),
+        (("broker-1", "broker-2"), ("kill",) * 3, "kraft", "kill"),
+    ],
+)
+def test_a_fault_counts_for_each_container_that_it_hit(
+    resolved: tuple[str, ...], declared: tuple[str, ...], mode: str | None, missing: str | None
+) -> None:
+    lane = replace(LANE, faults=declared, metadata_mode=mode)
+    judged = verdict_of(run(faults=(replace(KILL, resolved=resolved),)), lane=lane)
+    reason = f"lanes.json declares faults that events.jsonl does not report: {missing}"
+    assert judged.reasons == (() if missing is None else (reason,))
+
+
+@pytest.mark.parametrize(("faults", "missing"), [((), "kill, kill"), ((KILL,), "kill")])
+def test_a_declared_fault_must_be_reported(faults: tuple[FaultRecord, ...], missing: str) -> None:
+    lane = replace(LANE, faults=("kill", "kill"))
+    assert verdict_of(run(faults=None), lane=lane).verdict == Verdict.CONFORMS
+    unknown = verdict_of(run(faults=faults), lane=lane)
+    assert unknown.reasons == (f"lanes.json declares faults that events.jsonl does not report: {missing}",)
+
+
+def test_a_fault_from_outside_needs_no_report() -> None:
+    directory = replace(run(), events=Events((), (), {"a": ("kill",)}))
+    assert verdict_of(directory, lane=replace(LANE, faults=("kill",))).verdict == Verdict.CONFORMS

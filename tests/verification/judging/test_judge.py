@@ -1,0 +1,159 @@
+"""From counts to verdicts: every reason to violate, to doubt and to conform."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.ledger import SecondLook, TableLedger
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
+from kafka_chaos.verification.judging.judge import judge
+from kafka_chaos.verification.judging.result import RunVerdict
+from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
+from tests.verification.judging.one_lane import KILL, LANE, run, verdict_of
+from tests.verification.samples.partitions import FULL
+
+
+def test_a_clean_lane_conforms() -> None:
+    lane = verdict_of(run(faults=(KILL,)))
+    assert (lane.verdict, lane.reasons) == (Verdict.CONFORMS, ())
+    assert (lane.produced, lane.acknowledged, lane.consumed) == (10, 10, 10)
+
+
+def test_a_forbidden_anomaly_violates() -> None:
+    lane = verdict_of(run(), counts={Anomaly.DUPLICATE: 3})
+    assert lane.verdict == Verdict.VIOLATION
+    assert lane.reasons == ("duplicate is forbidden and was found: 3",)
+
+
+def test_a_permitted_anomaly_confirms() -> None:
+    statuses = {Anomaly.LOST_WRITE: Status.PERMITTED}
+    assert verdict_of(run(), statuses=statuses, counts={Anomaly.LOST_WRITE: 3}).verdict == Verdict.CONFORMS
+    assert verdict_of(run(), statuses=statuses).verdict == Verdict.CONFORMS
+
+
+def test_a_required_anomaly_must_be_there() -> None:
+    statuses = {Anomaly.LOST_WRITE: Status.REQUIRED}
+    assert verdict_of(run(), statuses=statuses, counts={Anomaly.LOST_WRITE: 1}).verdict == Verdict.CONFORMS
+    missing = verdict_of(run(), statuses=statuses)
+    assert missing.verdict == Verdict.VIOLATION
+    assert missing.to_json()["anomalies"] == {"lost_write": {"count": 0, "status": "required", "examples": []}}
+
+
+def test_what_is_required_of_a_fault_without_effect_is_unknown() -> None:
+    unproven = replace(KILL, proven=[], denied="process still there")
+    lane = verdict_of(run(faults=(unproven,)), statuses={Anomaly.LOST_WRITE: Status.REQUIRED})
+    assert lane.verdict == Verdict.UNKNOWN
+    assert "fault kill-1: not proven: process still there" in lane.reasons
+
+
+def test_required_but_not_judged_is_unknown() -> None:
+    lane = verdict_of(run(log=False), statuses={Anomaly.OFFSET_MISMATCH: Status.REQUIRED})
+    assert lane.verdict == Verdict.UNKNOWN
+
+
+def test_an_empty_history_is_unknown() -> None:
+    assert verdict_of(run(), None).reasons == ("empty history: nothing was produced",)
+    assert verdict_of(run(), None).verdict == Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("read_end", [None, 8])
+@pytest.mark.parametrize("log", [True, False])
+def test_an_end_that_no_consumer_reached_is_unknown(read_end: int | None, log: bool) -> None:
+    lane = verdict_of(run(log=log), replace(FULL, read_end=read_end))
+    assert lane.verdict == Verdict.UNKNOWN
+    far = "nothing of it was read" if read_end is None else "the last offset read is 8"
+    assert lane.reasons == (f"no consumer reached the end of partition 0, offset 9: {far}",)
+
+
+def test_a_violation_outweighs_a_doubt() -> None:
+    lane = verdict_of(run(), replace(FULL, read_end=3), counts={Anomaly.PHANTOM: 1})
+    assert lane.verdict == Verdict.VIOLATION
+    assert len(lane.reasons) == 2
+
+
+def test_unseen_without_a_log_is_unknown_and_no_violation() -> None:
+    lane = verdict_of(run(log=False), replace(FULL, read_end=8), counts={Anomaly.UNSEEN: 1})
+    assert lane.verdict == Verdict.UNKNOWN
+
+
+def test_a_loss_that_was_found_counts_although_others_could_not_be_judged() -> None:
+    lane = verdict_of(run(log=False), unjudged=4, counts={Anomaly.LOST_WRITE: 1})
+    assert lane.verdict == Verdict.VIOLATION
+    assert lane.count(Anomaly.LOST_WRITE) == 1
+
+
+def test_a_history_without_an_acknowledgement_is_unknown() -> None:
+    assert verdict_of(run(), replace(FULL, acknowledged=0)).verdict == Verdict.UNKNOWN
+
+
+def test_log_rows_that_are_there_twice_are_unknown() -> None:
+    assert verdict_of(run(), replace(FULL, doubled=2)).reasons == ("log/ holds 2 rows twice",)
+
+
+def test_what_was_not_read_makes_even_a_violation_unknown() -> None:
+    lane = verdict_of(run(), counts={Anomaly.DUPLICATE: 3}, unread=("log/_x.parquet is hidden",))
+    assert lane.verdict == Verdict.UNKNOWN
+    assert lane.reasons == ("duplicate is forbidden and was found: 3", "log/_x.parquet is hidden")
+
+
+def test_what_is_required_of_an_empty_history_is_unknown() -> None:
+    statuses = {Anomaly.LOST_WRITE: Status.REQUIRED}
+    assert verdict_of(run(faults=(KILL,)), None, statuses=statuses).verdict == Verdict.UNKNOWN
+
+
+def test_the_verdict_of_a_run_is_that_of_its_gravest_lane_with_all_tables() -> None:
+    lane = verdict_of(run())
+    table = TableLedger(files=(("log/a.parquet", 5),), rows_by_footer=5, rows_as_read=4)
+    whole = RunVerdict(Path("run"), Verdict.UNKNOWN, (lane,), {"log": table}, SecondLook(lanes=1), seconds=3.0)
+    assert whole.to_json() == {
+        "format_version": 1,
+        "verdict": "unknown",
+        "tables": {
+            "log": {"files": [{"file": "log/a.parquet", "rows": 5}], "rows_by_footer": 5, "rows_as_read": 4},
+        },
+        "second_look": SecondLook(lanes=1).to_json(),
+        "lanes": [lane.to_json()],
+    }
+    assert whole.lane("a") is lane
+    with pytest.raises(KeyError, match="b"):
+        whole.lane("b")
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (
+            replace(FULL, acknowledged=0, first_acknowledged_ns=None),
+            "nothing was acknowledged: no record could be lost",
+        ),
+        (replace(FULL, stored=0), "log/ holds no record of this lane, although 10 were acknowledged"),
+        (replace(FULL, read_end=None), "no consumer reached the end of partition 0, offset 9: nothing of it was read"),
+    ],
+)
+def test_why_a_history_does_not_suffice(facts: PartitionFacts, reason: str) -> None:
+    assert verdict_of(run(), facts).reasons == (reason,)
+
+
+def test_what_is_required_and_could_not_be_judged_says_why() -> None:
+    lane = verdict_of(run(log=False), statuses={Anomaly.OFFSET_GAP: Status.REQUIRED})
+    assert lane.reasons == ("offset_gap is required and could not be judged: there is no final log (log/)",)
+
+
+def test_doubts_come_in_the_order_of_partitions() -> None:
+    behind = {number: replace(FULL, read_end=None) for number in (2, 0, 1)}
+    predicted = LanePrediction(dict.fromkeys(Anomaly, Status.FORBIDDEN), "model", (), "digest")
+    lane = judge(run(), replace(LANE, partitions=3), LaneFacts({None: PartitionFacts(), **behind}), predicted, {})
+    assert [reason.partition("partition ")[2][0] for reason in lane.reasons] == ["0", "1", "2"]
+
+
+def test_a_lane_whose_prediction_nothing_confirms_is_unknown() -> None:
+    predicted = LanePrediction(dict.fromkeys(Anomaly, Status.FORBIDDEN), "prediction.json")
+    lane = judge(run(), LANE, LaneFacts({0: FULL}), predicted, {})
+    assert lane.verdict == Verdict.UNKNOWN
+    assert lane.reasons == ("the model could not confirm prediction.json: its search was not exhausted",)
+    assert lane.ledger is not None
+    assert (lane.ledger.prediction.source, lane.ledger.prediction.recomputed) == ("prediction.json", False)

@@ -1,0 +1,1 @@
+"""No verdict without its evidence: what is missing, hidden, doubled or contradictory never conforms."""

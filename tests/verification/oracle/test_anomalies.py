@@ -1,0 +1,105 @@
+"""The plain checker, against cases worked out by hand. It is the control of Spark, so nothing else controls it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.verification.oracle.anomalies import Case, check, check_sample
+from kafka_chaos.verification.oracle.rows import LaneHistory, Produced, Read, Stored
+from tests.verification.detection.test_planted import PLANTS, RECORDS, Plant, valid
+
+
+def history(*, log: list[Stored] | None = None, **rows: list[tuple[object, ...]]) -> LaneHistory:
+    """Produced rows are (seq, offset, outcome), reads (offset, seq); one producer, partition, consumer."""
+    return LaneHistory(
+        produced=[Produced(0, seq, 0, offset, outcome) for seq, offset, outcome in rows.get("produced", [])],  # type: ignore[arg-type]
+        consumed=[Read("c", 0, offset, 0, seq, poll) for poll, (offset, seq) in enumerate(rows.get("consumed", []))],  # type: ignore[arg-type]
+        log=log,
+    )
+
+
+def test_a_valid_history_shows_nothing() -> None:
+    assert check(valid()) == []
+    without_log = valid()
+    without_log.log = None
+    assert check(without_log) == []
+
+
+@pytest.mark.parametrize("at", [0, 70, RECORDS - 1])
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_each_planted_anomaly_is_found_and_nothing_else(plant: Plant, at: int) -> None:
+    planted = valid()
+    assert [plant(planted, at)] == check(planted)
+
+
+def test_without_a_log_a_loss_is_what_reads_passed() -> None:
+    sent = [(0, 0, "ok"), (1, 1, "ok"), (2, 2, "ok"), (3, None, "ok"), (4, 4, "ok")]
+    found = check(history(produced=sent, consumed=[(0, 0), (2, 2)]))
+    assert found == [
+        Case("lost_write", 0, 1, 0, 1),
+        Case("skipped_poll", 0, 1, 0, 1),
+        Case("unseen", 0, 4, 0, 4),
+    ]
+
+
+def test_without_a_log_the_last_offset_read_is_passed() -> None:
+    found = check(history(produced=[(0, 0, "ok"), (1, 0, "ok")], consumed=[(0, 0)]))
+    assert [case for case in found if case.anomaly == "lost_write"] == [Case("lost_write", 0, 0, 0, 1)]
+
+
+def test_without_a_log_duplicates_are_what_acknowledgements_and_reads_show() -> None:
+    assert check(history(produced=[(0, 3, "ok")], consumed=[(5, 0)])) == [Case("duplicate", 0, 5, 0, 0)]
+
+
+def test_only_reads_to_the_end_make_a_delivery_due() -> None:
+    log = [Stored(0, 0, 0, 0), Stored(0, 1, 0, 1), Stored(0, 2, 0, 2), Stored(1, 0, 0, 3)]
+    sent = [(seq, None, "ok") for seq in range(4)]
+    assert check(history(log=log, produced=sent, consumed=[(0, 0), (1, 1)])) == []
+    found = check(history(log=log, produced=sent, consumed=[(0, 0), (2, 2)]))
+    assert found == [Case("skipped_poll", 0, 1, 0, 1), Case("unseen", 0, 1, 0, 1)]
+
+
+def test_a_delivery_is_due_at_the_lowest_offset() -> None:
+    log = [Stored(0, 0, 0, 0), Stored(0, 1, 0, 0), Stored(0, 2, 0, 1)]
+    found = check(history(log=log, produced=[(0, None, "ok"), (1, None, "ok")], consumed=[(2, 1)]))
+    assert found == [Case("duplicate", 0, 1, 0, 0), Case("unseen", 0, 0, 0, 0)]
+
+
+def test_a_phantom_is_nothing_besides_and_the_highest_one_is_named() -> None:
+    log = [Stored(0, 0, 0, 0), Stored(0, 1, 7, 7), Stored(0, 1, 7, 9), Stored(0, 2, -1, -1)]
+    lane = history(log=log, produced=[(0, 0, "ok")], consumed=[(0, 0)])
+    lane.produced.append(Produced(-1, -1, 0, 2, "ok"))
+    lane.consumed.append(Read("c", 0, 2, -1, -1, 5))
+    phantoms = [case for case in check(lane) if case.anomaly == "phantom"]
+    assert phantoms == [Case("phantom", 0, 1, 7, 9), Case("phantom", 0, 2, -1, -1)]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "surfaces", "found"),
+    [("ok", False, True), ("info", False, False), ("info", True, True), ("fail", True, False)],
+)
+def test_whose_offsets_count_as_shown(outcome: str, surfaces: bool, found: bool) -> None:
+    log = [Stored(0, 0, 0, 0), *([Stored(0, 1, 0, 1)] if surfaces else [])]
+    lane = history(log=log, produced=[(0, 0, "ok"), (1, 0, outcome)], consumed=[(0, 0)])
+    shared = [case for case in check(lane) if case.anomaly == "inconsistent_offset"]
+    assert shared == ([Case("inconsistent_offset", 0, 0, 0, 1)] if found else [])
+
+
+def test_a_read_shows_an_offset_too() -> None:
+    lane = history(log=[Stored(0, 0, 0, 0)], produced=[(0, 0, "ok"), (1, None, "info")], consumed=[(0, 1)])
+    assert Case("inconsistent_offset", 0, 0, 0, 1) in check(lane)
+
+
+def test_a_sample_is_judged_by_what_needs_no_other_record() -> None:
+    log = [Stored(0, 0, 0, 0), Stored(0, 1, 0, 0), Stored(0, 5, 0, 3), Stored(0, 9, 0, 4)]
+    sent = [(0, 0, "ok"), (1, 2, "ok"), (2, None, "info"), (3, None, "fail"), (4, 8, "ok")]
+    sample = history(log=log, produced=sent, consumed=[(3, 2)])
+    assert check_sample(sample) == [
+        Case("duplicate", 0, 1, 0, 0),
+        Case("false_failure", 0, 5, 0, 3),
+        Case("lost_write", 0, 2, 0, 1),
+        Case("offset_mismatch", 0, 8, 0, 4),
+        Case("truncated_read", 0, 3, 0, 2),
+    ]
+    sample.log = None
+    assert {case.anomaly for case in check_sample(sample)} == set()

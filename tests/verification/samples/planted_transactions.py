@@ -1,0 +1,163 @@
+"""A clean transactional lane, and each anomaly planted in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from kafka_chaos.verification.oracle.anomalies import Case
+from kafka_chaos.verification.oracle.rows import Assigned, LaneHistory, Produced, Read, Stored
+from tests.verification.samples.random_transactions import SECOND, Lane, Writer
+
+PARTITIONS, SIZE, TRANSACTIONS = 2, 6, 12
+
+
+def lane() -> Lane:
+    """Two producers take turns; every fifth transaction is aborted. Nobody has read it yet."""
+    made = Lane(Random(7), PARTITIONS)
+    made.history.timeout_ms = 5_000
+    for number in range(TRANSACTIONS):
+        transaction(made, WRITERS[number % 2](made), "aborted" if number % 5 == 4 else "committed")
+    return made
+
+
+def _writer(number: int) -> Callable[[Lane], Writer]:
+    def of(made: Lane) -> Writer:
+        return made.writers.setdefault(number, Writer(number, f"t{number}"))
+
+    return of
+
+
+WRITERS = [_writer(0), _writer(1)]
+
+
+def transaction(made: Lane, writer: Writer, outcome: str) -> None:
+    """A whole transaction, over all partitions."""
+    made.begin(writer)
+    for index in range(SIZE):
+        made.send(writer, partition=index % PARTITIONS)
+    made.end(writer, outcome)
+
+
+def read(made: Lane) -> LaneHistory:
+    """The lane, read to its end in both isolation levels."""
+    made.read("committed", "read_committed")
+    made.read("everything", "read_uncommitted")
+    return made.history
+
+
+def clean() -> tuple[LaneHistory, list[Case]]:
+    """No anomaly."""
+    return read(lane()), []
+
+
+def aborted_read() -> tuple[LaneHistory, list[Case]]:
+    """A consumer of committed records is given one that is not."""
+    history = read(lane())
+    aborted = next(row for row in history.transactions if row.outcome == "aborted")
+    of = _records(history, aborted.producer_id, aborted.transaction)[2]
+    assert of.partition is not None
+    assert of.offset is not None
+    history.consumed.append(Read("wrong", of.partition, of.offset, of.producer_id, of.seq, 1))
+    history.assignments.append(Assigned("wrong", of.partition, "read_committed"))
+    return history, [_case("aborted_read", of)]
+
+
+def torn_transaction() -> tuple[LaneHistory, list[Case]]:
+    """In one partition, a committed transaction is aborted."""
+    history = read(lane())
+    lacking = [row for row in _records(history, 0, 1) if row.partition == 1]
+    _abort(history, lacking)
+    return history, [_case("torn_transaction", lacking[0])]
+
+
+def given_in_part() -> tuple[LaneHistory, list[Case]]:
+    """A consumer of committed records steps over one of them."""
+    history = read(lane())
+    missed = _records(history, 1, 3)[3]
+    history.consumed = [
+        row for row in history.consumed if row.consumer != "committed" or (row.producer_id, row.seq) != _who(missed)
+    ]
+    return history, [_case("skipped_poll", missed), _case("torn_transaction", missed)]
+
+
+def lost_transaction() -> tuple[LaneHistory, list[Case]]:
+    """Its commit was acknowledged, and all of its markers are aborts."""
+    history = read(lane())
+    records = _records(history, 0, 1)
+    _abort(history, records)
+    return history, [_case("lost_transaction", records[0])]
+
+
+def zombie_commit() -> tuple[LaneHistory, list[Case]]:
+    """A producer commits what it sent after its successor was initialised."""
+    made = lane()
+    successor = Writer(2, "t0", initialised_ns=made.tick())
+    transaction(made, WRITERS[0](made), "committed")
+    transaction(made, successor, "committed")
+    last = WRITERS[0](made).transaction - 1
+    return read(made), [_case("zombie_commit", _records(made.history, 0, last)[0])]
+
+
+def hanging_transaction() -> tuple[LaneHistory, list[Case]]:
+    """A transaction stays open long after its time-out."""
+    made = lane()
+    writer = WRITERS[1](made)
+    made.begin(writer)
+    for _ in range(3):
+        made.send(writer, partition=1)
+    writer.touched = set()
+    made.end(writer, "info")
+    made.clock += 36 * SECOND
+    return read(made), [_case("hanging_transaction", _records(made.history, 1, writer.transaction - 1)[0])]
+
+
+def dependency_cycle() -> tuple[LaneHistory, list[Case]]:
+    """Each of two transactions has a record before one of the other."""
+    made = lane()
+    one, two = (of(made) for of in WRITERS)
+    made.begin(one)
+    made.begin(two)
+    for writer, partition in ((one, 0), (two, 0), (two, 1), (one, 1)):
+        made.send(writer, partition=partition)
+    made.end(one, "committed")
+    made.end(two, "committed")
+    return read(made), [_case("dependency_cycle", _records(made.history, 0, one.transaction - 1)[0])]
+
+
+PLANTS: tuple[Callable[[], tuple[LaneHistory, list[Case]]], ...] = (
+    clean,
+    aborted_read,
+    torn_transaction,
+    given_in_part,
+    lost_transaction,
+    zombie_commit,
+    hanging_transaction,
+    dependency_cycle,
+)
+
+
+def _who(row: Produced | Stored) -> tuple[int, int]:
+    return row.producer_id, row.seq
+
+
+def _records(history: LaneHistory, producer_id: int, transaction: int) -> list[Produced]:
+    return [row for row in history.produced if (row.producer_id, row.transaction) == (producer_id, transaction)]
+
+
+def _case(anomaly: str, row: Produced) -> Case:
+    return Case(anomaly, row.partition, row.offset, row.producer_id, row.seq)
+
+
+def _abort(history: LaneHistory, records: list[Produced]) -> None:
+    """Turn the markers after these records into aborts, for the brokers and for who read committed records."""
+    for partition in {row.partition for row in records}:
+        last = max(row.offset or 0 for row in records if row.partition == partition)
+        history.replicas = [
+            row._replace(kind="abort") if (row.partition, row.offset) == (partition, last + 1) else row
+            for row in history.replicas
+        ]
+    gone = {_who(row) for row in records}
+    history.consumed = [
+        row for row in history.consumed if row.consumer != "committed" or (row.producer_id, row.seq) not in gone
+    ]

@@ -1,0 +1,204 @@
+"""Every Spark gives the same verdicts and findings: the oldest and the newest line, classic and Connect.
+
+The other Sparks are installed on demand, each in an environment of its own: below KAFKA_CHAOS_SPARKS if that names a
+folder, which keeps them, else in a temporary one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.verification import verify, verify_topics
+from kafka_chaos.verification.inputs.file_systems.java_files import JavaFiles
+from kafka_chaos.verification.inputs.file_systems.spark_files import SparkFiles
+from tests.verification.inputs.topics.test_topics import written
+from tests.verification.samples.mutations import conforming, duplicate, hide, truncate
+from tests.verification.samples.run_dirs import read_cases
+from tests.verification.spark.judging import judged, judged_as_uri, opened_as_uri, write_runs
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[3]
+NEWEST = "pyspark[connect]>=4.1,<5"
+SPARKS = {"oldest": ("pyspark==3.5.*", False), "newest": (NEWEST, False), "newest-by-connect": (NEWEST, True)}
+"""By name: what is installed, and whether it is used by Spark Connect."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return write_runs(tmp_path_factory.mktemp("any-spark") / "runs")
+
+
+@pytest.fixture(scope="module")
+def expected(runs: list[Path], spark: Any) -> dict[str, Any]:
+    """The outcomes of this interpreter's Spark."""
+    return {run_dir.name: judged(run_dir, spark) for run_dir in runs}
+
+
+def python_with(requirement: str, scratch: Path) -> Path:
+    """An interpreter with that PySpark, and all else from this environment."""
+    kept = os.environ.get("KAFKA_CHAOS_SPARKS")
+    name = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in requirement)
+    venv = (Path(kept) if kept else scratch) / name
+    python = venv / "bin" / "python"
+    if not (venv / "complete").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", venv], check=True)
+        site = sysconfig.get_path("purelib", vars={"base": str(venv), "platbase": str(venv)})
+        Path(site, "third_party.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--ignore-installed"]
+        subprocess.run([*pip, requirement], check=True)
+        (venv / "complete").touch()
+    return python
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("requirement", "connect"), SPARKS.values(), ids=SPARKS)
+def test_the_outcomes_are_the_same(
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    runs: list[Path],
+    expected: dict[str, Any],
+    requirement: str,
+    connect: bool,
+) -> None:
+    python = python_with(requirement, tmp_path_factory.getbasetemp())
+    folder, into = tmp_path / "runs", tmp_path / "outcomes.json"
+    shutil.copytree(runs[0].parent, folder, ignore=shutil.ignore_patterns("findings", "verdict.json"))
+    program = [python, Path(__file__).with_name("judging.py"), folder, into, *(["--connect"] * connect)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    assert into.exists(), done.stderr[-4000:]
+    found = json.loads(into.read_text())
+    assert ("connect" in found["class"]) == connect
+    assert found["spark"].split(".")[:2] != sys.modules["pyspark"].__version__.split(".")[:2]
+    assert found["outcomes"] == expected
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+@pytest.mark.timeout(1800)
+def test_live_topics_are_judged_the_same_by_the_oldest(
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    spark: Any,
+    cluster: Cluster,
+    make_topic: Callable[..., str],
+) -> None:
+    """It reads topics with the Kafka source of its own line."""
+    requirement, _ = SPARKS["oldest"]
+    python = python_with(requirement, tmp_path_factory.getbasetemp())
+    topic = make_topic()
+    run_dir = written(tmp_path / "run", [topic], {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    again = IdentityCodec(f"lane-{topic}").encode(0, 7)
+    producer.produce(topic, b"any value", b"\xff", 0, headers=[(IDENTITY_HEADER, again)])
+    producer.produce(topic, None, None, 0)
+    assert producer.flush(30) == 0
+    own = verify_topics(run_dir, bootstrap_servers=cluster.bootstrap_servers, spark=spark)
+    counts = {anomaly: seen.count for anomaly, seen in own.lanes[0].observed.items() if seen.count}
+    assert counts == {"duplicate": 1, "phantom": 1}
+    cases = read_cases(run_dir)
+    command = [python, "-m", "kafka_chaos.harness.cli.main", "verify", "--topics", cluster.bootstrap_servers, "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*command, run_dir], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr[-4000:]
+    assert json.loads(done.stdout)["lanes"] == json.loads(json.dumps([lane.to_json() for lane in own.lanes]))
+    assert read_cases(run_dir) == cases
+
+
+@pytest.mark.slow
+def test_all_ways_lead_to_the_same_outcome_and_no_run_is_judged_alike_for_nothing(expected: dict[str, Any]) -> None:
+    for name, outcomes in expected.items():
+        assert outcomes.get("uri", outcomes["path"]) == outcomes["path"], name
+        if "frames" in outcomes and name not in ("hide", "duplicate"):
+            assert outcomes["frames"] == outcomes["path"], name
+    verdicts = {name: outcomes["path"].get("verdict", "refused") for name, outcomes in expected.items()}
+    assert verdicts.pop("conforming") == "conforms"
+    assert {verdicts.pop(name) for name in ("truncate", "null")} == {"refused"}
+    assert verdicts.pop("hide") == "unknown"
+    assert "conforms" not in set(verdicts.values())
+
+
+def test_a_session_without_java_objects_judges_the_same(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql import SparkSession
+
+    def forbidden(self: object) -> None:
+        raise AssertionError("a session on Spark Connect has no sparkContext")
+
+    runs = {name: mutated(tmp_path / name, mutation) for name, mutation in MUTATIONS_SEEN.items()}
+    opened = {name: opened_as_uri(run_dir, spark) for name, run_dir in runs.items()}
+    expected = judged_as_uri(runs["nothing"], spark)
+    assert expected["verdict"] == "conforms"
+    monkeypatch.setattr(SparkSession, "sparkContext", property(forbidden))
+    monkeypatch.setattr(JavaFiles, "are_shown_by", lambda spark: False)
+    assert {name: opened_as_uri(run_dir, spark) for name, run_dir in runs.items()} == opened
+    assert len({str(outcome) for outcome in opened.values()}) == len(runs)
+    assert judged_as_uri(runs["nothing"], spark) == expected
+    with pytest.raises(EnvironmentFailure, match="gives no way to write it"):
+        verify(runs["nothing"].as_uri(), spark=spark)
+    assert not (runs["nothing"] / "verdict.json").exists()
+
+
+def nested(table: Path) -> None:
+    (table / "more").mkdir()
+    (table / "part-00001.parquet").rename(table / "more" / "part-00001.parquet")
+
+
+MUTATIONS_SEEN: dict[str, Callable[[Path], object]] = {
+    "nothing": lambda table: (table / "_SUCCESS").touch(),
+    "hidden": lambda table: hide(table / "part-00001.parquet"),
+    "dotted": lambda table: (table / "part-00001.parquet").rename(table / ".part-00001.parquet"),
+    "nested": nested,
+    "doubled": lambda table: duplicate(table / "part-00001.parquet"),
+    "emptied": lambda table: (table / "part-00001.parquet").write_bytes(b""),
+    "no-events": lambda table: (table.parent / "events.jsonl").write_bytes(b""),
+    "truncated": lambda table: truncate(table / "part-00001.parquet"),
+    "no-log": lambda table: [file.unlink() for file in sorted(table.iterdir())],
+}
+
+
+def mutated(run_dir: Path, mutation: Callable[[Path], object]) -> Path:
+    """A conforming run whose log/ is changed."""
+    mutation(conforming().write(run_dir, files=2) / "log")
+    return run_dir
+
+
+@pytest.mark.parametrize(
+    ("hidden", "noticed"),
+    [
+        (["_SUCCESS", "_committed_17", "_started_17", ".part-0.parquet.crc"], []),
+        (["_common_metadata", "_metadata"], ["_common_metadata", "_metadata"]),
+        (["_SUCCESS2"], ["_*.parquet"]),
+        (["_commit"], ["_*.parquet"]),
+        (["_metadata.parquet"], ["_metadata.parquet"]),
+        (["_"], ["_*.parquet"]),
+        (["_late.parquet", ".late.parquet"], ["_*.parquet", ".*.parquet"]),
+        ([".part-0.crd"], [".*.parquet"]),
+        ([".c"], [".*.parquet"]),
+    ],
+)
+def test_what_spark_hides_is_noticed_but_for_by_products(
+    tmp_path: Path, spark: Any, hidden: list[str], noticed: list[str]
+) -> None:
+    for name in ("part-0.parquet", *hidden):
+        (tmp_path / name).touch()
+    names = list(SparkFiles(spark).names(tmp_path.as_uri()))
+    assert sorted(names) == sorted(["part-0.parquet", *noticed])

@@ -1,0 +1,147 @@
+"""The anomalies of transactions: Spark and the plain checker agree, and planted ones are found alone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.verification import RunDirectoryError, verify, verify_frames
+from kafka_chaos.verification.oracle.anomalies import case_order, check
+from kafka_chaos.verification.oracle.rows import LaneHistory
+from kafka_chaos.verification.tables import evidence
+from kafka_chaos.verification.tables.scope import Method
+from kafka_chaos.verification.transactions import findings
+from tests.verification.samples.planted_transactions import PLANTS, clean, torn_transaction
+from tests.verification.samples.random_transactions import random_transactions
+from tests.verification.samples.run_dirs import read_cases, write_histories
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def _predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is forbidden in transactional lanes."""
+    forbidden = SimpleNamespace(status=Status.FORBIDDEN, known_defects=())
+    answer = SimpleNamespace(
+        anomalies=dict.fromkeys(Anomaly, forbidden),
+        transactions=dict.fromkeys(TransactionAnomaly, forbidden),
+        groups={},
+    )
+    cache = import_module("kafka_chaos.reference_model.predict.cache")
+    monkeypatch.setattr(cache, "predict_cached", lambda *_, **__: answer)
+
+
+def assert_agreement(
+    histories: dict[str, LaneHistory], folder: Path, spark: Any, *, method: Method | None = None
+) -> Counter[str]:
+    """Compare findings/ and the counts with the plain checker's; return what was found."""
+    verdict = verify(write_histories(folder, histories), spark=spark, method=method)
+    found = read_cases(folder)
+    total: Counter[str] = Counter()
+    for lane, history in histories.items():
+        not_judged = verdict.lane(lane).not_judged
+        expected = [case for case in check(history) if case.anomaly not in not_judged]
+        assert found.get(lane, []) == expected, f"{lane}: {not_judged} {history}"
+        counts = {anomaly: seen.count for anomaly, seen in verdict.lane(lane).observed.items()}
+        assert sum(counts.values()) == len(expected)
+        total.update(case.anomaly for case in expected)
+    assert not verdict.second_look.disagreements
+    return total
+
+
+@pytest.mark.parametrize("method", Method)
+def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, spark: Any, method: Method) -> None:
+    planted = {plant.__name__: plant() for plant in PLANTS}
+    run_dir = write_histories(tmp_path / "run", {name: history for name, (history, _) in planted.items()})
+    verdict = verify(run_dir, spark=spark, method=method)
+    found = read_cases(run_dir)
+    assert {name: found.get(name, []) for name in planted} == {
+        name: sorted(cases, key=case_order) for name, (_, cases) in planted.items()
+    }
+    assert verdict.lane("clean").reasons == ()
+    verdicts = {lane.lane: lane.verdict for lane in verdict.lanes}
+    assert verdicts == {name: Verdict.VIOLATION if cases else Verdict.CONFORMS for name, (_, cases) in planted.items()}
+    assert verdict.second_look.whole_lanes == len(planted)
+
+
+def test_agreement_on_many_lanes(tmp_path: Path, spark: Any) -> None:
+    random = Random(30)
+    lanes = {f"lane-{i}": random_transactions(random) for i in range(120)}
+    found = assert_agreement(lanes, tmp_path / "run", spark)
+    assert all(found[anomaly] for anomaly in TransactionAnomaly), found
+
+
+def test_agreement_behind_the_prefilter(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are packed, and reads are compared block by block."""
+    monkeypatch.setattr(evidence, "SMALL", 100)
+    monkeypatch.setattr(findings, "BLOCK_BITS", 2)
+    random = Random(31)
+    lanes = {f"lane-{i}": random_transactions(random, steps=200) for i in range(60)}
+    found = assert_agreement(lanes, tmp_path / "run", spark, method=Method.RUNS)
+    assert all(found[anomaly] for anomaly in TransactionAnomaly), found
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "message"),
+    [
+        ("transactions", {"outcome": "done"}, "outcome: 'done', expected one of committed, aborted, info"),
+        ("transactions", {"lane": "b"}, "lane: 'b' is not in lanes.json"),
+        ("assignments", {"isolation": "serializable"}, "isolation: 'serializable', expected one of read_committed"),
+        ("assignments", {"partition": 4}, "partition: lane 'a' has partitions 0 to 3, not 4"),
+        ("replicas", {"kind": "marker"}, "kind: 'marker', expected one of data, commit, abort"),
+        ("transactions", None, "transaction: lane 'a', producer_id 0, transaction 0 occurs twice"),
+    ],
+)
+def test_stray_values_are_refused(
+    tmp_path: Path, spark: Any, table: str, change: dict[str, Any] | None, message: str
+) -> None:
+    run_dir = write_histories(tmp_path / "run", {"a": clean()[0]})
+    file = run_dir / table / "part-00000.parquet"
+    rows = pq.read_table(file).to_pylist()
+    rows = [{**rows[0], **change}, *rows[1:]] if change else [rows[0], *rows]
+    pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(file)), file)
+    with pytest.raises(RunDirectoryError, match=message):
+        verify(run_dir, spark=spark)
+
+
+def test_tables_from_elsewhere_are_judged_alike(tmp_path: Path, spark: Any) -> None:
+    history, expected = torn_transaction()
+    run_dir = write_histories(tmp_path / "run", {"a": history})
+    names = ("produced", "consumed", "log", "replicas", "transactions", "assignments")
+    frames = {name: spark.read.parquet(str(run_dir / name)) for name in names}
+    lanes = json.loads((run_dir / "lanes.json").read_text())["lanes"]
+    verdict = verify_frames(**frames, lanes=lanes)
+    assert {str(anomaly): seen.count for anomaly, seen in verdict.lane("a").observed.items()} == {
+        case.anomaly: 1 for case in expected
+    }
+    without = {name: frame for name, frame in frames.items() if name != "assignments"}
+    with pytest.raises(
+        RunDirectoryError, match="assignments: missing, expected rows of lane 'a', which has transactions or a group"
+    ):
+        verify_frames(**without, lanes=lanes)
+
+
+def test_tables_that_lack_what_others_name_leave_the_lane_unknown(tmp_path: Path, spark: Any) -> None:
+    history = clean()[0]
+    history.transactions = [row for row in history.transactions if (row.producer_id, row.transaction) != (0, 2)]
+    history.assignments = [row for row in history.assignments if row.consumer != "everything"]
+    ok = next(index for index, row in enumerate(history.produced) if row.producer_id == 1)
+    history.produced[ok] = history.produced[ok]._replace(transaction=None)
+    lane = verify(write_histories(tmp_path / "run", {"a": history}), spark=spark).lane("a")
+    assert lane.verdict == Verdict.UNKNOWN
+    assert {*lane.reasons} >= {
+        "transactions/ lacks 1 transaction that produced/ names",
+        "produced/ names no transaction of 1 acknowledged record",
+        "assignments/ lacks the consumers everything",
+    }

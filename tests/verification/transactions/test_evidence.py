@@ -1,0 +1,157 @@
+"""What a transactional lane's history can show, and that nothing else counts as clean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.verification.inputs.documents.events import Events, FaultRecord
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.inputs.tables import Table
+from kafka_chaos.verification.judging.judge import judge
+from kafka_chaos.verification.judging.result import LaneVerdict, Observation
+from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionFacts, ReplicaFacts, TransactionFacts
+from kafka_chaos.verification.transactions.cycles import cycles
+from kafka_chaos.verification.transactions.evidence import SLACK_NS
+from tests.verification.samples.partitions import FULL
+
+LANE = Lane(lane="a", idempotence=True, transactional=Transactional(timeout_ms=1_000))
+SECOND = 1_000_000_000
+PARTITION = replace(FULL, is_transactional=True, committed_end=9)
+FACTS = TransactionFacts(transactions=2, committed=2, assignments=2, markers=6, read_to={0: 9}, ends_ns=100 * SECOND)
+REPLICAS = {broker: ReplicaFacts(11, 0, 10) for broker in (1, 2, 3)}
+OPEN = OpenEnd(partition=0, offset=10, producer_id=0, seq=10, transaction=2, last_ns=90 * SECOND)
+
+
+def verdict_of(
+    facts: TransactionFacts = FACTS,
+    *,
+    without: str | None = None,
+    lane: Lane = LANE,
+    partition: PartitionFacts = PARTITION,
+    replicas: dict[int, ReplicaFacts] = REPLICAS,
+    faults: tuple[FaultRecord, ...] | None = None,
+    statuses: dict[Any, Status] | None = None,
+    counts: dict[TransactionAnomaly, int] | None = None,
+    unread_replicas: tuple[str, ...] = (),
+) -> LaneVerdict:
+    run = RunDirectory(Path("run"), (lane,), {name: Table(given=name != without) for name in TABLES}, Events(faults))
+    predicted = LanePrediction(
+        dict.fromkeys(lane.anomalies, Status.FORBIDDEN) if statuses is None else statuses, "model", (), "digest"
+    )
+    observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
+    of_lane = LaneFacts({0: partition}, 0, {0: replicas}, facts)
+    return judge(run, lane, of_lane, predicted, observed, unread_replicas=unread_replicas)  # type: ignore[arg-type]
+
+
+def not_judged(verdict: LaneVerdict) -> set[str]:
+    return {str(anomaly) for anomaly in verdict.not_judged if isinstance(anomaly, TransactionAnomaly)}
+
+
+def test_a_lane_with_all_its_evidence_conforms() -> None:
+    verdict = verdict_of()
+    assert (verdict.verdict, verdict.reasons, not_judged(verdict)) == (Verdict.CONFORMS, (), set())
+    assert set(verdict.to_json()["predicted"]) == {*Anomaly, *TransactionAnomaly}
+    assert verdict.to_json()["ledger"]["transactions"]["committed"] == 2
+
+
+@pytest.mark.parametrize("anomaly", TransactionAnomaly)
+def test_a_forbidden_anomaly_violates_and_a_permitted_one_confirms(anomaly: TransactionAnomaly) -> None:
+    assert verdict_of(counts={anomaly: 3}).reasons == (f"{anomaly} is forbidden and was found: 3",)
+    statuses = {**dict.fromkeys(LANE.anomalies, Status.FORBIDDEN), anomaly: Status.PERMITTED}
+    permitted = verdict_of(counts={anomaly: 3}, statuses=statuses)
+    assert permitted.verdict == Verdict.CONFORMS
+    assert permitted.to_json()["anomalies"] == {anomaly: {"count": 3, "status": "permitted", "examples": []}}
+
+
+BY_THE_LOG = {"torn_transaction", "lost_transaction", "hanging_transaction", "dependency_cycle"}
+BY_READING = {"aborted_read", "torn_transaction"}
+
+
+@pytest.mark.parametrize(
+    ("case", "unjudged", "reason"),
+    [
+        ({"facts": replace(FACTS, markers=None)}, BY_THE_LOG, "replicas/ does not show the markers"),
+        ({"without": "log"}, BY_THE_LOG, "there is no final log"),
+        ({"facts": replace(FACTS, transactions=0)}, set(TransactionAnomaly), "transactions/ holds no transaction"),
+        ({"facts": replace(FACTS, committed=0)}, {"lost_transaction", "zombie_commit"}, "no commit was acknowledged"),
+        ({"facts": replace(FACTS, read_to={})}, BY_READING, "no read_committed consumer read anything"),
+        ({"facts": replace(FACTS, read_to={0: 8})}, BY_READING, "no read_committed consumer reached offset 9"),
+        ({"facts": replace(FACTS, entangled=9)}, {"dependency_cycle"}, "among the first of 9 dependencies"),
+        ({"replicas": {1: ReplicaFacts(8, 0, 7)}}, BY_THE_LOG, "no replica in replicas/ holds partition 0 whole"),
+        ({"replicas": {1: ReplicaFacts(9, 0, 10)}}, BY_THE_LOG, "no replica in replicas/ holds partition 0 whole"),
+        ({"lane": replace(LANE, cleanup_policy="compact")}, BY_THE_LOG, "cleanup.policy=compact removes records"),
+        (
+            {"facts": replace(FACTS, open_ends=(OPEN,), ends_ns=OPEN.last_ns + SECOND + SLACK_NS)},
+            {"hanging_transaction"},
+            "partition 0 ends within an open transaction, at offset 10",
+        ),
+    ],
+    ids=lambda value: str(value)[:40] if isinstance(value, str) else "",
+)
+def test_what_the_evidence_does_not_show_is_not_judged(case: dict[str, Any], unjudged: set[str], reason: str) -> None:
+    verdict = verdict_of(**case)
+    assert verdict.verdict == Verdict.UNKNOWN
+    assert not_judged(verdict) == {str(anomaly) for anomaly in unjudged}
+    assert any(reason in one for one in verdict.reasons)
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (replace(FACTS, unnamed=3), "transactions/ lacks 3 transactions that produced/ names"),
+        (replace(FACTS, outside=4), "produced/ names no transaction of 4 acknowledged records"),
+        (replace(FACTS, unknown_readers=("c7",)), "assignments/ lacks the consumers c7"),
+    ],
+)
+def test_tables_that_contradict_each_other_are_a_doubt(facts: TransactionFacts, reason: str) -> None:
+    assert (verdict_of(facts).verdict, verdict_of(facts).reasons) == (Verdict.UNKNOWN, (reason,))
+
+
+def test_replicas_that_were_not_read_in_full_leave_no_finding_certain() -> None:
+    verdict = verdict_of(counts={TransactionAnomaly.LOST_TRANSACTION: 1}, unread_replicas=("replicas/x is hidden",))
+    assert verdict.verdict == Verdict.UNKNOWN
+
+
+def test_a_model_without_an_answer_leaves_the_lane_unknown() -> None:
+    verdict = verdict_of(statuses=dict.fromkeys(Anomaly, Status.FORBIDDEN))
+    assert verdict.verdict == Verdict.UNKNOWN
+    assert "the model does not predict aborted_read" in verdict.reasons
+
+
+def test_without_a_log_reads_do_not_show_what_was_lost() -> None:
+    verdict = verdict_of(without="log")
+    assert {Anomaly.LOST_WRITE, Anomaly.UNSEEN, Anomaly.SKIPPED_POLL} <= set(verdict.not_judged)
+
+
+def test_the_time_out_counts_from_when_the_last_fault_was_healed() -> None:
+    late = replace(FACTS, open_ends=(OPEN,), ends_ns=OPEN.last_ns + SECOND + SLACK_NS + 1)
+    assert not_judged(verdict_of(late)) == set()
+    healed = FaultRecord("kill-1", "kill", requested=[200], proven=[300], healed=[OPEN.last_ns + 1])
+    assert not_judged(verdict_of(late, faults=(healed,))) == {"hanging_transaction"}
+
+
+def test_a_cycle_is_a_strongly_connected_component() -> None:
+    assert cycles([(1, 2), (2, 3), (3, 1), (3, 4), (5, 6), (6, 5), (7, 7)]) == [[1, 2, 3], [5, 6]]
+    assert cycles([(number, number + 1) for number in range(100_000)]) == []
+    random = Random(1)
+    for _ in range(200):
+        edges = [(random.randrange(9), random.randrange(9)) for _ in range(random.randrange(20))]
+        assert sorted(cycles(edges)) == sorted(_by_reachability(edges))
+
+
+def _by_reachability(edges: list[tuple[int, int]]) -> list[list[int]]:
+    reached = {one: {two for before, two in edges if before == one} for one in range(9)}
+    for _ in range(9):
+        reached = {one: found.union(*(reached[two] for two in found)) for one, found in reached.items()}
+    together = {one: [one, *(two for two in reached[one] if two != one and one in reached[two])] for one in range(9)}
+    return [list(found) for found in {tuple(sorted(found)) for found in together.values()} if len(found) > 1]

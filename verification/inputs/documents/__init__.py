@@ -1,0 +1,1 @@
+"""The JSON files of a run directory, read and checked."""

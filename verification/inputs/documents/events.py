@@ -1,0 +1,286 @@
+"""Reads from events.jsonl the faults, high watermarks, elections and truncations, and how far the run came.
+
+Guarantee: refuses, with its line, anything that is not an event, and events of these types with a missing, unknown or
+ill-typed field. Contradictions are kept as a `problem`: they prove nothing, but are no reason to refuse the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from kafka_chaos.contract import events as contract
+from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.ledger import FaultLedger
+from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.documents import leadership
+from kafka_chaos.verification.inputs.documents.leadership import Change, Place, is_whole, place_of, whole
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+
+_COLLECTED = frozenset(("log", "replicas"))
+SESSION_EXPIRY = "session-expiry"
+LOCKSTEP = "lockstep"
+"""The kind of a whole lock-step phase; only the faults within it are healed."""
+
+_FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    contract.type_name(event): (
+        frozenset(("ts_ns", "type", *required)),
+        frozenset(("type", *(field.name for field in fields(event)))),
+    )
+    for event, required in (
+        (contract.FaultRequested, ("fault_id",)),
+        (contract.FaultProven, ("fault_id",)),
+        (contract.FaultNotProven, ("fault_id",)),
+        (contract.FaultHealed, ("fault_id",)),
+        (contract.OutsideFaults, ("kinds", "lanes")),
+        (contract.RunStarted, ()),
+        (contract.PhaseStarted, ("phase",)),
+        (contract.PhaseEnded, ("phase",)),
+        (contract.HighWatermark, ("lane", "partition", "leader_epoch", "high_watermark")),
+        (contract.DefectPrecondition, ("defect", "lane", "evidence")),
+        *leadership.REQUIRED.items(),
+    )
+}
+"""By type, the fields that an event must have, and those that it may have."""
+
+
+@dataclass(slots=True)
+class FaultRecord:
+    """The events of the fault `fault_id`. `lanes` None: it concerned every lane.
+
+    `resolved`: the containers that it hit; empty if the events do not name them.
+    """
+
+    fault_id: str
+    kind: str = "?"
+    lanes: tuple[str, ...] | None = None
+    steps: tuple[str, ...] = ()
+    resolved: tuple[str, ...] = ()
+    requested: list[int] = field(default_factory=list)
+    proven: list[int] = field(default_factory=list)
+    healed: list[int] = field(default_factory=list)
+    denied: str | None = None
+
+    def concerns(self, lane: str) -> bool:
+        """Whether this fault concerned `lane`."""
+        return self.lanes is None or lane in self.lanes
+
+    @property
+    def problem(self) -> str | None:
+        """Why this does not prove a fault that was requested, proven and healed, in that order."""
+        if len(self.requested) != 1:
+            return f"requested {len(self.requested)} times under one id" if self.requested else "never requested"
+        if self.denied is not None:
+            return f"{'reported as proven and as not proven' if self.proven else 'not proven'}: {self.denied}"
+        if not self.proven:
+            return "not proven: no event says so"
+        if self.proven[0] < self.requested[0]:
+            return "proven before it was requested"
+        if self.kind == LOCKSTEP:
+            return None
+        if not self.healed:
+            return "not healed: no event says so"
+        return "healed before it was proven" if self.healed[-1] < self.proven[0] else None
+
+    def ledger(self) -> FaultLedger:
+        """Its entry of the ledger."""
+        times = (next(iter(stamps), None) for stamps in (self.requested, self.proven, self.healed))
+        requested_ns, proven_ns, healed_ns = times
+        return FaultLedger(
+            fault_id=self.fault_id,
+            kind=self.kind,
+            requested_ns=requested_ns,
+            proven_ns=proven_ns,
+            healed_ns=healed_ns,
+            problem=self.problem,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A high watermark, as a partition's leader reported it."""
+
+    ts_ns: int
+    lane: str
+    partition: int
+    leader_epoch: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
+
+    `collects`: the tables that the run announced. `loads`: the phases whose load did not end, with their lanes (None:
+    all). `changes`: by lane and partition, who led it and what its replicas dropped. `preconditions`: by lane the known
+    defects whose precondition occurred.
+    """
+
+    faults: tuple[FaultRecord, ...] | None = None
+    reports: tuple[Report, ...] = ()
+    outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    collects: tuple[str, ...] = ()
+    loads: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    changes: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
+    preconditions: Mapping[str, Set[str]] = field(default_factory=dict)
+
+    def concerning(self, lane: str) -> list[FaultRecord]:
+        """The faults that concerned the lane."""
+        return [fault for fault in self.faults or () if fault.concerns(lane)]
+
+    def unfinished(self, lane: str) -> list[str]:
+        """The phases whose load of this lane began and never ended."""
+        return [phase for phase, lanes in self.loads.items() if lanes is None or lane in lanes]
+
+    def unreported(self, lane: Lane) -> list[str]:
+        """The kinds of faults that lanes.json declares for the lane, but that no event reports.
+
+        A fault counts once for each container that it hit. The end of a session has no event: it may follow from a
+        fault of ZooKeeper or of controllers, and in KRaft mode from faults of several brokers, which may be most of the
+        controllers.
+        """
+        concerning = self.concerning(lane.lane)
+        if self.faults is None or any(fault.kind not in FAULT_KINDS for fault in concerning):
+            # A fault of another kind, such as a lock-step phase, counts as several of the model's kinds.
+            return []
+        reported = Counter(self.outside.get(lane.lane, ()))
+        for fault in concerning:
+            reported[fault.kind] += max(1, len(fault.resolved))
+        hit = [name for fault in concerning for name in fault.resolved]
+        brokers = [name for name in hit if name.startswith("broker-")]
+        missing = Counter(lane.faults) - reported
+        if len(brokers) < len(hit) or (lane.metadata_mode == KRAFT and len(brokers) > 1):
+            del missing[SESSION_EXPIRY]
+        return sorted(missing.elements())
+
+
+def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
+    """The faults and reports of an events.jsonl; raises `RunDirectoryError` (see the module)."""
+    if not path.exists():
+        return Events()
+    partitions = {lane.lane: lane.partitions for lane in lanes}
+    faults: dict[str, FaultRecord] = {}
+    reports: list[Report] = []
+    outside: dict[str, tuple[str, ...]] = {}
+    collects: tuple[str, ...] = ()
+    loads: dict[str, tuple[str, ...] | None] = {}
+    changes: dict[Place, list[Change]] = {}
+    preconditions: dict[str, set[str]] = {}
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                event = _parsed(line)
+                match event["type"]:
+                    case "high_watermark":
+                        reports.append(_report(event, partitions))
+                    case "outside_faults":
+                        for lane in _concerned(event["lanes"], partitions) or partitions:
+                            outside[lane] = (*outside.get(lane, ()), *map(str, event["kinds"]))
+                    case "run_started":
+                        collects = _tables(event.get("collects"))
+                    case "phase_started":
+                        loads[str(event["phase"])] = _concerned(event.get("lanes"), partitions)
+                    case "phase_ended":
+                        loads.pop(str(event["phase"]), None)
+                    case "defect_precondition":
+                        lane, defect = _precondition(event, partitions)
+                        preconditions.setdefault(lane, set()).add(defect)
+                    case kind if kind in leadership.TYPES:
+                        place, change = leadership.change_of(event, partitions)
+                        changes.setdefault(place, []).append(change)
+                    case kind if kind in _FIELDS:
+                        _note(faults, event, partitions)
+            except ValueError as error:
+                raise RunDirectoryError(path, str(error), column=f"line {number}") from error
+    return Events(tuple(faults.values()), tuple(reports), outside, collects, loads, changes, preconditions)
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not valid JSON ({error})") from error
+    if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+        raise ValueError("expected a type")
+    stamp = event.get("ts_ns")
+    if not is_whole(stamp):
+        raise ValueError(f"ts_ns is {stamp!r}, expected whole nanoseconds")
+    kind = event["type"]
+    if kind in _FIELDS:
+        required, known = _FIELDS[kind]
+        for name in sorted(event.keys() - known):
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"{kind} has no field {name!r} ({', '.join(sorted(known))}){hint}")
+        for name in sorted(required - event.keys()):
+            raise ValueError(f"{kind} without a {name}")
+    return event
+
+
+def _report(event: Mapping[str, Any], partitions: Mapping[str, int]) -> Report:
+    marks = [whole(event, name) for name in ("leader_epoch", "high_watermark")]
+    return Report(event["ts_ns"], *place_of(event, partitions), *marks)
+
+
+def _precondition(event: Mapping[str, Any], lanes: Mapping[str, int]) -> tuple[str, str]:
+    """Lane and defect."""
+    from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+
+    lane, defect, evidence = event["lane"], event["defect"], event["evidence"]
+    if lane not in tuple(lanes):
+        raise ValueError(f"lane: {lane!r} is not in lanes.json")
+    if defect not in tuple(KNOWN_DEFECTS):
+        raise ValueError(f"defect is {defect!r}, expected one of {', '.join(KNOWN_DEFECTS)}")
+    if not isinstance(evidence, str) or not evidence:
+        raise ValueError(f"evidence is {evidence!r}, expected what shows it")
+    return lane, defect
+
+
+def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mapping[str, int]) -> None:
+    fault_id = event["fault_id"]
+    if not isinstance(fault_id, str):
+        raise ValueError(f"fault_id is {fault_id!r}, expected a name")
+    fault = faults.setdefault(fault_id, FaultRecord(fault_id))
+    match event["type"]:
+        case "fault_requested":
+            fault.kind = str(event.get("kind", "?"))
+            fault.lanes = _concerned(event.get("lanes"), lanes)
+            parameters = event.get("parameters")
+            steps = parameters.get("steps") if isinstance(parameters, dict) else None
+            resolved = event.get("resolved")
+            fault.resolved = tuple(map(str, resolved)) if isinstance(resolved, list) else ()
+            fault.steps = tuple(map(str, steps)) if isinstance(steps, list) else ()
+            fault.requested.append(event["ts_ns"])
+        case "fault_proven":
+            fault.proven.append(event["ts_ns"])
+        case "fault_not_proven":
+            fault.denied = str(event.get("reason") or "no reason given")
+        case "fault_healed":
+            fault.healed.append(event["ts_ns"])
+
+
+def _tables(collects: object) -> tuple[str, ...]:
+    if collects is None:
+        return ()
+    if not isinstance(collects, list) or not set(collects) <= _COLLECTED:
+        raise ValueError(f"collects is {collects!r}, expected a list of {', '.join(sorted(_COLLECTED))}")
+    return tuple(collects)
+
+
+def _concerned(concerned: object, lanes: Mapping[str, int]) -> tuple[str, ...] | None:
+    if concerned is None:
+        return None
+    if not isinstance(concerned, list):
+        raise ValueError("lanes: expected a list of lane names")
+    for name in concerned:
+        if name not in lanes:
+            raise ValueError(f"lanes: {name!r} is not in lanes.json")
+    return tuple(concerned)

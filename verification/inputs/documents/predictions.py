@@ -1,0 +1,124 @@
+"""prediction.json, compared with the model's own prediction.
+
+Guarantee: no lane is judged by a prediction that permits more than the model. Every status is computed again from
+lanes.json. A stricter status in prediction.json is used; a more permissive one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kafka_chaos.contract.anomalies import Status
+from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
+from kafka_chaos.contract.transactions import ALL_ANOMALIES, PREDICTED_IN, AnyAnomaly, anomaly_named
+from kafka_chaos.verification.inputs.documents.reading import expect, read_versioned
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+
+if TYPE_CHECKING:
+    from kafka_chaos.reference_model.predict.result import AnomalyPrediction
+
+STRICTER: Mapping[Status, frozenset[Status]] = {
+    Status.FORBIDDEN: frozenset([Status.FORBIDDEN]),
+    Status.REQUIRED: frozenset([Status.REQUIRED, Status.FORBIDDEN]),
+    Status.PERMITTED: frozenset(Status),
+}
+"""By the model's status, the statuses that a prediction.json may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPrediction:
+    """A lane in prediction.json: those statuses that it has, and the steps of a lock-step phase."""
+
+    statuses: Mapping[AnyAnomaly, Status] = field(default_factory=dict)
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LanePrediction:
+    """The statuses that a lane is judged by. `steps`: the steps of the lock-step phase that they hold for.
+
+    `model_digest` is None if the model's search was not exhausted, so that nothing confirms the statuses.
+    `known_defects`: those that make a forbidden anomaly reachable, as the model says.
+    """
+
+    statuses: Mapping[AnyAnomaly, Status]
+    source: str
+    steps: tuple[str, ...] = ()
+    model_digest: str | None = None
+    known_defects: Mapping[AnyAnomaly, tuple[str, ...]] = field(default_factory=dict)
+
+
+def read_predictions(path: RunPath) -> dict[str, GivenPrediction]:
+    """The content of prediction.json by lane; empty if the file does not exist."""
+    if not path.exists():
+        return {}
+    lanes = read_versioned(path).get("lanes")
+    if not isinstance(lanes, dict):
+        raise RunDirectoryError(path, "expected an object of lanes", column="lanes")
+    return {name: _lane_prediction(path, name, entry) for name, entry in lanes.items()}
+
+
+def _lane_prediction(path: RunPath, name: str, entry: object) -> GivenPrediction:
+    anomalies = entry.get("anomalies") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(anomalies, dict):
+        raise RunDirectoryError(path, "expected an object", column=f"lanes.{name}.anomalies")
+    answers = {f"anomalies.{anomaly}": (anomaly, answer) for anomaly, answer in anomalies.items()}
+    for part in PREDICTED_IN[1:]:
+        others = entry.get(part, {})
+        expect(isinstance(others, dict), path, f"lanes.{name}.{part}", "expected an object")
+        answers |= {f"{part}.{anomaly}": (anomaly, answer) for anomaly, answer in others.items()}
+    statuses: dict[AnyAnomaly, Status] = {}
+    for place, (anomaly, answer) in answers.items():
+        key = f"lanes.{name}.{place}"
+        expect(anomaly in ALL_ANOMALIES, path, key, f"no such anomaly; they are {', '.join(ALL_ANOMALIES)}")
+        status = answer.get("status") if isinstance(answer, dict) else None
+        expect(status in set(Status), path, f"{key}.status", f"{status!r}, expected {', '.join(Status)}")
+        statuses[anomaly_named(anomaly)] = Status(str(status))
+    scope = entry.get("scope")
+    steps = scope.get("lockstep") if isinstance(scope, dict) else None
+    expect(steps is None or isinstance(steps, list), path, f"lanes.{name}.scope.lockstep", "expected a list of steps")
+    return GivenPrediction(statuses, tuple(map(str, steps or ())))
+
+
+def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | None) -> LanePrediction:
+    """The lane's statuses: the model's, or stricter ones of prediction.json; a more permissive one is refused."""
+    from kafka_chaos.reference_model.lane.lockstep_phase import parse_lockstep
+    from kafka_chaos.reference_model.predict.cache import model_digest, predict_cached
+    from kafka_chaos.reference_model.search import ScopeNotExhausted
+
+    path = PREDICTION_FILE if root is None else root / PREDICTION_FILE
+    steps = given.steps if given else ()
+    try:
+        # The lanes of a lock-step phase go through its steps only: they replace the declared faults.
+        asked = replace(lane, faults=()) if steps else lane
+        computed = predict_cached(asked, lockstep=parse_lockstep(steps) if steps else None)
+    except LaneError as error:
+        raise RunDirectoryError(path, str(error), column=f"lanes.{lane.lane}.scope.lockstep") from error
+    except ScopeNotExhausted:
+        if given is None or set(given.statuses) != set(lane.anomalies):
+            raise
+        return LanePrediction(given.statuses, PREDICTION_FILE, steps)
+    answers: dict[AnyAnomaly, AnomalyPrediction] = {}
+    answers.update(computed.anomalies.items())
+    answers.update(computed.transactions.items())
+    answers.update(computed.groups.items())
+    statuses = {anomaly: Status(answers[anomaly].status) for anomaly in lane.anomalies if anomaly in answers}
+    for anomaly, status in (given.statuses if given else {}).items():
+        if anomaly not in statuses:
+            problem = f"the model does not predict it for lane {lane.lane!r}"
+            raise RunDirectoryError(path, problem, column=f"lanes.{lane.lane}.anomalies.{anomaly}")
+        if status not in STRICTER[statuses[anomaly]]:
+            problem = f"{status}, but the model says {statuses[anomaly]}: a prediction may be stricter, not looser"
+            raise RunDirectoryError(path, problem, column=f"lanes.{lane.lane}.anomalies.{anomaly}.status")
+        statuses[anomaly] = status
+    source = PREDICTION_FILE if given else "model"
+    defects = {
+        anomaly: tuple(trace.defect.id for trace in answer.known_defects)
+        for anomaly, answer in answers.items()
+        if answer.known_defects
+    }
+    return LanePrediction(statuses, source, steps, model_digest(), defects)

@@ -1,0 +1,121 @@
+"""Hadoop's own file systems, through the Java objects of a Spark session."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from kafka_chaos.verification.inputs.file_systems.ranges import RangedFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class JavaFiles:
+    """`storage.Files` of a session that shows Java's objects."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = cast(Any, spark)
+
+    @classmethod
+    def are_shown_by(cls, spark: SparkSession) -> bool:
+        """Whether the session shows Java's objects: Spark Connect has none, and some platforms forbid them."""
+        try:
+            cls(spark)._of("file:/")
+        except Exception:  # noqa: BLE001 - each platform forbids it with an error of its own
+            return False
+        return True
+
+    def size(self, uri: str) -> int | None:
+        """See `storage.Files`."""
+        status = self._status(uri)
+        return None if status is None or status.isDirectory() else int(status.getLen())
+
+    def is_dir(self, uri: str) -> bool:
+        """See `storage.Files`."""
+        status = self._status(uri)
+        return status is not None and bool(status.isDirectory())
+
+    def names(self, uri: str) -> Iterator[str]:
+        """See `storage.Files`."""
+        path, files = self._of(uri)
+        if files.exists(path):
+            for status in files.listStatus(path):
+                yield str(status.getPath().getName())
+
+    def open(self, uri: str) -> io.RawIOBase:
+        """See `storage.Files`."""
+        path, files = self._of(uri)
+        try:
+            stream = files.open(path)
+        except Exception as error:
+            raise FileNotFoundError(f"{uri}: can't be opened ({_cause(error)})") from error
+        return _Stream(self._spark, stream, int(files.getFileStatus(path).getLen()))
+
+    def mkdir(self, uri: str) -> None:
+        """See `storage.Files`."""
+        path, files = self._of(uri)
+        files.mkdirs(path)
+
+    def write(self, uri: str, content: bytes) -> None:
+        """See `storage.Files`."""
+        # Hadoop's local file system writes a checksum beside every file, and viewfs can't switch that off.
+        path, files = self._of(uri)
+        path, files = self._of(f"{files.resolvePath(path.getParent())}/{path.getName()}")
+        files.setWriteChecksum(False)
+        try:
+            stream = files.create(path, True)
+            try:
+                stream.write(bytearray(content))
+            finally:
+                stream.close()
+        finally:
+            files.setWriteChecksum(True)
+
+    def rename(self, uri: str, target: str) -> None:
+        """See `storage.Files`."""
+        path, files = self._of(uri)
+        if not files.rename(path, self._path(target)):
+            raise OSError(f"{uri} can't be renamed to {target}")
+
+    def remove(self, uri: str) -> None:
+        """See `storage.Files`."""
+        path, files = self._of(uri)
+        files.delete(path, True)
+
+    def _status(self, uri: str) -> Any:
+        path, files = self._of(uri)
+        return files.getFileStatus(path) if files.exists(path) else None
+
+    def _path(self, uri: str) -> Any:
+        return self._spark._jvm.org.apache.hadoop.fs.Path(uri)
+
+    def _of(self, uri: str) -> tuple[Any, Any]:
+        """A Java path and its file system."""
+        path = self._path(uri)
+        return path, path.getFileSystem(self._spark._jsparkSession.sessionState().newHadoopConf())
+
+
+class _Stream(RangedFile):
+    """A Hadoop input stream as a Python file."""
+
+    def __init__(self, spark: Any, stream: Any, size: int) -> None:
+        super().__init__(size)
+        self._whole = spark._jvm.org.apache.commons.io.IOUtils
+        self._stream = stream
+
+    def content(self, start: int, length: int) -> bytes:
+        """See `RangedFile`."""
+        self._stream.seek(start)
+        return bytes(self._whole.toByteArray(self._stream, length))
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+def _cause(error: Exception) -> str:
+    exception = getattr(error, "java_exception", None)
+    return str(exception.toString() if exception is not None else error).splitlines()[0]

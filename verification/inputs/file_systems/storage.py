@@ -1,0 +1,242 @@
+"""Where run directories live: a local path, or any file system that Hadoop knows (file:, hdfs:, s3a:, viewfs: …).
+
+Guarantee: a `HadoopPath` behaves like a `pathlib.Path` in the few methods that verification needs. It goes through the
+Spark session. So everything that Spark can read with its configuration and credentials can be listed and read here,
+too, and nothing has to be configured twice. It can be written unless the session hides Java's objects (`Files`).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import uuid
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+
+from kafka_chaos.contract.files import write_whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+class Files(Protocol):
+    """What a session's file systems can do, by URI."""
+
+    def size(self, uri: str) -> int | None:
+        """The length of a file in bytes; None if there is no such file."""
+
+    def is_dir(self, uri: str) -> bool:
+        """Whether there is such a directory."""
+
+    def names(self, uri: str) -> Iterator[str]:
+        """The names in a directory; none if it does not exist."""
+
+    def open(self, uri: str) -> io.RawIOBase:
+        """Open a file for reading at any position; `OSError` if that is not possible."""
+
+    def mkdir(self, uri: str) -> None:
+        """Make a directory, and those above it."""
+
+    def write(self, uri: str, content: bytes) -> None:
+        """Write a file, replacing an old one; its directory must exist."""
+
+    def rename(self, uri: str, target: str) -> None:
+        """Rename a file or directory; `OSError` if the file system refuses."""
+
+    def remove(self, uri: str) -> None:
+        """Remove a file, or a directory with its content, if it exists."""
+
+
+class HadoopPath:
+    """A path with a scheme. Its few methods do the same as those of `pathlib.Path`."""
+
+    def __init__(self, files: Files, uri: str) -> None:
+        self._files = files
+        self._uri = uri.rstrip("/")
+
+    def __str__(self) -> str:
+        return self._uri
+
+    def __repr__(self) -> str:
+        return f"HadoopPath({self._uri!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HadoopPath) and other._uri == self._uri
+
+    def __hash__(self) -> int:
+        return hash(self._uri)
+
+    def __lt__(self, other: HadoopPath) -> bool:
+        return self._uri < other._uri
+
+    def __truediv__(self, name: str) -> HadoopPath:
+        return HadoopPath(self._files, f"{self._uri}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self._uri.rsplit("/", 1)[-1]
+
+    def with_name(self, name: str) -> HadoopPath:
+        """A path in the same directory."""
+        return HadoopPath(self._files, f"{self._uri.rsplit('/', 1)[0]}/{name}")
+
+    def absolute(self) -> HadoopPath:
+        """Itself."""
+        return self
+
+    def exists(self) -> bool:
+        """Whether there is such a file or directory."""
+        return self._files.size(self._uri) is not None or self.is_dir()
+
+    def is_dir(self) -> bool:
+        """Whether there is such a directory."""
+        return self._files.is_dir(self._uri)
+
+    def is_file(self) -> bool:
+        """Whether there is such a file."""
+        return self._files.size(self._uri) is not None
+
+    def size(self) -> int:
+        """The file's length in bytes."""
+        size = self._files.size(self._uri)
+        if size is None:
+            raise FileNotFoundError(f"{self}: no such file")
+        return size
+
+    def glob(self, pattern: str) -> Iterator[HadoopPath]:
+        """The entries of the directory whose names match `pattern`; none if it does not exist."""
+        return (self / name for name in self._files.names(self._uri) if fnmatchcase(name, pattern))
+
+    def open_binary(self) -> BinaryIO:
+        """Open the file for reading at any position."""
+        return cast(BinaryIO, io.BufferedReader(self._files.open(self._uri), 1 << 16))
+
+    def read_text(self, encoding: str) -> str:
+        """The content of the file."""
+        with self.open_binary() as file:
+            return file.read().decode(encoding)
+
+    def open(self, encoding: str) -> io.StringIO:
+        """The content of the file as text."""
+        return io.StringIO(self.read_text(encoding))
+
+    def mkdir(self, *, parents: bool = True, exist_ok: bool = True) -> None:
+        """Make the directory, and those above it, unless it exists."""
+        self._files.mkdir(self._uri)
+
+    def write_bytes(self, content: bytes) -> None:
+        """Write the file, replacing an old one; its directory must exist."""
+        self._files.write(self._uri, content)
+
+    def replace(self, target: HadoopPath) -> None:
+        """Rename, replacing a file at `target`. It is atomic only if the file system's rename is."""
+        target.remove()
+        self.rename(target)
+
+    def rename(self, target: HadoopPath) -> None:
+        """Rename; OSError if the file system refuses."""
+        self._files.rename(self._uri, target._uri)
+
+    def remove(self) -> None:
+        """Remove the file, or the directory with its content, if it exists."""
+        self._files.remove(self._uri)
+
+
+RunPath = Path | HadoopPath
+
+
+def run_path(path: str | Path | HadoopPath, spark: SparkSession | None = None) -> RunPath:
+    """The path object: with a scheme, a `HadoopPath` of `spark` (default, the process's session); else a local one."""
+    if isinstance(path, (Path, HadoopPath)):
+        return path
+    if not is_remote(path):
+        return Path(path)
+    if spark is None:
+        from kafka_chaos.verification.spark.session import spark_session
+
+        spark = spark_session()
+    return HadoopPath(files_of(spark), path)
+
+
+def files_of(spark: SparkSession) -> Files:
+    """Hadoop's own file systems; where a session hides Java's objects, what Spark's readers tell."""
+    from kafka_chaos.verification.inputs.file_systems.java_files import JavaFiles
+    from kafka_chaos.verification.inputs.file_systems.spark_files import SparkFiles
+
+    return JavaFiles(spark) if JavaFiles.are_shown_by(spark) else SparkFiles(spark)
+
+
+def is_remote(path: str | Path | HadoopPath) -> bool:
+    """Whether a path has a scheme and so belongs to Hadoop."""
+    return isinstance(path, HadoopPath) or (isinstance(path, str) and _SCHEME.match(path) is not None)
+
+
+def open_binary(path: RunPath) -> BinaryIO:
+    """The file's bytes, on any file system."""
+    return path.open_binary() if isinstance(path, HadoopPath) else path.open("rb")
+
+
+def listed(folder: RunPath, pattern: str) -> list[RunPath]:
+    """The entries of a folder whose names match `pattern`, sorted; none if it does not exist."""
+    return sorted(folder.glob(pattern), key=str)
+
+
+def size_of(path: RunPath) -> int:
+    """The file's length in bytes."""
+    return path.size() if isinstance(path, HadoopPath) else path.stat().st_size
+
+
+def exact(path: RunPath) -> str:
+    """The path for Spark's readers, escaped because they expand patterns (`run[1]`, `run{a,b}`)."""
+    return re.sub(r"([\\*?{}\[\]])", r"\\\1", str(path.absolute()))
+
+
+def remove(path: RunPath) -> None:
+    """Remove a file, or a directory with its content, if it exists."""
+    import shutil
+
+    if isinstance(path, HadoopPath):
+        path.remove()
+    elif path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_text(path: RunPath, text: str) -> None:
+    """Write a small file under a temporary name, then rename it into place."""
+    if not isinstance(path, HadoopPath):
+        write_whole(path, text)
+        return
+    fresh = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    try:
+        fresh.write_bytes(text.encode())
+        fresh.replace(path)
+    finally:
+        remove(fresh)
+
+
+def write_parquet(frame: DataFrame, folder: RunPath) -> None:
+    """Write a table as a new folder of Parquet files, without the checksums of Hadoop's local file system."""
+    frame.write.parquet(str(folder.absolute()))
+    for leftover in listed(folder, ".*.crc"):
+        remove(leftover)
+
+
+def rename(path: RunPath, target: RunPath) -> None:
+    """Rename a file or folder on its file system; there must be nothing at `target`."""
+    path.rename(target)  # type: ignore[arg-type]
+
+
+def replace_folder(fresh: RunPath, final: RunPath) -> None:
+    """Rename a folder, replacing the one that is there; both live on one file system."""
+    old = final.with_name(f".{final.name}-old-{uuid.uuid4().hex}")
+    if final.exists():
+        rename(final, old)
+    rename(fresh, final)
+    remove(old)

@@ -1,0 +1,1 @@
+"""Topics of a live cluster, read with Spark's Kafka source."""

@@ -1,0 +1,113 @@
+"""Reads the final log back into log/, with Spark's own Kafka source.
+
+Guarantee: log/ holds every record that the partitions' leaders showed a read_uncommitted consumer between the
+earliest and the latest offset, each exactly once, decoded lane by lane. log/ appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.verification.inputs.file_systems.storage import (
+    RunPath,
+    listed,
+    open_binary,
+    remove,
+    replace_folder,
+    run_path,
+    write_parquet,
+)
+from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+@pyspark_sockets_ignored()
+def collect_log(
+    spark: SparkSession,
+    *,
+    bootstrap_servers: str,
+    lanes: Iterable[Lane],
+    out_dir: str | RunPath,
+    options: Mapping[str, str] | None = None,
+) -> int:
+    """Read the lanes' topics from earliest to latest into `out_dir`/*.parquet; return the number of records.
+
+    `spark`: a session started with `spark_session(with_kafka_source=True)`. `options`: other options of the
+    Kafka source, such as `kafka.security.protocol`. Isolation is read_uncommitted, so records of aborted transactions
+    are read, too. `out_dir`: a local path, or one with a scheme that Hadoop knows; what exists there is replaced.
+    """
+    records = topic_log(spark, bootstrap_servers=bootstrap_servers, lanes=lanes, options=options)
+    folder = run_path(out_dir, spark)
+    fresh = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+    try:
+        write_parquet(records, fresh)
+        replace_folder(fresh, folder)
+    finally:
+        remove(fresh)
+    return _rows(folder)
+
+
+def topic_log(
+    spark: SparkSession, *, bootstrap_servers: str, lanes: Iterable[Lane], options: Mapping[str, str] | None = None
+) -> DataFrame:
+    """The lanes' topics as rows of LOG, read from earliest to latest each time the DataFrame is evaluated."""
+    from pyspark.sql import functions as F
+
+    topics = {lane.topic or lane.lane: lane.lane for lane in lanes}
+    source = {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "kafka.isolation.level": "read_uncommitted",
+        # Asking for a topic that does not exist must not create it.
+        "kafka.allow.auto.create.topics": "false",
+        "subscribe": ",".join(topics),
+        "startingOffsets": "earliest",
+        "endingOffsets": "latest",
+        "includeHeaders": "true",
+        "failOnDataLoss": "true",
+        **(options or {}),
+    }
+    records = spark.read.format("kafka").options(**source).load()
+    lane = F.create_map(*(F.lit(text) for pair in topics.items() for text in pair))[F.col("topic")]
+    return decoded_log(records.withColumn("lane", lane))
+
+
+def decoded_log(records: DataFrame) -> DataFrame:
+    """Rows of the Kafka source with their lane, as rows of LOG.
+
+    A key that is not valid UTF-8 becomes null; no check uses keys.
+    """
+    from pyspark.sql import functions as F
+
+    from kafka_chaos.verification.inputs.topics.identity import decoded
+    from kafka_chaos.verification.schemas import LOG
+
+    named = records.withColumn("who", decoded(F.col("lane"), F.col("value"), F.col("headers")))
+    # Spark 3.5 has no try_validate_utf8, and Spark 4 fails to decode what is not UTF-8.
+    utf8 = F.try_validate_utf8 if hasattr(F, "try_validate_utf8") else _utf8_by_decoding
+    key = utf8(F.col("key").cast("string"))
+    return named.select("lane", "partition", "offset", "who.producer_id", "who.seq", key.alias("key")).select(
+        *LOG.names
+    )
+
+
+def _utf8_by_decoding(text: Column) -> Column:
+    """The text, or null if it is not valid UTF-8: decoding it replaces what is not valid."""
+    from pyspark.sql import functions as F
+
+    content = text.cast("binary")
+    return F.when(F.encode(F.decode(content, "UTF-8"), "UTF-8") == content, text)
+
+
+def _rows(folder: RunPath) -> int:
+    import pyarrow.parquet as pq
+
+    rows = 0
+    for path in listed(folder, "*.parquet"):
+        with open_binary(path) as file:
+            rows += pq.read_metadata(file).num_rows
+    return rows
