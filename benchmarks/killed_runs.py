@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from kafka_chaos.faults.disks import why_no_disks
+from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import RUN
 from kafka_chaos.harness.cluster.disks.journal import Journal

@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+Partition = tuple[str, int]
+"""A topic's name, and a partition's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """Who leads a partition (None: nobody) and since which leader epoch; its replicas, preferred leader first."""
+
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A broker's registration in ZooKeeper: its broker epoch (KIP-380), and the id of the session that holds it."""
+
+    broker_epoch: int
+    session: int
 
 
 class DiskControl(Protocol):
@@ -119,6 +141,19 @@ class NodeControl(Protocol):
         """SIGTERM, and wait for the process to be gone."""
         ...
 
+    def suspend(self) -> None:
+        """Let its process do nothing more (SIGSTOP), until it is killed. Other than after `pause`, commands still run
+        inside."""
+        ...
+
+    def file_size(self, path: str) -> int | None:
+        """Bytes of a file inside, running or not, as the engine sees it; None where there is none."""
+        ...
+
+    def read_at(self, path: str, offset: int, length: int) -> bytes:
+        """Bytes of a file inside, running or not, as the engine sees it; fewer at its end."""
+        ...
+
     def pause(self) -> None:
         """Freeze its processes."""
         ...
@@ -140,8 +175,18 @@ class ClusterControl(Protocol):
     """A cluster that says at any moment who holds which role."""
 
     @property
+    def noted(self) -> MutableMapping[str, Any]:
+        """What faults saw before they broke anything, by a name of their own (`fault.mark`): for their proofs alone."""
+        ...
+
+    @property
     def brokers(self) -> Mapping[int, NodeControl]:
         """Brokers by id."""
+        ...
+
+    @property
+    def log_directories(self) -> Sequence[str]:
+        """Where brokers may have log directories, inside their containers."""
         ...
 
     @property
@@ -176,6 +221,34 @@ class ClusterControl(Protocol):
 
     def controller(self) -> int | None:
         """The number of the node that is the (active) controller now."""
+        ...
+
+    def controller_epoch(self) -> int | None:
+        """How often a controller was elected, as ZooKeeper has it; None where it does not answer."""
+        ...
+
+    def depose_controller(self) -> None:
+        """Remove the controller's node in ZooKeeper, and wait a while for the next election."""
+        ...
+
+    def leadership(self) -> Mapping[Partition, Leadership]:
+        """Of every partition, Kafka's own topics too, the newest that a broker tells clients."""
+        ...
+
+    def transfer(self, heirs: Mapping[Partition, int]) -> None:
+        """Let each partition prefer this replica, elect the preferred leaders, and wait a while for them to lead."""
+        ...
+
+    def registration(self, broker: int) -> Registration | None:
+        """A broker's registration in ZooKeeper; None where it has none, or ZooKeeper does not answer."""
+        ...
+
+    def expire_session(self, session: int) -> None:
+        """Let ZooKeeper close a session of somebody else, whose client lives."""
+        ...
+
+    def await_registered(self, nodes: Sequence[NodeControl]) -> None:
+        """Wait until these brokers are registered."""
         ...
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:

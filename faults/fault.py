@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
@@ -65,6 +66,19 @@ class Appearance:
         Pattern(self.pattern)
 
 
+class Setting(Protocol):
+    """What is known of a cluster before it starts."""
+
+    @property
+    def metadata_mode(self) -> str:
+        """`zookeeper` or `kraft`."""
+        ...
+
+    def at_least(self, version: str) -> bool:
+        """Whether all brokers are of this version of Kafka, or later."""
+        ...
+
+
 class Fault(Protocol):
     """A timed fault. `at` and `duration` are seconds; `at` counts from the start of the load.
 
@@ -78,6 +92,10 @@ class Fault(Protocol):
     `unavailable() -> str | None` returns why this machine can't do the fault, and what would be needed. With
     `needs_disk`, brokers get disks of their own where a schedule has such a fault (`NodeControl.disk`); with
     `needs_links`, every connection to a broker or controller passes a link (`NodeControl.link`).
+
+    Two attributes say which clusters and targets a kind is for. A static method `refusal(cluster: Setting)` returns why
+    such a cluster can't have the fault, and what to write instead, or None. With `only_brokers`, servers that are no
+    brokers are refused as targets.
     """
 
     kind: ClassVar[str]
@@ -141,6 +159,11 @@ def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
     evidence = {name: dict(proof.evidence) for name, proof in proofs.items()}
     reason = "; ".join(f"{name}: {why}" for name, why in missing.items())
     return Proof(bool(proofs) and not missing, evidence, reason or ("" if proofs else "it had no target"))
+
+
+def mark(fault: Fault) -> str:
+    """A short name of this very fault, the same after a crash of the injector."""
+    return f"{fault.kind}-{zlib.crc32(repr(fault).encode()):08x}"
 
 
 def parameters(fault: Fault) -> dict[str, Any]:

@@ -122,6 +122,18 @@ class AttachedNode:
         """Nothing runs inside a node of somebody else's: raises `ClusterFailure`."""
         return self.execute(*command)[1]
 
+    def suspend(self) -> None:
+        """Files of somebody else's node are left alone: raises `ClusterFailure`."""
+        raise ClusterFailure(f"{self.name}: the files of an attached cluster's nodes are left alone")
+
+    def file_size(self, path: str) -> int | None:
+        """Files of somebody else's node are left alone: raises `ClusterFailure`."""
+        raise ClusterFailure(f"{self.name}: the files of an attached cluster's nodes are left alone")
+
+    def read_at(self, path: str, offset: int, length: int) -> bytes:
+        """Files of somebody else's node are left alone: raises `ClusterFailure`."""
+        raise ClusterFailure(f"{self.name}: the files of an attached cluster's nodes are left alone")
+
     def _told(self) -> str:
         said = self._run("state").rpartition("\n")[2].strip()
         if said not in STATES:

@@ -133,7 +133,7 @@ def check_kernel(image: Check) -> Iterator[Check]:
 
 def check_disks() -> Check:
     """Disks of their own for brokers, which storage faults need: one is made, broken and removed."""
-    from kafka_chaos.faults.disks import why_no_disks
+    from kafka_chaos.faults.storage.disks import why_no_disks
     from kafka_chaos.harness.cluster.containers.labels import run_labels
     from kafka_chaos.harness.cluster.disks.trial import lost_in_trial
 
@@ -240,7 +240,7 @@ def _probe(image: str) -> Iterator[Check]:
 
 def _probe_links(container: Container) -> Check:
     """A link in the container's network namespace, which faults of single requests need."""
-    from kafka_chaos.faults.links import why_no_links
+    from kafka_chaos.faults.links.on_frames import why_no_links
     from kafka_chaos.harness.cluster.links.links import try_link
 
     container.reload()

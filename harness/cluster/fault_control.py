@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafka_chaos.contract.groups import group_of, loop_group_of
+from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.transactions import transactional_id
-from kafka_chaos.faults.cluster import NodeControl
+from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
-from kafka_chaos.harness.errors import WaitTimeout
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.leadership import newest_leadership, transfer
+from kafka_chaos.harness.cluster.server_properties import LOG_DIRECTORIES
+from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
+
+if TYPE_CHECKING:
+    from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
 _FIND_TIMEOUT = 10.0
 _AGAIN = 0.2
+_REGISTRATION_TIMEOUT = 60.0
 
 
 N = TypeVar("N", bound=NodeControl)
@@ -71,11 +80,17 @@ class ClusterView(Generic[N]):
         self._cluster = cluster
         self._admin = admin
         self._loops = loops
+        self.noted: dict[str, Any] = {}
 
     @property
     def brokers(self) -> Mapping[int, N]:
         """Brokers by id."""
         return self._cluster.brokers
+
+    @property
+    def log_directories(self) -> Sequence[str]:
+        """The first, and the second that some clusters have."""
+        return LOG_DIRECTORIES
 
     @property
     def zookeepers(self) -> Mapping[int, N]:
@@ -136,6 +151,64 @@ class ClusterView(Generic[N]):
         In KRaft mode the clients' metadata names any broker, which forwards their requests.
         """
         return self._cluster.controller(self._admin)
+
+    def leadership(self) -> Mapping[Partition, Leadership]:
+        """What the brokers that run tell of the highest leader epoch."""
+        running = [number for number, node in self.brokers.items() if node.is_running() and not node.state()["Paused"]]
+        return newest_leadership(running, self._own.broker_client)
+
+    def transfer(self, heirs: Mapping[Partition, int]) -> None:
+        """Ask the controller, or in KRaft mode an heir, which passes it on."""
+        in_kraft = self._own.spec.metadata_mode == KRAFT
+        asked = (lambda: next(iter(heirs.values()))) if in_kraft else self.controller
+        transfer(heirs, self.leadership, self._own.broker_client, asked)
+
+    def controller_epoch(self) -> int | None:
+        """As ZooKeeper has it."""
+        with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
+            return zookeeper.controller_epoch()
+        return None
+
+    def depose_controller(self) -> None:
+        """Where no controller is elected in time, or ZooKeeper does not answer, the epoch tells."""
+        with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
+            zookeeper.depose_controller(timeout=_FIND_TIMEOUT)
+
+    def registration(self, broker: int) -> Registration | None:
+        """As ZooKeeper has it."""
+        with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
+            return zookeeper.registration(broker)
+        return None
+
+    def _zookeeper(self) -> ZooKeeper:
+        from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+
+        return ZooKeeper(self._own.zookeeper_addresses)
+
+    def expire_session(self, session: int) -> None:
+        """Closed in its client's name. Where ZooKeeper does not answer, it goes on: the registration tells."""
+        from kafka_chaos.harness.cluster.metadata.sessions import end_session
+
+        with contextlib.suppress(ClusterFailure):
+            end_session(self._own.zookeeper_addresses, session)
+
+    def await_registered(self, nodes: Sequence[NodeControl]) -> None:
+        """As the metadata mode tells who is registered."""
+        wanted = {node.number for node in nodes}
+        wait_until(
+            lambda: wanted <= self._own.registered_brokers(),
+            f"brokers {sorted(wanted)} to be registered",
+            timeout=_REGISTRATION_TIMEOUT,
+            interval=_AGAIN,
+        )
+
+    @property
+    def _own(self) -> Cluster:
+        """The cluster, where it was started here: others are broken by their own commands alone."""
+        cluster: object = self._cluster
+        if not isinstance(cluster, Cluster):
+            raise ClusterFailure("expected a cluster that was started here: an attached one has no such control")
+        return cluster
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
         """Start what is down, none of them in the way of its own former session, and wait until all serve."""

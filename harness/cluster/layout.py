@@ -79,6 +79,10 @@ class ClusterLayout:
             raise UsageFailure(f"elr: true is not valid: Kafka {self.oldest.number} has no eligible leader replicas")
         self._check_configs()
 
+    def at_least(self, version: str) -> bool:
+        """Whether all brokers are of this version of Kafka, or later."""
+        return self.oldest.at_least(version)
+
     def _check_broker_versions(self) -> None:
         for broker, number in self.broker_versions.items():
             if not 1 <= broker <= self.brokers:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_chaos.faults.cluster import LinkControl
-from kafka_chaos.harness.cluster.containers.engine import execute_inside, freeze
+from kafka_chaos.harness.cluster.containers.engine import Pipe, execute_inside, freeze, size_inside
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.disks.disk import Disk
 
 LOG_LINES_IN_ERRORS = 25
+_PIECE = 1 << 20
 
 
 class Link(LinkControl, Protocol):
@@ -177,6 +178,22 @@ class Node:
         if self.state()["Paused"]:
             self.container.unpause()
 
+    def suspend(self) -> None:
+        """SIGSTOP, which a frozen process meets once it is thawed; commands still run inside."""
+        self._thaw_disk()
+        self.container.kill(signal="SIGSTOP")
+        self.unpause()
+        wait_until(
+            lambda: "State:\tT" in self.must_execute("cat", "/proc/1/status"),
+            f"{self.name} to be suspended",
+            timeout=10,
+            interval=0.01,
+        )
+
+    def file_size(self, path: str) -> int | None:
+        """A file's size; None where there is no such file."""
+        return size_inside(str(self.container.id), path)
+
     def _thaw_disk(self) -> None:
         if self.disk is not None:
             self.disk.thaw()
@@ -219,6 +236,23 @@ class Node:
             if content is None:
                 raise ClusterFailure(f"{self.name}: {path} is no file")
             return content.read()
+
+    def read_at(self, path: str, offset: int, length: int) -> bytes:
+        """Bytes of a file of the container, running or not, which the engine sends whole; fewer at its end."""
+        pieces, _ = self.container.get_archive(path)
+        try:
+            with tarfile.open(fileobj=Pipe(pieces), mode="r|") as archive:
+                member = archive.next()
+                content = archive.extractfile(member) if member else None
+                if content is None:
+                    raise ClusterFailure(f"{self.name}: {path} is no file")
+                while offset and (before := content.read(min(offset, _PIECE))):
+                    offset -= len(before)
+                return content.read(length)
+        finally:
+            # The engine holds on to a container until an archive of it has been read.
+            for _ in pieces:
+                pass
 
     def status_report(self) -> str:
         """The container's status and its last log lines, for errors."""

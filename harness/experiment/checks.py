@@ -10,11 +10,11 @@ from difflib import get_close_matches
 from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.groups import CONSUMER
-from kafka_chaos.faults.disks import needs_disk
 from kafka_chaos.faults.fault import Fault, parameters
-from kafka_chaos.faults.links import needs_links
-from kafka_chaos.faults.partition import Partition
+from kafka_chaos.faults.links.on_frames import needs_links
+from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
+from kafka_chaos.faults.storage.disks import needs_disk
 from kafka_chaos.faults.target import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Target, TargetError
 from kafka_chaos.harness.cluster.configs import check_keys
 from kafka_chaos.harness.cluster.links.frames import API_KEYS
@@ -129,10 +129,11 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
             key, _, rest = str(error).partition(": ")
             raise ExperimentError((*place, key), rest) from error
         _check_target(cluster, (*place, "target"), fault.target, phase)
+        _check_kind(cluster, place, fault)
+        _check_lane_key(place, fault, phase)
         _check_kraft(cluster, place, fault)
         _check_cut(cluster, place, fault)
         _check_control_port(cluster, place, fault)
-        _check_disk(cluster, place, fault)
         _check_links(cluster, place, fault, phase)
         _check_power(cluster, place, fault, number)
         if entry.at >= phase.workload.duration:
@@ -193,11 +194,28 @@ def _check_control_port(cluster: ClusterSpec, place: tuple[str | int, ...], faul
         raise ExperimentError((*place, "port"), message)
 
 
-def _check_disk(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+def _check_kind(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    """Refuse what a kind can't do: in a cluster of this mode or version, or to servers that are no brokers."""
+    refusal = getattr(fault, "refusal", None)
+    if refusal is not None and (reason := refusal(cluster.spec())):
+        raise ExperimentError((*place, "fault"), f"{fault.kind}: {reason}")
     others = ("zookeeper", "controllers", *(("controller",) if cluster.controllers else ()))
-    if needs_disk(type(fault)) and fault.target.role in others:
+    if fault.target.role not in others:
+        return
+    if needs_disk(type(fault)):
         message = f"{fault.target.text}: only brokers have disks of their own, which {fault.kind} breaks"
         raise ExperimentError((*place, "target"), message)
+    if getattr(fault, "only_brokers", False):
+        raise ExperimentError(
+            (*place, "target"), f"{fault.target.text}: {fault.kind} hits brokers, and no other server"
+        )
+
+
+def _check_lane_key(place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
+    lane, lanes = parameters(fault).get("lane"), [one.lane for one in phase.lanes]
+    if lane is not None and lane not in lanes:
+        message = f"there is no lane {lane}; the lanes are {', '.join(sorted(lanes))}"
+        raise ExperimentError((*place, "lane"), message)
 
 
 def _check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
@@ -215,14 +233,10 @@ def _check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Faul
     if cluster.security != "plaintext":
         message = f"{fault.kind} reads requests, and {cluster.security} encrypts them: expected plaintext"
         raise ExperimentError((*place, "fault"), message)
-    api, lane = keys.get("api"), keys.get("lane")
+    api = keys.get("api")
     if api is not None and api not in API_KEYS:
         near = ", ".join(get_close_matches(api, API_KEYS)) or "Kafka's names, such as Produce"
         raise ExperimentError((*place, "api"), f"{api!r} is no request of Kafka: expected {near}")
-    lanes = [one.lane for one in phase.lanes]
-    if lane is not None and lane not in lanes:
-        message = f"there is no lane {lane}; the lanes are {', '.join(sorted(lanes))}"
-        raise ExperimentError((*place, "lane"), message)
 
 
 def _check_power(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: int) -> None:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector, Occurrence
-from kafka_chaos.faults.kill import Kill
-from kafka_chaos.faults.partition import Partition
-from kafka_chaos.faults.pause import Pause
+from kafka_chaos.faults.network.partition import Partition
+from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.process.pause import Pause
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.errors import ClusterFailure

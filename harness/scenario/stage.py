@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.faults.partition import Partition
+from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafka_chaos.faults.cluster import NodeControl
+from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
 from kafka_chaos.faults.fault import Nodes, Proof
 from kafka_chaos.faults.target import Target
 
@@ -102,6 +102,14 @@ class FakeNode:
     ends: bool = False
     disk: FakeDisk | None = None
     link: FakeLink | None = None
+    suspended: bool = False
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    def suspend(self) -> None:
+        self.suspended = True
+
+    def file_size(self, path: str) -> int | None:
+        return self.sizes.get(path)
 
     def state(self) -> dict[str, Any]:
         status = "paused" if self.paused else "running" if self.running else "exited"
@@ -151,6 +159,13 @@ class FakeCluster:
     leaders: dict[tuple[str, int], int | None] = field(default_factory=dict)
     coordinators: dict[tuple[str, str], int] = field(default_factory=dict)
     controller_id: int | None = 3
+    noted: dict[str, Any] = field(default_factory=dict)
+    log_directories: tuple[str, ...] = ("/var/lib/kafka",)
+    led: dict[Partition, Leadership] = field(default_factory=dict)
+    registrations: dict[int, Registration] = field(default_factory=dict)
+    registers_again: bool = True
+    epoch: int | None = 1
+    next_controllers: list[int] = field(default_factory=list)
 
     def leader(self, lane: str, partition: int) -> int | None:
         return self.leaders.get((lane, partition))
@@ -169,6 +184,37 @@ class FakeCluster:
 
     def controller(self) -> int | None:
         return self.controller_id
+
+    def controller_epoch(self) -> int | None:
+        return self.epoch
+
+    def depose_controller(self) -> None:
+        if self.next_controllers and self.epoch is not None:
+            self.epoch, self.controller_id = self.epoch + 1, self.next_controllers.pop(0)
+
+    def leadership(self) -> dict[Partition, Leadership]:
+        return dict(self.led)
+
+    def transfer(self, heirs: Mapping[Partition, int]) -> None:
+        for place, heir in heirs.items():
+            if self.brokers[heir].paused:
+                continue
+            state = self.led[place]
+            self.led[place] = replace(state, leader=heir, leader_epoch=state.leader_epoch + 1)
+
+    def registration(self, broker: int) -> Registration | None:
+        return self.registrations.get(broker)
+
+    def expire_session(self, session: int) -> None:
+        """Who had it registers again in a session of a higher id, unless the test says otherwise."""
+        for broker, state in list(self.registrations.items()):
+            if state.session == session:
+                del self.registrations[broker]
+                if self.registers_again:
+                    self.registrations[broker] = Registration(state.broker_epoch + 10, session + 1)
+
+    def await_registered(self, nodes: Sequence[NodeControl]) -> None:
+        assert all(node.number in self.registrations for node in nodes)
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
         for node in nodes:

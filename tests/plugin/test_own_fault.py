@@ -84,7 +84,7 @@ print(kind_class("slow"), 'id="kind-slow"' in patterns(), "--fault-slow:#4a6785"
     [
         ("slow_fault:Fast", "fault kind slow of slow-fault (slow_fault:Fast) can't be loaded"),
         ("slow_fault:Target", "fault kind slow of slow-fault (slow_fault:Target) lacks kind"),
-        ("kafka_chaos.faults.kill:Kill", "calls itself 'kill'"),
+        ("kafka_chaos.faults.process.kill:Kill", "calls itself 'kill'"),
     ],
 )
 def test_a_kind_that_can_not_be_used_is_one_line_and_exit_code_3(

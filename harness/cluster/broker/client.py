@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
+from kafka_chaos.faults.cluster import Leadership, Partition
 from kafka_chaos.harness.cluster.broker.answers import (
     CoordinatorKind,
     FeaturesAnswer,
@@ -246,6 +247,19 @@ class BrokerClient:
                 return MetadataAnswer(found.error_code, leader, found.leader_epoch, tuple(sorted(found.isr_nodes)))
         return MetadataAnswer(answer.error_code, None, -1, ())
 
+    def leadership(self) -> dict[Partition, Leadership]:
+        """This broker's metadata of all partitions."""
+        return {
+            (topic.name, found.partition_index): Leadership(
+                found.leader_id if found.leader_id >= 0 else None,
+                found.leader_epoch,
+                tuple(found.replica_nodes),
+                tuple(found.isr_nodes),
+            )
+            for topic in self._metadata(None).topics
+            for found in topic.partitions
+        }
+
     def coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
         """The coordinator of this group or transactional id as this broker knows it; None where it knows none."""
         version = self._version(FindCoordinatorRequest, _FIND_COORDINATOR)
@@ -261,7 +275,7 @@ class BrokerClient:
         """The brokers in this broker's metadata."""
         return frozenset(int(broker.node_id) for broker in self._metadata([]).brokers)
 
-    def _metadata(self, topics: Sequence[Any]) -> Any:
+    def _metadata(self, topics: Sequence[Any] | None) -> Any:
         version = self._version(MetadataRequest, _METADATA)
         return self.request(MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=version))
 

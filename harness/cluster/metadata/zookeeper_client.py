@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from kafka_chaos.faults.cluster import Registration
 from kafka_chaos.harness.cluster.metadata.protocol import PartitionRecord
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
@@ -71,11 +72,17 @@ class ZooKeeper:
         found = self._get(_CONTROLLER_EPOCH)
         return 0 if found is None else int(found[0])
 
-    def broker_epoch(self, broker: int) -> int | None:
-        """The broker's epoch (KIP-380): the transaction id of its registration; None where it is not registered."""
+    def registration(self, broker: int) -> Registration | None:
+        """The broker's epoch, which is the transaction id of its registration, and its session; None where it is not
+        registered."""
         with _failures(f"answer for broker {broker}"):
             stat = self._client.exists(f"/brokers/ids/{broker}")
-        return None if stat is None else int(stat.czxid)
+        return None if stat is None else Registration(int(stat.czxid), int(stat.ephemeralOwner))
+
+    def broker_epoch(self, broker: int) -> int | None:
+        """The broker's epoch (KIP-380); None where it is not registered."""
+        registration = self.registration(broker)
+        return None if registration is None else registration.broker_epoch
 
     def cluster_id(self) -> str:
         """The id that the first broker gave the cluster."""

@@ -7,13 +7,12 @@ a stopped one's come along, since the engine knows only whole folders (`log.inde
 
 from __future__ import annotations
 
-import io
 import re
 import tarfile
 from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING
 
-from kafka_chaos.harness.cluster.containers.engine import docker_client
+from kafka_chaos.harness.cluster.containers.engine import Pipe, docker_client
 from kafka_chaos.harness.errors import ClusterFailure
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def stream_files(
     state = node.state()
     serving = state["Running"] and not state["Paused"]
     pieces = _from_inside(node, folder, asked) if serving else _from_engine(node, folder)
-    with tarfile.open(fileobj=_Pipe(pieces), mode="r|") as archive:
+    with tarfile.open(fileobj=Pipe(pieces), mode="r|") as archive:
         for member in archive:
             # The engine's names begin with the folder's own.
             name = member.name.removeprefix("./") if serving else member.name.partition("/")[2]
@@ -73,22 +72,3 @@ def _from_inside(node: Node, folder: str, paths: tuple[str, ...]) -> Iterator[by
     if code not in _FINE:
         text = complaints.decode(errors="replace").strip()
         raise ClusterFailure(f"{node.name}: reading {folder} ended with {code}: {text}")
-
-
-class _Pipe(io.RawIOBase):
-    """Pieces of bytes as a file that is read from beginning to end."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._left = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        if not self._left:
-            self._left = memoryview(next(self._pieces, b""))
-        size = min(len(buffer), len(self._left))
-        buffer[:size] = self._left[:size]
-        self._left = self._left[size:]
-        return size

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.errors import KafkaChaosError
-from kafka_chaos.faults.hold import Hold
+from kafka_chaos.faults.links.hold import Hold
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.scenario.clusters import ClusterLease, ClusterProfile
 from kafka_chaos.harness.scenario.lockstep import LockStep

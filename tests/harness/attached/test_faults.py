@@ -10,12 +10,12 @@ import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault, Nodes, parameters
-from kafka_chaos.faults.isolate import Isolate
-from kafka_chaos.faults.kill import Kill
-from kafka_chaos.faults.packet_loss import PacketLoss
-from kafka_chaos.faults.partition import Partition
-from kafka_chaos.faults.pause import Pause
-from kafka_chaos.faults.stop import Stop
+from kafka_chaos.faults.network.isolate import Isolate
+from kafka_chaos.faults.network.packet_loss import PacketLoss
+from kafka_chaos.faults.network.partition import Partition
+from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.process.pause import Pause
+from kafka_chaos.faults.process.stop import Stop
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.attached.faults import by_commands, require_commands
 from kafka_chaos.harness.attached.node import AttachedNode

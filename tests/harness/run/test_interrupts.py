@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.faults.disks import why_no_disks
+from kafka_chaos.faults.storage.disks import why_no_disks
 from tests.harness.leftovers import left_of
 from tests.harness.signals import NOT_IGNORING
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.faults.links import why_no_links
+from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.report.inputs.trace import read_trace
 from kafka_chaos.harness.run.runner import run_experiment

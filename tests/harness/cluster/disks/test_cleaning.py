@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.faults.disks import why_no_disks
+from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.cluster.containers import cleanup
 from kafka_chaos.harness.cluster.containers.engine import docker_client

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.faults.disks import why_no_disks
+from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cluster.containers.labels import current_owner, run_labels
 from kafka_chaos.harness.cluster.disks import kernel
 from kafka_chaos.harness.cluster.disks.disk import Disk, make_disks

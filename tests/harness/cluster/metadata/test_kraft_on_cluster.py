@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_chaos.faults.fault import Nodes
-from kafka_chaos.faults.kill import Kill
-from kafka_chaos.faults.pause import Pause
+from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.process.pause import Pause
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView

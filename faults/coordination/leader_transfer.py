@@ -1,0 +1,104 @@
+"""`leader-transfer`: leadership moves, and nothing ends.
+
+It is what an operator does before a broker is taken away, and what a preferred leader election does: the former leader
+runs on, and learns a moment later that it was replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kafka_chaos.contract.errors import counted
+from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl
+from kafka_chaos.faults.cluster import Partition as Place
+from kafka_chaos.faults.fault import (
+    Appearance,
+    Nodes,
+    Pattern,
+    Proof,
+    Setting,
+    all_took_effect,
+    mark,
+    one_per_broker,
+)
+from kafka_chaos.faults.target import Target
+
+_SINCE = "2.4"
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderTransfer:
+    """Move the leadership of every partition that the targets lead to another replica in sync, with
+    AlterPartitionReassignments (a new order of the same replicas) and a preferred leader election. The brokers run on.
+    With `lane`, the partitions of that lane alone move. Leadership stays where it is when the fault ends. Its proof: in
+    the metadata, each of these partitions has another leader, in a higher leader epoch than before."""
+
+    target: Target
+    at: float = 0.0
+    duration: float = 0.0
+    lane: str | None = None
+    kind: ClassVar[str] = "leader-transfer"
+    only_brokers: ClassVar[bool] = True
+    appearance: ClassVar[Appearance] = Appearance("#2f6f4f", "#7fcfa4", Pattern.LINES)
+
+    @staticmethod
+    def refusal(cluster: Setting) -> str | None:
+        """Brokers before 2.4 have no request that reorders replicas."""
+        if cluster.at_least(_SINCE):
+            return None
+        return f"leadership moves by AlterPartitionReassignments (KIP-455): expected Kafka {_SINCE} or later"
+
+    def model_faults(self, brokers: int) -> tuple[str, ...]:
+        """One `session-expiry` for each broker hit, since the model has nothing narrower: a leader that runs on is
+        replaced by a member of the ISR, and learns of it later. Other than there, it stays in the ISR."""
+        return one_per_broker("session-expiry", self.target, brokers)
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Note who leads, and let others lead."""
+        now = cluster.leadership()
+        heirs = {place: heir for place, state in now.items() if (heir := self._heir(cluster, nodes, place, state))}
+        noted = cluster.noted.setdefault(mark(self), {})
+        noted.update({place: now[place] for place in heirs})
+        cluster.transfer(heirs)
+
+    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
+        """All that the targets led have another leader."""
+        before: Mapping[Place, Leadership] = cluster.noted.get(mark(self), {})
+        now = cluster.leadership() if before else {}
+        return all_took_effect({node.name: _moved(node, before, now) for node in nodes})
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Nothing is broken: leadership stays where it is, as after a controlled shutdown."""
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """Which partitions have which leader now."""
+        moved = evidence["moved"]
+        told = [f"{one['partition']} to broker {one['leader'][1]} (epoch {one['leader_epoch'][1]})" for one in moved]
+        more = ", …" if len(told) > _SHOWN else ""
+        return f"leadership of {counted(len(moved), 'partition')} moved: {', '.join(told[:_SHOWN])}{more}"
+
+    def _heir(self, cluster: ClusterControl, nodes: Nodes, place: Place, state: Leadership) -> int | None:
+        targets = {node.number for node in nodes}
+        if state.leader not in targets or (self.lane is not None and cluster.topic(self.lane) != place[0]):
+            return None
+        heirs = [broker for broker in state.replicas if broker in state.isr and broker not in targets]
+        return next((broker for broker in heirs if cluster.brokers[broker].is_running()), None)
+
+
+def _moved(node: NodeControl, before: Mapping[Place, Leadership], now: Mapping[Place, Leadership]) -> Proof:
+    led = {place: state for place, state in before.items() if state.leader == node.number}
+    if not led:
+        return Proof(False, {}, "it led no partition that another replica in sync could lead")
+    moved, stayed = [], []
+    for (topic, number), former in sorted(led.items()):
+        state, name = now.get((topic, number)), f"{topic}-{number}"
+        if state is None or state.leader in (None, node.number) or state.leader_epoch <= former.leader_epoch:
+            stayed.append(name)
+            continue
+        leaders, epochs = [former.leader, state.leader], [former.leader_epoch, state.leader_epoch]
+        moved.append({"partition": name, "leader": leaders, "leader_epoch": epochs})
+    return Proof(not stayed, {"moved": moved}, f"{', '.join(stayed[:_SHOWN])} did not move")

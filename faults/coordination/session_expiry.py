@@ -1,0 +1,100 @@
+"""`session-expiry`: a broker's session with ZooKeeper is over, and the broker lives.
+
+The controller takes it for dead and lets others lead. The broker learns of it when it connects again: it registers
+anew, under a new broker epoch (KIP-380), and is told whom to follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl
+from kafka_chaos.faults.fault import (
+    Appearance,
+    Nodes,
+    Pattern,
+    Proof,
+    Setting,
+    all_took_effect,
+    at_once,
+    mark,
+    one_per_broker,
+)
+from kafka_chaos.faults.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionExpiry:
+    """End the brokers' sessions with ZooKeeper while their processes run on: ZooKeeper closes each session, and removes
+    the broker's registration. Its proof: the broker is registered again in another session, under a higher broker
+    epoch, and its process is the same as before."""
+
+    target: Target
+    at: float = 0.0
+    duration: float = 0.0
+    kind: ClassVar[str] = "session-expiry"
+    only_brokers: ClassVar[bool] = True
+    appearance: ClassVar[Appearance] = Appearance("#4a5a8a", "#9db0e8", Pattern.BACK_DIAGONALS)
+
+    @staticmethod
+    def refusal(cluster: Setting) -> str | None:
+        """There are no sessions in KRaft mode; heartbeats that don't arrive have the same effect."""
+        if cluster.metadata_mode != KRAFT:
+            return None
+        return (
+            "brokers have no sessions with ZooKeeper in KRaft mode: with cluster.controllers, hold their heartbeats "
+            "({fault: hold, target: controllers, api: BrokerHeartbeat, sender: 'broker:1'})"
+        )
+
+    def model_faults(self, brokers: int) -> tuple[str, ...]:
+        """One `session-expiry` for each broker hit."""
+        return one_per_broker(self.kind, self.target, brokers)
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Note the brokers' registrations, and let ZooKeeper close their sessions."""
+        noted = cluster.noted.setdefault(mark(self), {})
+        at_once(nodes, lambda node: _expire(cluster, node, noted))
+
+    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
+        """Every target lives, and is registered anew."""
+        noted = cluster.noted.get(mark(self), {})
+        return all_took_effect({node.name: _registered_anew(cluster, node, noted.get(node.name)) for node in nodes})
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Wait until those that run are registered: brokers do that by themselves."""
+        cluster.await_registered([node for node in nodes if node.is_running()])
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """The broker epochs before and after."""
+        before, now = evidence["broker_epoch"]
+        return f"registered again under broker epoch {now} (before: {before}) by the same process, {evidence['Pid']}"
+
+
+def _expire(cluster: ClusterControl, node: NodeControl, noted: dict[str, dict[str, Any]]) -> None:
+    now = cluster.registration(node.number)
+    if now is None or (node.name in noted and noted[node.name]["session"] != now.session):
+        return
+    noted[node.name] = {"session": now.session, "broker_epoch": now.broker_epoch, "Pid": node.state()["Pid"]}
+    cluster.expire_session(now.session)
+
+
+def _registered_anew(cluster: ClusterControl, node: NodeControl, before: Mapping[str, Any] | None) -> Proof:
+    if before is None:
+        return Proof(False, {}, "it was not registered")
+    state, now = node.state(), cluster.registration(node.number)
+    if not state["Running"] or state["Pid"] != before["Pid"]:
+        return Proof(False, {}, "its process ended")
+    if now is None:
+        return Proof(False, {}, "its registration is gone, and it has not registered again")
+    evidence = {
+        "broker_epoch": [before["broker_epoch"], now.broker_epoch],
+        "session": [hex(session & 0xFFFFFFFFFFFFFFFF) for session in (before["session"], now.session)],
+        "Pid": state["Pid"],
+    }
+    if now.session == before["session"] or now.broker_epoch <= before["broker_epoch"]:
+        return Proof(False, evidence, "its session goes on")
+    return Proof(True, evidence)

@@ -1,0 +1,1 @@
+"""Kinds that act on single requests and responses."""

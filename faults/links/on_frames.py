@@ -1,0 +1,165 @@
+"""Shared by the kinds that act on single requests and responses: which ones, and whether this machine can have links.
+
+Such a kind says so by `needs_links`. Where a schedule has one, every connection to a broker or controller passes a link
+from the start of the cluster on, so that a fault neither breaks connections nor misses one.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kafka_chaos.contract.errors import UsageFailure, counted
+from kafka_chaos.faults.cluster import ClusterControl, LinkControl, NodeControl
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Proof, at_once, mark, one_per_broker
+from kafka_chaos.faults.machine import CAP_SYS_ADMIN, engine_elsewhere, has_capability
+from kafka_chaos.faults.target import Target
+
+SIDES = ("request", "response")
+CLIENTS = "clients"
+
+_SENDER = re.compile(r"clients|brokers|controller|controllers|(?:broker|controller):(?P<number>\d+)")
+_SENDERS = "clients, brokers, broker:ID, controller, controllers or controller:NUMBER"
+_SHOWN_IDS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnFrames:
+    """Which requests to the targets a fault means, or which responses of theirs; what is left out means any.
+
+    `api` is Kafka's name of the request, such as `EndTxn`. `sender` is who sends the request (and gets the response):
+    `clients`, `brokers`, `broker:2`, `controller`, `controllers` or `controller:1`. `lane`, `partition` and
+    `transactional_id`: what the request speaks of. `nth`: that frame alone, counted from 1 on each target since the
+    fault began.
+    """
+
+    target: Target
+    at: float = 0.0
+    duration: float = 0.0
+    api: str | None = None
+    side: str = "request"
+    sender: str | None = None
+    lane: str | None = None
+    partition: int | None = None
+    transactional_id: str | None = None
+    nth: int | None = None
+    kind: ClassVar[str]
+    appearance: ClassVar[Appearance]
+    needs_links: ClassVar[bool] = True
+    # As with a partition: it need not wait for faults that end or start the process.
+    ends_with_process: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.side not in SIDES:
+            raise ValueError(f"side: {self.side!r} is not valid: expected {' or '.join(SIDES)}")
+        if self.sender is not None and not _SENDER.fullmatch(self.sender):
+            raise ValueError(f"sender: {self.sender!r} is not valid: expected {_SENDERS}")
+        if self.nth is not None and self.nth < 1:
+            raise ValueError(f"nth: {self.nth} is not valid: expected 1 or more")
+
+    @staticmethod
+    def unavailable() -> str | None:
+        """Why this machine can't have links."""
+        return why_no_links()
+
+    def model_faults(self, brokers: int) -> tuple[str, ...]:
+        """One `partition` for each broker hit, from clients or from other nodes: what is late or lost looks so to
+        them."""
+        return one_per_broker("partition", self.target, brokers)
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Let the rule begin on the targets."""
+        frames = {
+            "side": self.side,
+            "api": self.api,
+            "sender": self._senders(cluster),
+            "topic": None if self.lane is None else cluster.topic(self.lane),
+            "partition": self.partition,
+            "transactional_id": self.transactional_id,
+            "nth": self.nth,
+            **self._action(),
+        }
+        at_once(nodes, lambda node: link_of(node).apply(self._rule, **frames))
+
+    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
+        """One of the targets got such a frame."""
+        tallies = {node.name: link_of(node).tally(self._rule) for node in nodes}
+        evidence = {name: self._evidence(tally) for name, tally in tallies.items() if tally and tally["taken"]}
+        if evidence:
+            return Proof(True, evidence)
+        named = sum(tally["named"] for tally in tallies.values() if tally)
+        what = f"{self.api or 'any'} {self.side}"
+        return Proof(False, {}, f"{counted(named, f'such {what}')} passed, none was the one" if named else f"no {what}")
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Let the rule end."""
+        at_once(nodes, lambda node: link_of(node).lift(self._rule, release=self._releases()))
+
+    @classmethod
+    def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
+        """How many frames it was, and which."""
+        told = evidence["told"]
+        apis = " and ".join(sorted({one["api"] for one in told}))
+        ids = [str(one["correlation_id"]) for one in told[:_SHOWN_IDS]]
+        more = ", …" if evidence["frames"] > len(ids) else ""
+        what = counted(evidence["frames"], f"{apis} {evidence['side']}")
+        return f"{what} {evidence['fate']}, correlation ids {', '.join(ids)}{more}"
+
+    def _action(self) -> dict[str, Any]:
+        """What happens to the frames, in the words of a link."""
+        return {"action": self.kind}
+
+    def _releases(self) -> bool:
+        return True
+
+    def _evidence(self, tally: Mapping[str, Any]) -> dict[str, Any]:
+        fates = {"hold": "held", "delay": "delayed", "drop": "lost", "cut": "cut off"}
+        return {"frames": tally["taken"], "side": self.side, "fate": fates[self.kind], "told": tally["told"]}
+
+    def _senders(self, cluster: ClusterControl) -> tuple[str, ...]:
+        if self.sender is None or self.sender == CLIENTS:
+            return () if self.sender is None else (CLIENTS,)
+        nodes = {node.number: node for node in (*cluster.brokers.values(), *cluster.controllers.values())}
+        match self.sender.partition(":"):
+            case "brokers", _, _:
+                return tuple(node.name for node in cluster.brokers.values())
+            case "controllers", _, _:
+                return tuple(node.name for node in cluster.controllers.values())
+            case "controller", _, "":
+                active = cluster.controller()
+                return () if active is None else (nodes[active].name,)
+            case role, _, number:
+                return ((cluster.brokers if role == "broker" else cluster.controllers)[int(number)].name,)
+
+    @property
+    def _rule(self) -> str:
+        return mark(self)
+
+
+def needs_links(kind: type[Fault]) -> bool:
+    """Whether faults of a kind act on single requests, so that connections have to pass links."""
+    return bool(getattr(kind, "needs_links", False))
+
+
+def link_of(node: NodeControl) -> LinkControl:
+    """The link of a node; raises `UsageFailure` if it has none."""
+    if node.link is None:
+        raise UsageFailure(f"connections to {node.name} pass no link: start the cluster with links")
+    return node.link
+
+
+def why_no_links() -> str | None:
+    """Why there can't be links on this machine, and what would be needed; None where there can."""
+    if not sys.platform.startswith("linux"):
+        return "links are in the containers' network namespaces: it needs Linux, with the Docker engine on this machine"
+    if (engine := engine_elsewhere()) is not None:
+        return f"links are in network namespaces of this machine, and DOCKER_HOST={engine} is another: unset it"
+    if not has_capability(CAP_SYS_ADMIN):
+        return "links enter the containers' network namespaces: it needs root (with CAP_SYS_ADMIN and CAP_NET_ADMIN)"
+    if shutil.which("nsenter") is None:
+        return "nsenter not found in PATH: install util-linux"
+    return None

@@ -1,0 +1,106 @@
+"""`partition`: nodes that can't reach each other: brokers, or in KRaft mode controllers and brokers.
+
+`DROP` blackholes packets: the peer waits for its time-outs. `REJECT` answers with a TCP reset: the peer fails fast.
+These are different faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl
+from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
+from kafka_chaos.faults.network.packet_filter import Rule, Rules, chain_name, counted_packets
+from kafka_chaos.faults.target import Target
+
+PORTS = {"replication": 9092, "control": 9091}
+"""Listener ports that can be cut separately: replication (followers fetch from it) and control (controller to broker
+with ZooKeeper, the controllers' own listener in KRaft mode)."""
+
+DIRECTIONS = ("both", "in", "out")
+ACTIONS = ("drop", "reject")
+_HOOKS = {"in": "INPUT", "out": "OUTPUT"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Cut the target off from the other brokers, or a controller that is no broker from the other controllers.
+
+    `peers` names others: `brokers`, `controllers` (KRaft's dedicated ones), or nodes by id; targets are never their own
+    peers. Without it, they are of the targets' own kind. `direction` is relative to the target: `in` cuts what the
+    peers send to it, `out` what it sends to them. With a `port`, `in` cuts connections to the target's own listener,
+    and `out` its connections to the peers' listeners. Without a port, all traffic between them is cut. Its proof:
+    packets that matched the rules, counted by the kernel.
+    """
+
+    target: Target
+    at: float = 0.0
+    duration: float = 0.0
+    direction: str = "both"
+    port: str | None = None
+    action: str = "drop"
+    peers: tuple[int, ...] | Literal["brokers", "controllers"] | None = None
+    kind: ClassVar[str] = "partition"
+    ends_with_process: ClassVar[bool] = True
+    appearance: ClassVar[Appearance] = Appearance("#0b7285", "#57c3d6", Pattern.DOTS)
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("direction", self.direction, DIRECTIONS),
+            ("port", self.port, (None, *PORTS)),
+            ("action", self.action, ACTIONS),
+        ):
+            if value not in allowed:
+                expected = " or ".join(str(choice) for choice in allowed if choice is not None)
+                raise ValueError(f"{name}: {value!r} is not valid: expected {expected}")
+
+    def model_faults(self, brokers: int) -> tuple[str, ...]:
+        """One `partition` for each broker hit; one `session-expiry` for each broker where controllers alone are cut."""
+        return one_per_broker(self.kind, self.target, brokers)
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Install the rules on the targets that run and lack them."""
+        peers = self._peers(cluster, nodes)
+        at_once(nodes, self._rules(peers).install)
+
+    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
+        """Packets have matched the rules on every target."""
+        rules = self._rules()
+        proof = all_took_effect({node.name: rules.matched(node) for node in nodes})
+        evidence = {name: {**packets, "action": self.action} for name, packets in proof.evidence.items()}
+        return replace(proof, evidence=evidence)
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Remove the rules where the container still has them."""
+        at_once(nodes, self._rules().remove)
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """How many packets matched the rules, and what happened to them."""
+        fate = {"drop": "dropped", "reject": "rejected"}.get(evidence.get("action", ""), "stopped")
+        return f"{counted_packets(evidence)} {fate}"
+
+    def _peers(self, cluster: ClusterControl, nodes: Nodes) -> Sequence[NodeControl]:
+        kinds = {"brokers": list(cluster.brokers.values()), "controllers": list(cluster.controllers.values())}
+        targets = {node.name for node in nodes}
+        if isinstance(self.peers, tuple):
+            named = [node for kind in kinds.values() for node in kind if node.number in self.peers]
+        else:
+            controllers = self.peers is None and any(node.name in targets for node in kinds["controllers"])
+            named = kinds[self.peers or ("controllers" if controllers else "brokers")]
+        return [node for node in named if node.name not in targets]
+
+    def _rules(self, peers: Sequence[NodeControl] = ()) -> Rules:
+        hooks = [hook for direction, hook in _HOOKS.items() if self.direction in ("both", direction)]
+        return Rules(chain_name(self), {hook: [self._rule(hook, peer) for peer in peers] for hook in hooks})
+
+    def _rule(self, hook: str, peer: NodeControl) -> Rule:
+        rule = ["-s" if hook == "INPUT" else "-d", peer.address]
+        if self.port is not None:
+            rule += ["-p", "tcp", "--dport", str(PORTS[self.port])]
+        elif self.action == "reject":
+            rule += ["-p", "tcp"]
+        jump = ["-j", "DROP"] if self.action == "drop" else ["-j", "REJECT", "--reject-with", "tcp-reset"]
+        return (*rule, *jump)

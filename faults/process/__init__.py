@@ -1,0 +1,1 @@
+"""Kinds that end, freeze or restart processes."""

@@ -1,0 +1,113 @@
+"""Shared by the kinds that take files of a broker's log directories: the broker dies, and comes back without them.
+
+The process is suspended first, so that it writes nothing any more while commands inside the container still run; then
+the files are taken, and the process is killed. To the broker that starts again it is the same as if they had gone while
+it was down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kafka_chaos.contract.errors import counted
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl
+from kafka_chaos.faults.fault import DOWN, Appearance, Nodes, Proof, all_took_effect, at_once, mark, one_per_broker
+from kafka_chaos.faults.target import Target
+
+Sizes = Mapping[str, int]
+"""Bytes by path, inside a container."""
+
+SHOWN = 3
+_OF_EVERY_KIND = """
+set -eu
+topic=$1; bytes=$2; shift 2
+partitions() { # The folders of all partitions, or of the topic's, but never the log of KRaft's metadata.
+  for directory; do
+    for folder in "$directory"/*; do
+      name=${folder##*/}
+      case ${name##*-} in '' | *[!0-9]*) continue ;; esac
+      [ "${name%-*}" != __cluster_metadata ] || continue
+      if [ -d "$folder" ] && { [ -z "$topic" ] || [ "${name%-*}" = "$topic" ]; }; then echo "$folder"; fi
+    done
+  done
+}
+lose() { # Files that are there; each is told with its size.
+  for file; do
+    if [ -f "$file" ]; then stat -c '%s %n' "$file"; rm "$file"; fi
+  done
+}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnLogFiles:
+    """A broker that dies, and files of its log directories that it does not find when it comes back."""
+
+    target: Target
+    at: float = 0.0
+    duration: float = 0.0
+    kind: ClassVar[str]
+    appearance: ClassVar[Appearance]
+    holds: ClassVar[str] = DOWN
+    only_brokers: ClassVar[bool] = True
+    script: ClassVar[str]
+    """What happens to the files, in the shell: it tells each with its former size. `topic` is empty for all topics."""
+
+    def model_faults(self, brokers: int) -> tuple[str, ...]:
+        """One `kill` for each broker hit: no record is in these files."""
+        return one_per_broker("kill", self.target, brokers)
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Suspend the processes that run, take the files, and kill the processes."""
+        noted = cluster.noted.setdefault(mark(self), {})
+        lane, taken = getattr(self, "lane", None), getattr(self, "bytes", 0)
+        topic = "" if lane is None else cluster.topic(lane)
+
+        def take(node: NodeControl) -> None:
+            if not node.is_running():
+                return
+            node.suspend()
+            try:
+                script = ("sh", "-c", _OF_EVERY_KIND + self.script, "sh", topic, str(taken), *cluster.log_directories)
+                told = [line.split(" ", 1) for line in node.must_execute(*script).splitlines()]
+                noted[node.name] = {path: int(size) for size, path in told}
+            finally:
+                node.kill()
+
+        at_once(nodes, take)
+
+    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
+        """The processes are gone, and so are the files, or their ends, as the Docker engine sees them."""
+        noted = cluster.noted.get(mark(self), {})
+        return all_took_effect({node.name: self._taken(node, noted.get(node.name, {})) for node in nodes})
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Start the brokers again, and wait until they serve: what they can't find they make anew."""
+        cluster.start_again(nodes)
+
+    @classmethod
+    def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
+        """How many files, how many bytes of them, and some of their names."""
+        files = evidence["files"]
+        lost = sum(before - (now or 0) for before, now in files.values())
+        names = [path.removeprefix("/") for path in files]
+        more = ", …" if len(names) > SHOWN else ""
+        return f"{lost:,} bytes of {counted(len(files), 'file')} gone: {', '.join(names[:SHOWN])}{more}"
+
+    def _left(self, size: int) -> int | None:
+        """What is to be left of a file of that size; None: nothing, not even the file."""
+        return None
+
+    def _taken(self, node: NodeControl, before: Sizes) -> Proof:
+        if node.state()["Running"]:
+            return Proof(False, {}, "the process still runs")
+        if not before:
+            return Proof(False, {}, "there was no such file, or its process was gone before")
+        return self._seen(node, before)
+
+    def _seen(self, node: NodeControl, before: Sizes) -> Proof:
+        files = {path: (size, node.file_size(path)) for path, size in before.items()}
+        kept = [path for path, (size, now) in files.items() if now != self._left(size)]
+        return Proof(not kept, {"files": files}, f"still there: {', '.join(kept[:SHOWN])}")

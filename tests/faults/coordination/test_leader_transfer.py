@@ -1,0 +1,106 @@
+"""Which partitions move, to whom, and what the proof says when they did not."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.faults.cluster import Leadership
+from kafka_chaos.faults.coordination.leader_transfer import LeaderTransfer
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.experiment.file import parse_experiment
+from tests.faults.fakes import FakeCluster
+
+ORDERS, OFFSETS = ("topic-of-orders", 0), ("__consumer_offsets", 0)
+
+
+def led(leader: int | None, *isr: int, epoch: int = 4) -> Leadership:
+    return Leadership(leader, epoch, (1, 2, 3), isr)
+
+
+def injected(cluster: FakeCluster, target: str = "broker:1", **keys: str) -> tuple[LeaderTransfer, tuple[object, ...]]:
+    fault = LeaderTransfer(target=Target.parse(target), **keys)
+    nodes = fault.target.resolve(cluster, 0)
+    assert not fault.proof(cluster, nodes).took_effect
+    fault.inject(cluster, nodes)
+    fault.inject(cluster, nodes)
+    return fault, nodes
+
+
+def test_all_that_a_broker_leads_moves_to_replicas_in_sync() -> None:
+    cluster = FakeCluster(led={ORDERS: led(1, 3, 1), OFFSETS: led(1, 1, 2, 3, epoch=0), ("other", 0): led(2, 1, 2)})
+    fault, nodes = injected(cluster)
+    assert {place: state.leader for place, state in cluster.led.items()} == {ORDERS: 3, OFFSETS: 2, ("other", 0): 2}
+    proof = fault.proof(cluster, nodes)
+    assert proof.took_effect
+    assert proof.evidence["broker-1"]["moved"] == [
+        {"partition": "__consumer_offsets-0", "leader": [1, 2], "leader_epoch": [0, 1]},
+        {"partition": "topic-of-orders-0", "leader": [1, 3], "leader_epoch": [4, 5]},
+    ]
+    assert fault.describe_evidence(proof.evidence["broker-1"]) == (
+        "leadership of 2 partitions moved: __consumer_offsets-0 to broker 2 (epoch 1), "
+        "topic-of-orders-0 to broker 3 (epoch 5)"
+    )
+    fault.heal(cluster, nodes)
+    assert cluster.led[ORDERS].leader == 3
+
+
+def test_the_partitions_of_one_lane_move_alone() -> None:
+    cluster = FakeCluster(led={ORDERS: led(1, 1, 2), OFFSETS: led(1, 1, 2)})
+    injected(cluster, lane="orders")
+    assert (cluster.led[ORDERS].leader, cluster.led[OFFSETS].leader) == (2, 1)
+
+
+def test_no_target_inherits_from_another() -> None:
+    cluster = FakeCluster(led={ORDERS: led(1, 1, 2, 3), OFFSETS: led(2, 1, 2, 3)})
+    fault, nodes = injected(cluster, "brokers:1,2")
+    assert {state.leader for state in cluster.led.values()} == {3}
+    assert fault.proof(cluster, nodes).took_effect
+
+
+@pytest.mark.parametrize("state", [led(1, 1), led(2, 1, 2), led(None, 1, 2)])
+def test_nothing_moves_where_nobody_can_inherit_or_another_leads(state: Leadership) -> None:
+    cluster = FakeCluster(led={ORDERS: state})
+    fault, nodes = injected(cluster)
+    assert cluster.led[ORDERS] == state
+    proof = fault.proof(cluster, nodes)
+    assert (proof.took_effect, proof.reason) == (
+        False,
+        "broker-1: it led no partition that another replica in sync could lead",
+    )
+
+
+def test_an_heir_is_running() -> None:
+    cluster = FakeCluster(led={ORDERS: led(1, 1, 2, 3)})
+    cluster.brokers[2].running = False
+    injected(cluster)
+    assert cluster.led[ORDERS].leader == 3
+
+
+def test_a_partition_that_stays_is_named() -> None:
+    cluster = FakeCluster(led={ORDERS: led(1, 1, 2)})
+    cluster.brokers[2].paused = True
+    fault, nodes = injected(cluster)
+    assert fault.proof(cluster, nodes).reason == "broker-1: topic-of-orders-0 did not move"
+
+
+def test_another_fault_at_another_time_needs_a_proof_of_its_own() -> None:
+    cluster = FakeCluster(led={ORDERS: led(1, 1, 2)})
+    _, nodes = injected(cluster)
+    later = LeaderTransfer(target=Target.parse("broker:1"), at=5)
+    later.inject(cluster, nodes)
+    assert not later.proof(cluster, nodes).took_effect
+
+
+def refusal_of(fault: str, cluster: str = "{}") -> str:
+    text = f"name: moved\ncluster: {cluster}\nlanes: [{{lane: orders}}]\nschedule: [{{{fault}, at: 1}}]\n"
+    with pytest.raises(UsageFailure) as refused:
+        parse_experiment(text, "moved.yaml")
+    return str(refused.value)
+
+
+def test_an_experiment_that_can_not_have_it_is_refused() -> None:
+    fault = "fault: leader-transfer, target: leader(orders)"
+    assert "expected Kafka 2.4 or later" in refusal_of(fault, "{kafka_version: 2.0.0}")
+    assert "hits brokers, and no other server" in refusal_of("fault: leader-transfer, target: zookeeper")
+    assert "there is no lane ordres" in refusal_of(f"{fault}, lane: ordres")

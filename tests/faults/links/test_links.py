@@ -1,0 +1,124 @@
+"""The kinds that act on single requests, on links that only note their rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.faults.links import on_frames
+from kafka_chaos.faults.links.cut import Cut
+from kafka_chaos.faults.links.delay import Delay
+from kafka_chaos.faults.links.drop import Drop
+from kafka_chaos.faults.links.hold import Hold
+from kafka_chaos.faults.target import Target
+from tests.faults.fakes import FakeCluster, FakeLink, FakeNode
+
+KINDS: tuple[type[Hold | Delay | Drop | Cut], ...] = (Hold, Delay, Drop, Cut)
+BROKER = Target.parse("broker:1")
+TOLD = {"api": "EndTxn", "version": 1, "correlation_id": 7, "client_id": "c", "sender": "clients"}
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster({number: FakeNode(f"broker-{number}", number, link=FakeLink()) for number in (1, 2, 3)})
+
+
+def link_of(cluster: FakeCluster, broker: int) -> FakeLink:
+    link = cluster.brokers[broker].link
+    assert link is not None
+    return link
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_begins_once_and_ends(kind: type[Hold], cluster: FakeCluster) -> None:
+    fault = kind(target=BROKER, api="EndTxn")
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes)
+    fault.inject(cluster, nodes)
+    link = link_of(cluster, 1)
+    assert [frames["action"] for frames in link.rules.values()] == [kind.kind]
+    assert not fault.proof(cluster, nodes).took_effect
+    link.named, link.told = 3, [TOLD]
+    proof = fault.proof(cluster, nodes)
+    assert proof.took_effect
+    told = kind.describe_evidence(proof.evidence["broker-1"])
+    assert told.startswith("1 EndTxn request ")
+    assert told.endswith("correlation ids 7")
+    fault.heal(cluster, nodes)
+    fault.heal(cluster, nodes)
+    assert not link.rules
+    assert [release for _, release in link.lifted] == [True]
+    assert not fault.proof(cluster, nodes).took_effect
+
+
+def test_one_target_that_got_such_a_frame_is_proof_enough(cluster: FakeCluster) -> None:
+    fault = Hold(target=Target.parse("all"), api="EndTxn")
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes)
+    link_of(cluster, 2).told = [TOLD]
+    proof = fault.proof(cluster, nodes)
+    assert proof.took_effect
+    assert set(proof.evidence) == {"broker-2"}
+
+
+def test_without_a_frame_the_reason_says_what_passed(cluster: FakeCluster) -> None:
+    fault = Hold(target=BROKER, api="EndTxn", nth=5)
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes)
+    assert fault.proof(cluster, nodes).reason == "no EndTxn request"
+    link_of(cluster, 1).named = 4
+    assert fault.proof(cluster, nodes).reason == "4 such EndTxn requests passed, none was the one"
+
+
+@pytest.mark.parametrize(
+    ("sender", "names"),
+    [
+        (None, ()),
+        ("clients", ("clients",)),
+        ("brokers", ("broker-1", "broker-2", "broker-3")),
+        ("broker:2", ("broker-2",)),
+        ("controller", ("broker-3",)),
+        ("controllers", ("controller-1",)),
+        ("controller:1", ("controller-1",)),
+    ],
+)
+def test_senders_are_resolved_by_role(sender: str | None, names: tuple[str, ...], cluster: FakeCluster) -> None:
+    cluster.controllers = {1: FakeNode("controller-1", 101)}
+    fault = Cut(target=BROKER, sender=sender, lane="orders", partition=2)
+    fault.inject(cluster, fault.target.resolve(cluster, 0))
+    (frames,) = link_of(cluster, 1).rules.values()
+    assert frames["sender"] == names
+    assert (frames["topic"], frames["partition"]) == ("topic-of-orders", 2)
+
+
+def test_what_is_held_is_lost_if_asked_for(cluster: FakeCluster) -> None:
+    fault = Hold(target=BROKER, then="drop")
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes)
+    fault.heal(cluster, nodes)
+    assert [release for _, release in link_of(cluster, 1).lifted] == [False]
+
+
+@pytest.mark.parametrize("keys", [{"side": "both"}, {"sender": "everybody"}, {"nth": 0}, {"sender": "broker:x"}])
+def test_a_value_that_is_none_is_refused(keys: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(keys))}: .* is not valid: expected"):
+        Cut(target=BROKER, **keys)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="then: "):
+        Hold(target=BROKER, then="keep")
+    with pytest.raises(ValueError, match="seconds: "):
+        Delay(target=BROKER, seconds=0)
+
+
+def test_a_node_without_a_link_is_refused() -> None:
+    cluster = FakeCluster()
+    fault = Drop(target=BROKER)
+    with pytest.raises(UsageFailure, match="start the cluster with links"):
+        fault.inject(cluster, fault.target.resolve(cluster, 0))
+
+
+def test_a_machine_without_root_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_frames, "has_capability", lambda _: False)
+    assert "root" in str(on_frames.why_no_links())
+    monkeypatch.setattr(on_frames, "has_capability", lambda _: True)
+    monkeypatch.setattr(on_frames.shutil, "which", lambda _: None)
+    assert "util-linux" in str(on_frames.why_no_links())

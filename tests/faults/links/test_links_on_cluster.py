@@ -1,0 +1,302 @@
+"""The kinds that act on single requests, on real brokers: they hit what they name, prove so, and heal."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_chaos.faults.fault import Fault
+from kafka_chaos.faults.injector import Injector
+from kafka_chaos.faults.links.cut import Cut
+from kafka_chaos.faults.links.delay import Delay
+from kafka_chaos.faults.links.drop import Drop
+from kafka_chaos.faults.links.hold import Hold
+from kafka_chaos.faults.links.on_frames import why_no_links
+from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.fault_control import ClusterView
+from kafka_chaos.harness.waiting import wait_until
+from tests.faults.fakes import Notes
+
+LACKS = why_no_links()
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(LACKS is not None, reason=f"links: {LACKS}"),
+]
+CONFIGS = {"replica.lag.time.max.ms": 4000}
+LAYOUTS = {
+    "zookeeper": ClusterLayout(links=True, controller=3, broker_configs=CONFIGS),
+    "kraft": ClusterLayout(
+        links=True, metadata_mode="kraft", kafka_version="4.3.1", controllers=1, broker_configs=CONFIGS
+    ),
+}
+BROKER = Target.parse("broker:1")
+one_mode = pytest.mark.parametrize("cluster", ["zookeeper"], indirect=True)
+_topics = itertools.count(1)
+
+
+@pytest.fixture(scope="module", params=["zookeeper", pytest.param("kraft", marks=pytest.mark.slow)])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three brokers behind links, in each metadata mode; every test leaves them healed."""
+    with Cluster(LAYOUTS[request.param], run_id=f"test-links-{secrets.token_hex(4)}") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: Cluster) -> ClusterAdmin:
+    return cluster.admin()
+
+
+@pytest.fixture
+def topic(admin: ClusterAdmin) -> str:
+    """A topic that broker 1 leads."""
+    name = f"topic-{next(_topics)}"
+    admin.create_topic(name, replica_assignment=[[1, 2, 3]], configs={"min.insync.replicas": 1})
+    admin.await_full_isr([name])
+    return name
+
+
+@pytest.fixture
+def injector(cluster: Cluster, admin: ClusterAdmin) -> Iterator[Injector]:
+    with Injector(ClusterView(cluster, admin), Notes(), seed=1) as running:
+        yield running
+
+
+@pytest.fixture
+def producer(cluster: Cluster) -> Callable[..., Producer]:
+    def make(**configs: object) -> Producer:
+        named = {key.replace("_", "."): value for key, value in configs.items()}
+        return Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0, "log_level": 2, **named})
+
+    return make
+
+
+class Sending:
+    """One record on its way, and when its outcome came."""
+
+    def __init__(self, client: Producer, topic: str) -> None:
+        self._client = client
+        self._began = time.monotonic()
+        self.seconds: float | None = None
+        self.error: Any = None
+        client.produce(topic, b"record", on_delivery=self._ended)
+
+    def _ended(self, error: Any, _: Any) -> None:
+        self.error, self.seconds = error, time.monotonic() - self._began
+
+    def is_over(self, timeout: float = 20.0) -> bool:
+        deadline = time.monotonic() + timeout
+        while self.seconds is None and time.monotonic() < deadline:
+            self._client.poll(0.05)
+        return self.seconds is not None
+
+
+def begin(cluster: Cluster, fault: Fault) -> None:
+    """Let a fault begin, before there is anything that would prove it."""
+    nodes = fault.target.resolve(ClusterView(cluster, cluster.admin()), 1)
+    fault.inject(ClusterView(cluster, cluster.admin()), nodes)
+
+
+def end_of(admin: ClusterAdmin, topic: str) -> int:
+    return admin.end_offsets(topic, [0])[0]
+
+
+def test_a_request_is_held_until_the_fault_ends_and_no_other(
+    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
+) -> None:
+    other = f"{topic}-other"
+    admin.create_topic(other, replica_assignment=[[1, 2, 3]], configs={})
+    clients = producer(acks="all"), producer(acks="all")
+    assert all(Sending(client, name).is_over() for client, name in zip(clients, (topic, other), strict=True))
+    fault = Hold(target=BROKER, api="Produce", lane=topic, duration=10)
+    begin(cluster, fault)
+    held, free = Sending(clients[0], topic), Sending(clients[1], other)
+    assert free.is_over(5)
+    assert not held.is_over(1.5)
+    occurrence = injector.inject(fault)
+    proof = fault.proof(ClusterView(cluster, admin), occurrence.nodes)
+    assert proof.evidence["broker-1"]["frames"] == 1
+    assert "1 Produce request held" in fault.describe_evidence(proof.evidence["broker-1"])
+    assert end_of(admin, topic) == 1
+    injector.heal(occurrence)
+    assert held.is_over(5)
+    assert held.error is None
+    assert end_of(admin, topic) == 2
+    assert not fault.proof(ClusterView(cluster, admin), occurrence.nodes).took_effect
+
+
+def test_a_response_is_delayed_by_as_many_seconds(
+    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
+) -> None:
+    client = producer(acks="all")
+    assert Sending(client, topic).is_over()
+    fault = Delay(target=BROKER, api="Produce", side="response", seconds=1.0, lane=topic, duration=10)
+    begin(cluster, fault)
+    delayed = Sending(client, topic)
+    wait_until(lambda: end_of(admin, topic) == 2, "the record to be written", timeout=0.9, interval=0.02)
+    assert delayed.is_over()
+    assert delayed.seconds is not None
+    assert 1.0 <= delayed.seconds < 3.0
+    injector.heal(injector.inject(fault))
+    at_once = Sending(client, topic)
+    assert at_once.is_over()
+    assert at_once.seconds is not None
+    assert at_once.seconds < 0.9
+
+
+def test_the_nth_request_alone_gets_lost_and_is_sent_again(
+    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
+) -> None:
+    client = producer(acks="all", request_timeout_ms=1000, socket_timeout_ms=1500, retry_backoff_ms=50)
+    assert Sending(client, topic).is_over()
+    fault = Drop(target=BROKER, api="Produce", lane=topic, nth=2, duration=10)
+    begin(cluster, fault)
+    first = Sending(client, topic)
+    assert first.is_over()
+    second = Sending(client, topic)
+    assert second.is_over()
+    assert second.error is None
+    assert second.seconds is not None
+    assert second.seconds > 1.0, "it was sent again after the client's time-out"
+    assert end_of(admin, topic) == 3, "what was lost was never written"
+    proof = fault.proof(ClusterView(cluster, admin), (cluster.brokers[1],))
+    assert proof.evidence["broker-1"]["frames"] == 1
+    injector.heal(injector.inject(fault))
+
+
+@pytest.mark.parametrize("side", ["request", "response"])
+def test_a_cut_before_the_answer_makes_a_duplicate(
+    cluster: Cluster,
+    admin: ClusterAdmin,
+    injector: Injector,
+    topic: str,
+    producer: Callable[..., Producer],
+    side: str,
+) -> None:
+    client = producer(acks="1", retry_backoff_ms=50)
+    assert Sending(client, topic).is_over()
+    fault = Cut(target=BROKER, api="Produce", side=side, lane=topic, nth=1, duration=10)
+    begin(cluster, fault)
+    cut = Sending(client, topic)
+    assert cut.is_over()
+    assert cut.error is None
+    # Nobody promised an acks=1 producer more.
+    wait_until(lambda: end_of(admin, topic) == 3, "the record to be there twice", timeout=5)
+    injector.heal(injector.inject(fault))
+
+
+def test_what_one_follower_fetches_is_held(
+    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
+) -> None:
+    client = producer(acks="1")
+    occurrence = injector.inject(Hold(target=BROKER, api="Fetch", sender="broker:2", lane=topic, duration=30))
+    assert Sending(client, topic).is_over()
+
+    def isr() -> tuple[int, ...]:
+        return tuple(sorted(admin.partitions(topic)[0].isr))
+
+    wait_until(lambda: isr() == (1, 3), "broker 2 to leave the ISR", timeout=20, seen=lambda: str(isr()))
+    injector.heal(occurrence)
+    wait_until(lambda: isr() == (1, 2, 3), "broker 2 to be back", timeout=20, seen=lambda: str(isr()))
+
+
+def _of_the_controller(cluster: Cluster, topic: str) -> Hold:
+    if cluster.zookeepers:
+        return Hold(target=Target.parse("broker:2"), api="LeaderAndIsr", sender="controller", duration=30)
+    return Hold(target=Target.parse("controllers"), api="BrokerHeartbeat", sender="broker:2", duration=30)
+
+
+def test_between_controller_and_broker_requests_are_held_too(
+    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str
+) -> None:
+    fault = _of_the_controller(cluster, topic)
+    begin(cluster, fault)
+    fresh = f"{topic}-fresh"
+    if cluster.zookeepers:
+        admin.create_topic(fresh, replica_assignment=[[1, 2]], configs={})
+        time.sleep(1.0)
+        code, _ = cluster.brokers[2].execute("test", "-e", f"/var/lib/kafka/{fresh}-0")
+        assert code != 0, "broker 2 was never told of the topic"
+        occurrence = injector.inject(fault)
+        injector.heal(occurrence)
+        wait_until(
+            lambda: cluster.brokers[2].execute("test", "-e", f"/var/lib/kafka/{fresh}-0")[0] == 0,
+            "broker 2 to be told",
+            timeout=10,
+        )
+    else:
+        occurrence = injector.inject(fault)
+        wait_until(lambda: 2 not in (cluster.registered_brokers() or {2}), "broker 2 to be fenced", timeout=20)
+        injector.heal(occurrence)
+        wait_until(lambda: 2 in (cluster.registered_brokers() or ()), "broker 2 to be back", timeout=20)
+    admin.await_full_isr([topic])
+
+
+@one_mode
+def test_a_broker_that_starts_again_has_its_link_and_its_rules(
+    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str
+) -> None:
+    kill = injector.inject(Kill(target=BROKER, duration=1))
+    fault = Delay(target=BROKER, api="Metadata", sender="clients", seconds=0.3, duration=60)
+    begin(cluster, fault)
+    injector.heal(kill)
+    with cluster.broker_client(1) as client:
+        began = time.monotonic()
+        client.metadata(topic)
+        assert time.monotonic() - began >= 0.3
+    injector.heal(injector.inject(fault))
+    admin.await_full_isr([topic])
+
+
+@one_mode
+def test_who_hung_up_is_heard_all_the_same(
+    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
+) -> None:
+    client = producer(acks="all", message_timeout_ms=800, socket_timeout_ms=500)
+    assert Sending(client, topic).is_over()
+    fault = Hold(target=BROKER, api="Produce", lane=topic, nth=1, duration=10)
+    begin(cluster, fault)
+    gone = Sending(client, topic)
+    assert gone.is_over(10)
+    written = end_of(admin, topic)
+    injector.heal(injector.inject(fault))
+    wait_until(lambda: end_of(admin, topic) == written + 1, "what was held to be written", timeout=5)
+
+
+@one_mode
+def test_nothing_is_left_of_links_whose_harness_was_killed(cluster: Cluster, topic: str) -> None:
+    """A broker of its own, since its own links would be in the way."""
+    layout = ClusterLayout(brokers=1)
+    with Cluster(layout, run_id=f"test-links-{secrets.token_hex(4)}") as plain:
+        node = plain.brokers[1]
+        script = (
+            "import sys, time; from kafka_chaos.harness.cluster.links.links import Links;"
+            "links = Links({}, (9094,)); links.of('broker-1').attach(int(sys.argv[1])); print('there', flush=True);"
+            "time.sleep(60)"
+        )
+        pid = str(node.state()["Pid"])
+        harness = subprocess.Popen([sys.executable, "-c", script, pid], stdout=subprocess.PIPE, text=True)
+        assert harness.stdout is not None
+        assert harness.stdout.readline() == "there\n"
+        assert "REDIRECT --to-ports" in node.must_execute("iptables-save", "-t", "nat")
+        os.kill(harness.pid, signal.SIGKILL)
+        harness.wait()
+        wait_until(
+            lambda: "REDIRECT --to-ports" not in node.must_execute("iptables-save", "-t", "nat"),
+            "the rules to be gone",
+            timeout=10,
+        )
+        assert "REJECT" not in node.must_execute("iptables-save", "-t", "filter")
+        assert plain.admin().live_brokers() == {1}

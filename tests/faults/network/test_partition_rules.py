@@ -1,0 +1,137 @@
+"""The rules of faults of the network, seen on a node that only writes commands down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_chaos.faults.fault import Fault
+from kafka_chaos.faults.network.isolate import Isolate
+from kafka_chaos.faults.network.packet_filter import chain_name
+from kafka_chaos.faults.network.packet_loss import PacketLoss
+from kafka_chaos.faults.network.partition import Partition
+from kafka_chaos.faults.target import Target
+from tests.faults.fakes import FakeCluster, FakeNode
+
+TARGET = Target.parse("broker:1")
+
+
+def rules(fault: Fault) -> list[str]:
+    cluster = FakeCluster()
+    fault.inject(cluster, (cluster.brokers[1],))
+    (script,) = (command[2] for command in cluster.brokers[1].commands if command[:2] == ("sh", "-c"))
+    lines = script.replace(chain_name(fault), "CHAIN").splitlines()
+    return [line for line in lines if line.startswith("-A")]
+
+
+def test_both_ways_between_the_target_and_all_others() -> None:
+    assert rules(Partition(target=TARGET)) == [
+        "-A CHAIN-in -s 10.0.0.2 -j DROP",
+        "-A CHAIN-in -s 10.0.0.3 -j DROP",
+        "-A CHAIN-out -d 10.0.0.2 -j DROP",
+        "-A CHAIN-out -d 10.0.0.3 -j DROP",
+    ]
+
+
+def test_one_way_and_one_peer() -> None:
+    assert rules(Partition(target=TARGET, direction="out", peers=(3,))) == ["-A CHAIN-out -d 10.0.0.3 -j DROP"]
+
+
+def test_one_port_is_cut_for_connections_to_the_target_s_own_listener() -> None:
+    assert rules(Partition(target=TARGET, direction="in", port="replication", action="reject", peers=(2,))) == [
+        "-A CHAIN-in -s 10.0.0.2 -p tcp --dport 9092 -j REJECT --reject-with tcp-reset"
+    ]
+    assert rules(Partition(target=TARGET, direction="in", port="control", peers=(2,))) == [
+        "-A CHAIN-in -s 10.0.0.2 -p tcp --dport 9091 -j DROP"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "keys", "cut"),
+    [
+        ("controller:1", {}, ["controller-2", "controller-3"]),
+        ("controllers:minority", {"peers": "controllers"}, ["controller-2", "controller-3"]),
+        ("controller:1", {"peers": "brokers"}, ["broker-1", "broker-2", "broker-3"]),
+        ("controller:1", {"peers": (2, 101, 103)}, ["broker-2", "controller-3"]),
+        ("broker:1", {}, ["broker-2", "broker-3"]),
+        ("broker:1", {"peers": "brokers"}, ["broker-2", "broker-3"]),
+        ("broker:1", {"peers": "controllers"}, ["controller-1", "controller-2", "controller-3"]),
+        ("zookeeper:1", {}, ["broker-1", "broker-2", "broker-3"]),
+    ],
+)
+def test_whom_a_node_is_cut_off_from(target: str, keys: dict[str, Any], cut: list[str]) -> None:
+    controllers = {n: FakeNode(f"controller-{n}", 100 + n, f"10.0.0.{100 + n}") for n in (1, 2, 3)}
+    cluster = FakeCluster(controllers=controllers)
+    role = Target.parse(target)
+    nodes = (controllers[1],) if role.part else role.resolve(cluster, 0)
+    Partition(target=role, direction="in", port="control", **keys).inject(cluster, nodes)
+    names = {node.address: node.name for node in (*cluster.brokers.values(), *controllers.values())}
+    (script,) = (command[2] for command in nodes[0].commands if command[:2] == ("sh", "-c"))
+    rules = [line.split() for line in script.splitlines() if line.startswith("-A")]
+    assert sorted(names[rule[3]] for rule in rules) == cut
+    assert all(rule[4:] == ["-p", "tcp", "--dport", "9091", "-j", "DROP"] for rule in rules)
+
+
+def test_different_faults_have_different_chains_that_netfilter_accepts() -> None:
+    faults = [Partition(target=TARGET), Partition(target=TARGET, action="reject"), Partition(target=TARGET, at=1)]
+    names = {f"{chain_name(fault)}-out" for fault in faults}
+    assert len(names) == 3
+    assert all(len(name) < 29 for name in names)
+
+
+def test_all_rules_are_installed_at_once_unless_they_are_there() -> None:
+    fault = Partition(target=TARGET, direction="in", peers=(2,))
+    cluster = FakeCluster()
+    fault.inject(cluster, (cluster.brokers[1],))
+    (command,) = cluster.brokers[1].commands
+    assert command[2].replace(chain_name(fault), "CHAIN") == (
+        "iptables -w -C INPUT -j CHAIN-in 2>/dev/null || iptables-restore -w --noflush <<'END'\n"
+        "*filter\n"
+        ":CHAIN-in - [0:0]\n"
+        "-A CHAIN-in -s 10.0.0.2 -j DROP\n"
+        "-I INPUT -j CHAIN-in\n"
+        "COMMIT\n"
+        "END\n"
+    )
+
+
+def test_an_isolated_broker_talks_to_itself_alone() -> None:
+    assert rules(Isolate(target=TARGET)) == ["-A CHAIN-in ! -i lo -j DROP", "-A CHAIN-out ! -o lo -j DROP"]
+
+
+def test_a_part_of_what_other_brokers_send_is_lost() -> None:
+    chance = "-m statistic --mode random --probability 0.2500 -j DROP"
+    assert rules(PacketLoss(target=TARGET, percent=25)) == [
+        f"-A CHAIN-in -s 10.0.0.2 {chance}",
+        f"-A CHAIN-in -s 10.0.0.3 {chance}",
+    ]
+
+
+@pytest.mark.parametrize("percent", [0, -1, 100.5])
+def test_a_loss_is_a_percentage(percent: float) -> None:
+    with pytest.raises(ValueError, match=r"percent: .* expected more than 0 and at most 100"):
+        PacketLoss(target=TARGET, percent=percent)
+
+
+def test_what_the_model_must_expect_of_the_network() -> None:
+    assert Isolate(target=Target.parse("brokers:1,2")).model_faults(3) == ("partition",) * 2
+    assert Isolate(target=Target.parse("zookeeper")).model_faults(3) == ("session-expiry",) * 3
+    assert PacketLoss(target=TARGET).model_faults(3) == ("partition",)
+
+
+@pytest.mark.parametrize("action", ["inject", "heal"])
+def test_a_container_that_ends_meanwhile_has_no_rules_to_change(action: str) -> None:
+    cluster = FakeCluster()
+    cluster.brokers[1].ends = True
+    getattr(Isolate(target=TARGET), action)(cluster, (cluster.brokers[1],))
+    assert not cluster.brokers[1].running
+
+
+@pytest.mark.parametrize("action", ["inject", "heal"])
+def test_rules_that_cannot_be_changed_are_an_error(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.faults.network.packet_filter._ENDING_SECONDS", 0.2)
+    cluster = FakeCluster()
+    cluster.brokers[1].answers["sh"] = (4, "Permission denied")
+    with pytest.raises(RuntimeError, match="Permission denied"):
+        getattr(Isolate(target=TARGET), action)(cluster, (cluster.brokers[1],))

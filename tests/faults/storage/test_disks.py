@@ -1,0 +1,182 @@
+"""The kinds that break disks, on disks that only note what is done to them."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.faults.fault import Fault
+from kafka_chaos.faults.injector import Injector
+from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.registry import fault_kinds, unavailable
+from kafka_chaos.faults.storage import disks
+from kafka_chaos.faults.storage.freeze_disk import FreezeDisk
+from kafka_chaos.faults.storage.full_disk import FullDisk
+from kafka_chaos.faults.storage.power_loss import PowerLoss
+from kafka_chaos.faults.storage.read_only_disk import ReadOnlyDisk
+from kafka_chaos.faults.target import Target
+from tests.faults.fakes import FakeCluster, FakeDisk, FakeNode, Notes
+
+KINDS: tuple[type[PowerLoss | FreezeDisk | FullDisk | ReadOnlyDisk], ...] = (
+    PowerLoss,
+    FreezeDisk,
+    FullDisk,
+    ReadOnlyDisk,
+)
+BROKER = Target.parse("broker:1")
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster({number: FakeNode(f"broker-{number}", number, disk=FakeDisk()) for number in (1, 2, 3)})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_proves_its_effect_only_while_it_is_there(kind: type[Fault], cluster: FakeCluster) -> None:
+    fault = kind(target=BROKER)  # type: ignore[call-arg]
+    nodes = fault.target.resolve(cluster, 0)
+    assert not fault.proof(cluster, nodes).took_effect
+    fault.inject(cluster, nodes)
+    assert fault.proof(cluster, nodes).took_effect
+    fault.heal(cluster, nodes)
+    assert not fault.proof(cluster, nodes).took_effect
+    assert cluster.brokers[1].running
+    fault.heal(cluster, nodes)
+    assert cluster.brokers[1].running
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_evidence_is_told_in_words(kind: type[Fault], cluster: FakeCluster) -> None:
+    fault = kind(target=BROKER)  # type: ignore[call-arg]
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes)
+    told = kind.describe_evidence(fault.proof(cluster, nodes).evidence["broker-1"])  # type: ignore[attr-defined]
+    assert any(word in told for word in ("100 bytes of 1 file", "every write waits", "0 bytes free", "read-only"))
+
+
+def test_power_is_lost_once_however_often_it_is_injected(cluster: FakeCluster) -> None:
+    fault = PowerLoss(target=BROKER)
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes)
+    fault.inject(cluster, nodes)
+    disk = cluster.brokers[1].disk
+    assert disk is not None
+    assert disk.done == ["cut power"]
+
+
+def test_power_is_lost_where_the_process_had_been_killed_before(cluster: FakeCluster) -> None:
+    nodes = BROKER.resolve(cluster, 0)
+    Kill(target=BROKER).inject(cluster, nodes)
+    fault = PowerLoss(target=BROKER)
+    assert not fault.proof(cluster, nodes).took_effect, "a kill loses no bytes"
+    fault.inject(cluster, nodes)
+    assert fault.proof(cluster, nodes).evidence["broker-1"]["lost_bytes"] == 100
+
+
+def test_a_disk_that_was_filled_and_has_room_again_is_no_proof(cluster: FakeCluster) -> None:
+    fault = FullDisk(target=BROKER)
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes)
+    disk = cluster.brokers[1].disk
+    assert disk is not None
+    disk.free = 8192
+    assert fault.proof(cluster, nodes).reason == "broker-1: 8192 bytes of its disk are free"
+
+
+@pytest.mark.parametrize(("exit_code", "proves"), [(1, True), (137, False), (143, False)])
+def test_a_broker_that_ended_by_itself_on_a_filled_disk_proves_it(
+    exit_code: int, proves: bool, cluster: FakeCluster
+) -> None:
+    fault, broker = FullDisk(target=BROKER), cluster.brokers[1]
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes)
+    assert broker.disk is not None
+    broker.disk.free, broker.running, broker.exit_code = 4096, False, exit_code
+    assert fault.proof(cluster, nodes).took_effect is proves
+
+
+@pytest.mark.parametrize("kind", [FullDisk, ReadOnlyDisk])
+def test_a_broker_that_has_not_noticed_is_ended_once_and_no_healthy_one(
+    kind: type[FullDisk | ReadOnlyDisk], cluster: FakeCluster
+) -> None:
+    fault = kind(target=Target.parse("brokers:1,2"))
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes[:1])
+    fault.heal(cluster, nodes)
+    assert [cluster.brokers[number].exit_code for number in (1, 2)] == [137, 0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_broker_without_a_disk_is_refused_with_the_way_to_get_one(kind: type[Fault]) -> None:
+    cluster = FakeCluster()
+    fault = kind(target=BROKER)  # type: ignore[call-arg]
+    with pytest.raises(UsageFailure, match="broker-1 has no disk of its own: start the cluster with disk_mib"):
+        fault.inject(cluster, fault.target.resolve(cluster, 0))
+
+
+def test_of_two_that_freeze_a_disk_the_last_one_thaws_it(cluster: FakeCluster) -> None:
+    disk = cluster.brokers[1].disk
+    assert disk is not None
+    with Injector(cluster, Notes(), seed=1) as injector:
+        first, second = (injector.inject(FreezeDisk(target=BROKER)) for _ in range(2))
+        injector.heal(first)
+        assert disk.frozen
+        injector.heal(second)
+        assert not disk.frozen
+
+
+def test_the_last_of_a_kill_and_a_full_disk_brings_the_broker_back(cluster: FakeCluster) -> None:
+    with Injector(cluster, Notes(), seed=1) as injector:
+        full = injector.inject(FullDisk(target=BROKER))
+        kill = injector.inject(Kill(target=BROKER))
+        injector.heal(kill)
+        assert not cluster.brokers[1].running
+        injector.heal(full)
+        assert cluster.brokers[1].running
+        disk = cluster.brokers[1].disk
+        assert disk is not None
+        assert not disk.filled
+
+
+def test_what_the_model_is_told() -> None:
+    told = {kind.kind: kind(target=Target.parse("brokers:1,2")).model_faults(3) for kind in KINDS}
+    assert told == {
+        "power-loss": ("power-loss", "power-loss"),
+        "freeze-disk": ("pause", "pause"),
+        "full-disk": ("kill", "kill"),
+        "read-only-disk": ("power-loss", "power-loss"),
+    }
+
+
+def test_they_and_no_others_need_disks() -> None:
+    own = [kind for kind in fault_kinds().values() if kind.__module__.startswith("kafka_chaos.")]
+    assert {kind.kind for kind in own if disks.needs_disk(kind)} == {kind.kind for kind in KINDS}
+
+
+def test_a_machine_without_root_can_do_none_of_them_and_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disks, "has_capability", lambda _: False)
+    assert {unavailable(kind) for kind in KINDS} == {
+        "disks are loop mounts: it needs root (with CAP_SYS_ADMIN, where this is a container)"
+    }
+
+
+def test_an_engine_on_another_machine_has_other_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
+    assert "DOCKER_HOST=tcp://elsewhere:2375 is another" in str(disks.why_no_disks())
+
+
+def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disks, "has_capability", lambda _: True)
+    monkeypatch.setattr(disks.shutil, "which", lambda tool: None if tool == "mkfs.ext4" else f"/sbin/{tool}")
+    assert str(disks.why_no_disks()).startswith("mkfs.ext4 not found in PATH")
+
+
+def test_a_run_is_cancelled_with_a_disk_frozen_and_leaves_none(cluster: FakeCluster) -> None:
+    cancelled = threading.Event()
+    cancelled.set()
+    with Injector(cluster, Notes(), seed=1) as injector:
+        injector.inject(FreezeDisk(target=Target.parse("all"), duration=60.0))
+        injector.run([], start=0.0, cancelled=cancelled)
+    assert not any(node.disk and node.disk.frozen for node in cluster.brokers.values())

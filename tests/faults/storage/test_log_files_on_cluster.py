@@ -1,0 +1,92 @@
+"""Brokers that come back without checkpoints, indexes or the end of a segment, and are whole again."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.faults.fault import build
+from kafka_chaos.faults.registry import fault_kinds
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.fault_control import ClusterView
+from kafka_chaos.harness.cluster.storage.replica import read_replica
+
+pytestmark = pytest.mark.cluster
+
+RECORDS = 500
+LAYOUTS = [ClusterLayout(metadata_mode=ZOOKEEPER), ClusterLayout(metadata_mode=KRAFT, kafka_version="4.3.1")]
+
+
+@pytest.fixture(scope="module", params=LAYOUTS, ids=lambda layout: layout.metadata_mode)
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three brokers, in each metadata mode."""
+    with Cluster(request.param, run_id=f"test-{secrets.token_hex(4)}") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: Cluster) -> ClusterAdmin:
+    return cluster.admin()
+
+
+def filled(cluster: Cluster, admin: ClusterAdmin, topic: str, replicas: tuple[int, ...]) -> None:
+    """A topic of three segments with records that all replicas have; brokers since 4.0 want at least 1 MiB each."""
+    admin.create_topic(topic, replica_assignment=[replicas], configs={"segment.bytes": 1 << 20})
+    admin.await_full_isr([topic])
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "batch.size": 2000})
+    for number in range(RECORDS):
+        producer.produce(topic, f"record {number} {'.' * 5000}")
+    assert producer.flush(30) == 0
+    assert admin.end_offsets(topic, [0]) == {0: RECORDS}
+
+
+@pytest.mark.parametrize("kind", ["lost-checkpoint", "lost-index", "truncated-segment", "corrupted-segment"])
+def test_a_broker_comes_back_without_them_and_lacks_nothing_that_others_have(
+    kind: str, cluster: Cluster, admin: ClusterAdmin
+) -> None:
+    view, topic = ClusterView(cluster, admin), f"{kind}-topic"
+    filled(cluster, admin, topic, (1, 2, 3))
+    fault = build(fault_kinds()[kind], target=Target.parse(f"leader({topic})"), at=1, duration=1, keys={})
+    nodes = fault.target.resolve(view, 0)
+    assert not fault.proof(view, nodes).took_effect
+    fault.inject(view, nodes)
+    fault.inject(view, nodes)
+    proof = fault.proof(view, nodes)
+    assert proof.took_effect, proof.reason
+    names = {path.rpartition("/")[2] for path in proof.evidence["broker-1"]["files"]}
+    assert {"lost-checkpoint": "leader-epoch-checkpoint", "lost-index": f"{0:020}.index"}.get(kind, min(names)) in names
+    fault.heal(view, nodes)
+    fault.heal(view, nodes)
+    assert not fault.proof(view, nodes).took_effect
+    admin.await_full_isr([topic], timeout=60)
+    assert admin.end_offsets(topic, [0]) == {0: RECORDS}
+    offsets = {broker: _offsets(cluster, broker, topic) for broker in (1, 2, 3)}
+    assert offsets == {broker: list(range(RECORDS)) for broker in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("kind", ["truncated-segment", "corrupted-segment"])
+def test_the_end_of_the_only_replica_is_gone_for_good(kind: str, cluster: Cluster, admin: ClusterAdmin) -> None:
+    view, topic = ClusterView(cluster, admin), f"{kind}-alone"
+    filled(cluster, admin, topic, (2,))
+    keys = {"lane": topic, "bytes": 1000}
+    fault = build(fault_kinds()[kind], target=Target.parse("broker:2"), at=1, duration=1, keys=keys)
+    nodes = fault.target.resolve(view, 0)
+    fault.inject(view, nodes)
+    proof = fault.proof(view, nodes)
+    assert proof.took_effect, proof.reason
+    assert [path.split("/")[-2] for path in proof.evidence["broker-2"]["files"]] == [f"{topic}-0"]
+    fault.heal(view, nodes)
+    admin.await_full_isr([topic], timeout=60)
+    end = admin.end_offsets(topic, [0])[0]
+    assert 0 < end < RECORDS
+    assert _offsets(cluster, 2, topic) == list(range(end))
+
+
+def _offsets(cluster: Cluster, broker: int, topic: str) -> list[int]:
+    return [record.offset for record in read_replica(cluster.brokers[broker], topic, 0).records]
