@@ -28,6 +28,7 @@ sys.path.insert(0, str(ROOT))
 from kafka_chaos.contract.files import write_whole  # noqa: E402
 from kafka_chaos.contract.lanes import Lane  # noqa: E402
 from kafka_chaos.reference_model import Lockstep  # noqa: E402
+from kafka_chaos.reference_model.lane.state import Scope  # noqa: E402
 from kafka_chaos.reference_model.predict.cache import model_digest, predict_cached, question_key  # noqa: E402
 from kafka_chaos.reference_model.predict.sensitivity import (  # noqa: E402
     larger_scopes,
@@ -35,7 +36,6 @@ from kafka_chaos.reference_model.predict.sensitivity import (  # noqa: E402
     sensitivity,
     sensitivity_together,
 )
-from kafka_chaos.reference_model.predict.state import Scope  # noqa: E402
 from tests.reference_model.standard_lanes import of_experiments  # noqa: E402
 
 RECORD = ROOT / "docs" / "sensitivity.json"

@@ -3,8 +3,8 @@
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.lane.lockstep_phase import Lockstep, LockstepStep, parse_lockstep
 from kafka_chaos.reference_model.predict.cache import predict_cached
-from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, LockstepStep, parse_lockstep
 from kafka_chaos.reference_model.predict.prediction import AnomalyPrediction, Prediction, predict
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 

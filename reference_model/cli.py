@@ -28,8 +28,8 @@ from kafka_chaos.reference_model.compare import compare as compare_clusters
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
 from kafka_chaos.reference_model.group_options import group_options, taken_from
+from kafka_chaos.reference_model.lane.lockstep_phase import parse_lockstep
 from kafka_chaos.reference_model.predict.cache import predict_cached
-from kafka_chaos.reference_model.predict.lockstep_phase import parse_lockstep
 from kafka_chaos.reference_model.predict.prediction import (
     MAX_STATES,
     Prediction,

@@ -7,7 +7,7 @@ A restart is not (it forgets what was in memory), nor is power loss: those are f
 
 Left out: the version check on ISR changes (only the leader of record in its own epoch may change the ISR, at
 once; KIP-497), the leader's knowledge of a follower's log lagging behind it, producers and their
-acknowledgements (`predict/exchanges.py` has them), more than one partition.
+acknowledgements (`lane/exchanges.py` has them), more than one partition.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from kafka_chaos.reference_model.explore.state import (
     CoreState,
     Local,
     Tables,
-    make_entry,
 )
 from kafka_chaos.reference_model.protocol import Protocol
+from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.isr import may_leave_isr
 from kafka_chaos.reference_model.protocol.leaders import electable, serves
+from kafka_chaos.reference_model.tuples import each_taken, exchanged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +174,7 @@ class Core:
         budget = self.tables.budgets[state[-1]]
         if budget.next_record < self.scope.records:
             record = budget.next_record
-            log = (*local.log, make_entry(record, local.leader_epoch))
+            log = (*local.log, appended(record, local.leader_epoch))
             after = self._with(state, broker, local._replace(log=log))
             rest = self.tables.budget(budget._replace(next_record=record + 1))
             yield CoreAction("write", broker, record, len(local.log)), (*after[:-1], rest)
@@ -224,9 +225,8 @@ class Core:
         """
         controller = self.tables.controllers[state[-2]]
         budget = self.tables.budgets[state[-1]]
-        for fault in sorted(set(budget.faults)):
-            at = budget.faults.index(fault)
-            rest = self.tables.budget(budget._replace(faults=budget.faults[:at] + budget.faults[at + 1 :]))
+        for fault, left in each_taken(budget.faults):
+            rest = self.tables.budget(budget._replace(faults=left))
             for broker in self.brokers:
                 bit = 1 << broker
                 if controller.leader == broker or (controller.isr & bit and controller.isr != bit):
@@ -241,7 +241,7 @@ class Core:
                         yield CoreAction(fault, broker, watermark, end), (*after[:-1], rest)
 
     def _with(self, state: CoreState, broker: int, local: Local) -> CoreState:
-        return (*state[:broker], self.tables.local(local), *state[broker + 1 :])
+        return exchanged(state, broker, self.tables.local(local))
 
     def _with_isr(self, state: CoreState, broker: int, isr: int) -> CoreState:
         local = self.tables.locals[state[broker]]._replace(isr=isr)

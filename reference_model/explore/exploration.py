@@ -12,9 +12,10 @@ from typing import Any
 
 from kafka_chaos.reference_model.explore.core import Core, CoreAction, CoreScope
 from kafka_chaos.reference_model.explore.invariants import INVARIANTS, STEP_INVARIANTS
-from kafka_chaos.reference_model.explore.state import NO_LEADER, CoreState, entry_epoch, entry_record
-from kafka_chaos.reference_model.predict.story import counted_records
+from kafka_chaos.reference_model.explore.state import NO_LEADER, CoreState
+from kafka_chaos.reference_model.lane.story import counted_records
 from kafka_chaos.reference_model.protocol import Protocol
+from kafka_chaos.reference_model.protocol.entries import content_of, leader_epoch_of
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
 MAX_STATES = 10_000_000
@@ -145,7 +146,7 @@ def tell(core: Core, path: list[CoreState]) -> tuple[str, ...]:
 def _sentence(core: Core, action: CoreAction, before: CoreState, after: CoreState) -> str:
     old, new = core.tables.locals[before[action.broker]], core.tables.locals[after[action.broker]]
     cut = len(old.log) - len(new.log)
-    dropped = ", ".join(f"m{entry_record(entry)}" for entry in old.log[len(new.log) :])
+    dropped = ", ".join(f"m{content_of(entry)}" for entry in old.log[len(new.log) :])
     return SENTENCES[action.name].format(
         broker=action.broker + 1,
         other=action.other + 1,
@@ -164,7 +165,7 @@ def _ending(core: Core, state: CoreState) -> str:
     logs = []
     for broker in core.brokers:
         local = core.tables.locals[state[broker]]
-        log = " ".join(f"m{entry_record(e)}@{entry_epoch(e)}" for e in local.log) or "nothing"
+        log = " ".join(f"m{content_of(e)}@{leader_epoch_of(e)}" for e in local.log) or "nothing"
         role = f", leads in epoch {local.leader_epoch}" if local.leader == broker else ""
         logs.append(f"broker {broker + 1} holds {log} (high watermark {local.high_watermark}{role})")
     return f"Now the ISR is {{{isr}}}; {'; '.join(logs)}."

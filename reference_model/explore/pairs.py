@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafka_chaos.reference_model.explore.state import Local, entry_epoch
+from kafka_chaos.reference_model.explore.state import Local
 from kafka_chaos.reference_model.protocol import Protocol
+from kafka_chaos.reference_model.protocol.entries import leader_epoch_of
 from kafka_chaos.reference_model.protocol.isr import lags
 from kafka_chaos.reference_model.protocol.leaders import serves
 
@@ -57,7 +58,7 @@ def examine(protocol: Protocol, broker: int, leader: Local, follower: Local) -> 
 def logs_match(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     """Whether two entries of one leader epoch at one offset always are one record with one past."""
     for offset in range(min(len(one), len(other)) - 1, -1, -1):
-        if entry_epoch(one[offset]) == entry_epoch(other[offset]):
+        if leader_epoch_of(one[offset]) == leader_epoch_of(other[offset]):
             return one[: offset + 1] == other[: offset + 1]
     return True
 
@@ -75,4 +76,4 @@ def reached_own_epoch(leader: Local) -> bool:
     Before, it does not know how far its predecessor's went, and must not let anyone into the ISR.
     """
     watermark = leader.high_watermark
-    return watermark == len(leader.log) or entry_epoch(leader.log[watermark]) == leader.leader_epoch
+    return watermark == len(leader.log) or leader_epoch_of(leader.log[watermark]) == leader.leader_epoch

@@ -14,14 +14,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafka_chaos.reference_model.interning import Numbers
-from kafka_chaos.reference_model.protocol.truncation import EPOCH_SHIFT
 
 NO_LEADER = -1
 NO_EPOCH = -1
 
 
 class Local(NamedTuple):
-    """One replica: entries are `leader epoch << EPOCH_SHIFT | record id`; `isr` is a bit set of brokers."""
+    """One replica: entries hold record ids (`protocol/entries.py`); `isr` is a bit set of brokers."""
 
     log: tuple[int, ...]
     high_watermark: int
@@ -72,18 +71,3 @@ class Tables:
         self.local = self._locals.of
         self.controller = self._controllers.of
         self.budget = self._budgets.of
-
-
-def make_entry(record: int, leader_epoch: int) -> int:
-    """A log entry."""
-    return leader_epoch << EPOCH_SHIFT | record
-
-
-def entry_epoch(entry: int) -> int:
-    """The leader epoch a log entry was appended in."""
-    return entry >> EPOCH_SHIFT
-
-
-def entry_record(entry: int) -> int:
-    """The record in a log entry."""
-    return entry & (1 << EPOCH_SHIFT) - 1

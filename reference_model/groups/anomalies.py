@@ -7,16 +7,17 @@ histories.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.reference_model.groups.state import ACTIVE, NONE, State
+from kafka_chaos.reference_model.groups.state import ACTIVE, NONE, Setup, State
 
 
-def is_over(state: State) -> bool:
-    """Whether a run can end here."""
+def ending(state: State, setup: Setup) -> State | None:
+    """What a run that ends in this state leaves behind, or None if it can't end here."""
     is_open = any(offset != NONE for offset in state.coordinator.pending)
-    return not is_open and all(member.phase != ACTIVE or member.record == NONE for member in state.members)
+    is_over = not is_open and all(member.phase != ACTIVE or member.record == NONE for member in state.members)
+    return state if is_over else None
 
 
 def processed_twice(end: State) -> bool:
@@ -59,10 +60,3 @@ CHECKS: Mapping[GroupAnomaly, Check] = {
     GroupAnomaly.SKIPPED_AFTER_REBALANCE: skipped_after_rebalance,
     GroupAnomaly.OWNED_TWICE: owned_twice,
 }
-
-
-def shown(end: State, wanted: Iterable[GroupAnomaly] = tuple(CHECKS)) -> frozenset[GroupAnomaly]:
-    """Those of the wanted anomalies that a run leaves behind; none if it can't end yet."""
-    if not is_over(end):
-        return frozenset()
-    return frozenset([anomaly for anomaly in wanted if CHECKS[anomaly](end)])

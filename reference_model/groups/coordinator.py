@@ -24,11 +24,12 @@ from kafka_chaos.reference_model.groups.state import (
     Setup,
     State,
     Step,
-    exchanged,
     slots_in,
     with_coordinator,
     with_member,
+    without_member,
 )
+from kafka_chaos.reference_model.tuples import exchanged
 
 
 def join(state: State, setup: Setup) -> Iterator[Step]:
@@ -148,17 +149,8 @@ def remove(state: State, setup: Setup) -> Iterator[Step]:
         is_dead = member.phase == DEAD
         if not is_dead and (not state.removals or member.generation == NONE):
             continue
-        known = exchanged(state.coordinator.known, slot, NONE)
-        owner = NONE if state.coordinator.owner == slot else state.coordinator.owner
-        after = with_coordinator(state, setup, state.coordinator._replace(known=known, owner=owner))
-        yield (
-            Action("expire" if is_dead else "remove", slot),
-            after._replace(
-                preparing=True,
-                joined=state.joined & ~(1 << slot),
-                removals=state.removals - (not is_dead),
-            ),
-        )
+        after = without_member(state, setup, slot)._replace(removals=state.removals - (not is_dead))
+        yield Action("expire" if is_dead else "remove", slot), after
 
 
 def abort_transaction(state: State, setup: Setup) -> Iterator[Step]:

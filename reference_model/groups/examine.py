@@ -20,22 +20,17 @@ loop, which is taken to keep what was read; how the transactions of a loop end, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
-from kafka_chaos.reference_model.groups.anomalies import CHECKS, shown
+from kafka_chaos.reference_model.groups import coordinator, members
+from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.rules import Rules
 from kafka_chaos.reference_model.groups.state import Setup, State, initial_state
-from kafka_chaos.reference_model.groups.steps import canonical, steps
-from kafka_chaos.reference_model.groups.story import tell
-from kafka_chaos.reference_model.search import Budget, Search, breadth_first
-
-Story = tuple[str, ...]
-
-DEFECT_STATES = 200_000
-"""A defect's search may end early: what it finds is reachable, and of the rest nothing is said."""
+from kafka_chaos.reference_model.groups.story import conclusion, sentence
+from kafka_chaos.reference_model.machine import Machine, Story
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,81 +72,74 @@ class Question:
             leaves=int(self.leave),
         )
 
-    def setups(self) -> Iterator[Setup]:
-        """Each search."""
-        yield self.setup
+    def searches(self) -> Iterator[tuple[Setup, Set[GroupAnomaly]]]:
+        """Each search, with what it may answer."""
+        yield self.setup, self.anomalies
         if self.brokers_may_fail:
-            yield replace(self.setup, failovers=1)
+            yield replace(self.setup, failovers=1), self.anomalies
         losing = replace(self.setup, losses=1)
         if self.offsets_may_be_lost:
-            yield replace(losing, offsets_may_be_lost=True)
+            yield replace(losing, offsets_may_be_lost=True), self.anomalies
         if self.source_may_lose:
-            yield replace(losing, source_may_lose=True)
+            yield replace(losing, source_may_lose=True), self.anomalies
         if self.output_may_lose:
-            yield replace(losing, output_may_lose=True)
+            yield replace(losing, output_may_lose=True), self.anomalies
         if self.ends_may_tear:
-            yield replace(losing, ends_may_tear=True)
+            yield replace(losing, ends_may_tear=True), self.anomalies
 
 
-@dataclass(slots=True)
-class Findings:
-    """The shortest story to each anomaly that is reachable, and the states searched; the rest is unreachable if
-    `complete`."""
+ACTIONS = (
+    members.ask_for_offset,
+    members.poll,
+    members.process,
+    members.commit,
+    members.commit_automatically,
+    members.add_offset,
+    members.end_transaction,
+    members.learn,
+    members.leave,
+    coordinator.join,
+    coordinator.join_again,
+    coordinator.assign,
+    coordinator.crash,
+    coordinator.come_back,
+    coordinator.remove,
+    coordinator.abort_transaction,
+    coordinator.fail_over,
+    coordinator.lose,
+)
 
-    stories: dict[GroupAnomaly, Story] = field(default_factory=dict)
-    states: int = 0
-    complete: bool = True
 
+def canonical(state: State, setup: Setup) -> State:
+    """The representative of all states that behave alike.
 
-_complete: dict[Question, Findings] = {}
-
-
-def examine(question: Question, budget: Budget) -> Findings:
-    """Search until no anomaly is open or nothing is left; an empty budget leaves the findings incomplete.
-
-    Many lanes ask the same: complete findings are kept.
+    They may differ in who was given records in generations that nobody is in and that no loss can bring back, and in
+    what the coordinator's log held before, if nothing can be lost any more.
     """
-    if question in _complete:
-        return _complete[question]
-    found = Findings()
-    for setup in question.setups():
-        wanted = question.anomalies - found.stories.keys()
-        if not wanted or not found.complete:
-            continue
-        budget.label = "groups"
-        search, first = search_for(wanted, setup, budget)
-        found.states += len(search.parents)
-        found.complete = search.complete or first.keys() >= wanted
-        for anomaly, state in first.items():
-            found.stories[anomaly] = tell(search.path(state), setup)
-    if found.complete:
-        _complete[question] = found
-    return found
+    if state.losses:
+        return state
+    present = {member.generation for member in state.members}
+    given = frozenset(pair for pair in state.given if pair[0] in present)
+    return state._replace(given=given, earlier=())
 
 
-def search_for(
-    wanted: Set[GroupAnomaly], setup: Setup, budget: Budget
-) -> tuple[Search[State], dict[GroupAnomaly, State]]:
-    """Search one scope, and the nearest state that shows each of the wanted anomalies."""
-    first: dict[GroupAnomaly, State] = {}
-
-    def visit(state: State) -> bool:
-        for anomaly in shown(state, wanted - first.keys()):
-            first[anomaly] = state
-        return first.keys() >= wanted
-
-    def successors(state: State) -> list[State]:
-        return [canonical(after, setup) for _, after in steps(state, setup)]
-
-    return breadth_first(canonical(initial_state(setup), setup), successors, visit, budget), first
+GROUPS = Machine(
+    name="groups",
+    initial=initial_state,
+    actions=ACTIONS,
+    canonical=canonical,
+    ending=ending,
+    checks=CHECKS,
+    sentence=sentence,
+    conclusion=conclusion,
+    beginning=("Member 1 has the partition, in generation 1.",),
+)
 
 
 @cache
 def stories_of_torn_ends(question: Question) -> dict[GroupAnomaly, Story]:
     """What a loop shows if one of its transactions ends in one of output and offsets only."""
-    setup = replace(question.setup, losses=1, ends_may_tear=True)
-    search, first = search_for(question.anomalies, setup, Budget(DEFECT_STATES))
-    return {anomaly: tell(search.path(state), setup) for anomaly, state in first.items()}
+    return GROUPS.stories(question.anomalies, replace(question.setup, losses=1, ends_may_tear=True))
 
 
 def scope_of(question: Question) -> dict[str, Any]:

@@ -23,11 +23,12 @@ from kafka_chaos.reference_model.groups.state import (
     Setup,
     State,
     Step,
-    exchanged,
     is_present,
     with_coordinator,
     with_member,
+    without_member,
 )
+from kafka_chaos.reference_model.tuples import exchanged
 
 MOST_OUTPUTS = 2
 """More outputs of one input show nothing that two do not."""
@@ -205,15 +206,8 @@ def leave(state: State, setup: Setup) -> Iterator[Step]:
         return
     for slot, member in _at_work(state):
         if is_present(state, slot) and member.record == NONE:
-            known = exchanged(state.coordinator.known, slot, NONE)
-            owner = NONE if state.coordinator.owner == slot else state.coordinator.owner
-            after = with_coordinator(state, setup, state.coordinator._replace(known=known, owner=owner))
-            yield (
-                Action("leave", slot),
-                with_member(after, slot, Member())._replace(
-                    leaves=state.leaves - 1, preparing=True, joined=state.joined & ~(1 << slot)
-                ),
-            )
+            after = with_member(without_member(state, setup, slot), slot, Member())
+            yield Action("leave", slot), after._replace(leaves=state.leaves - 1)
 
 
 def _at_work(state: State) -> list[tuple[int, Member]]:

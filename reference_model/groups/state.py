@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafka_chaos.reference_model.groups.rules import Rules
+from kafka_chaos.reference_model.tuples import exchanged
 
 NONE = -1
 
@@ -147,8 +148,7 @@ def initial_state(setup: Setup) -> State:
 
 def with_member(state: State, slot: int, member: Member) -> State:
     """The state with one member exchanged."""
-    members = state.members
-    return state._replace(members=(*members[:slot], member, *members[slot + 1 :]))
+    return state._replace(members=exchanged(state.members, slot, member))
 
 
 def with_coordinator(state: State, setup: Setup, coordinator: Coordinator) -> State:
@@ -159,9 +159,12 @@ def with_coordinator(state: State, setup: Setup, coordinator: Coordinator) -> St
     return state._replace(coordinator=coordinator, earlier=earlier)
 
 
-def exchanged(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
-    """A tuple with one value exchanged."""
-    return (*values[:at], value, *values[at + 1 :])
+def without_member(state: State, setup: Setup, slot: int) -> State:
+    """The state once the coordinator has taken a member out of the group: a rebalance is due."""
+    coordinator = state.coordinator
+    owner = NONE if coordinator.owner == slot else coordinator.owner
+    rest = coordinator._replace(known=exchanged(coordinator.known, slot, NONE), owner=owner)
+    return with_coordinator(state, setup, rest)._replace(preparing=True, joined=state.joined & ~(1 << slot))
 
 
 def slots_in(state: State) -> list[int]:

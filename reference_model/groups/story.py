@@ -5,11 +5,8 @@ Members are numbered from 1, each incarnation anew; offsets from 0, as Kafka doe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kafka_chaos.contract.groups import IN_TRANSACTION
 from kafka_chaos.reference_model.groups.state import NONE, Action, Setup, State
-from kafka_chaos.reference_model.groups.steps import canonical, steps
 
 SENTENCES: dict[str, str] = {
     "ask": "{who} asks for the committed offset, {offset}.",
@@ -44,18 +41,8 @@ SENTENCES: dict[str, str] = {
 }
 
 
-def tell(path: Sequence[State], setup: Setup) -> tuple[str, ...]:
-    """The sentences for a path from the initial state to one in which the run ends."""
-    sentences = ["Member 1 has the partition, in generation 1."]
-    state = path[0]
-    for after in path[1:]:
-        action, reached = next(step for step in steps(state, setup) if canonical(step[1], setup) == after)
-        sentences.append(_sentence(action, state, reached, setup))
-        state = after
-    return (*sentences, _end(state, setup))
-
-
-def _sentence(action: Action, before: State, after: State, setup: Setup) -> str:
+def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
+    """What an action is, and who took it."""
     number = before.members[action.slot].number
     if action.slot != NONE and (action.name == "join" or number == NONE):
         number = after.members[action.slot].number
@@ -77,7 +64,8 @@ def _processes(setup: Setup) -> str:
     return "writes, in a transaction, the output of" if setup.commits == IN_TRANSACTION else "writes the output of"
 
 
-def _end(state: State, setup: Setup) -> str:
+def conclusion(state: State, setup: Setup) -> str:
+    """What a run that ends in a state leaves behind."""
     texts = [f"the committed offset is {state.coordinator.committed}"]
     if setup.is_loop:
         texts += [f"input {record} has {_count(count)}" for record, count in enumerate(state.outputs)]

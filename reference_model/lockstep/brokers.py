@@ -28,9 +28,9 @@ from kafka_chaos.reference_model.lockstep.state import (
     LeaderAndIsr,
     Replica,
 )
+from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT
 from kafka_chaos.reference_model.protocol.isr import high_watermark, watermark_waits
 from kafka_chaos.reference_model.protocol.leaders import serves
-from kafka_chaos.reference_model.protocol.truncation import EPOCH_SHIFT
 
 Outcome = tuple[str, ClusterState]
 """A sentence for what happened, and the state after it."""

@@ -3,7 +3,7 @@
 Sources: Kafka's documentation of the producer and topic configurations, KIP-98 (sequence numbers). All of it but
 `send_astray` and `send_to_unnamed` is urgent: it happens without anyone waiting for anything.
 
-Left out: batches of more than one record, more than one request in flight (`predict/exchanges.py` has them), consumer
+Left out: batches of more than one record, more than one request in flight (`lane/exchanges.py` has them), consumer
 groups, transactions.
 """
 

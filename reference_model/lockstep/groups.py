@@ -18,9 +18,9 @@ from itertools import product
 from typing import NamedTuple
 
 from kafka_chaos.contract.groups import OF_GROUPS
-from kafka_chaos.reference_model.groups.anomalies import shown
+from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
+from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.groups.state import ACTIVE, DEAD, NONE, Setup, State, initial_state, slots_in
-from kafka_chaos.reference_model.groups.steps import steps
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step
 from kafka_chaos.reference_model.lockstep.group_observation import (
     COMMITTED,
@@ -35,7 +35,9 @@ from kafka_chaos.reference_model.lockstep.group_observation import (
 from kafka_chaos.reference_model.lockstep.observation import GROUP, Comparison, Difference, Observation, nearest
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterState
+from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.search import ScopeNotExhausted
+from kafka_chaos.reference_model.tuples import exchanged
 
 MAX_STATES = 20_000
 
@@ -66,11 +68,11 @@ def _at_partition(name: str, deed: str) -> Callable[[GroupState, Setup, int, int
     """What a member does with a record of one partition."""
 
     def act(state: GroupState, setup: Setup, slot: int, partition: int) -> Iterator[GroupState]:
-        for action, after in steps(state.partitions[partition], setup):
+        for action, after in GROUPS.steps(state.partitions[partition], setup):
             if action.name == name and action.slot == slot and slot not in state.frozen:
-                parts = _exchanged(state.partitions, partition, after)
+                parts = exchanged(state.partitions, partition, after)
                 done = (*state.did[slot], (deed, partition, action.offset))
-                yield state._replace(partitions=parts, did=_exchanged(state.did, slot, done))
+                yield state._replace(partitions=parts, did=exchanged(state.did, slot, done))
 
     return act
 
@@ -80,7 +82,7 @@ def _of_group(name: str) -> Callable[[GroupState, Setup, int], Iterator[GroupSta
 
     def act(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
         choices = [
-            [after for action, after in steps(part, setup) if action.name == name and action.slot == slot]
+            [after for action, after in GROUPS.steps(part, setup) if action.name == name and action.slot == slot]
             for part in state.partitions
         ]
         for parts in product(*choices):
@@ -143,9 +145,9 @@ def urgent(state: GroupState, setup: Setup) -> Iterator[GroupState]:
         for name in ("join_again", "learn"):
             yield from _of_group(name)(state, setup, slot)
         for partition, part in enumerate(state.partitions):
-            for action, after in steps(part, setup):
+            for action, after in GROUPS.steps(part, setup):
                 if action.name == "ask" and action.slot == slot:
-                    yield state._replace(partitions=_exchanged(state.partitions, partition, after))
+                    yield state._replace(partitions=exchanged(state.partitions, partition, after))
     yield from _begin_generation(state, setup)
 
 
@@ -168,7 +170,7 @@ def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:
     choices = [
         [
             after
-            for action, after in steps(part, setup)
+            for action, after in GROUPS.steps(part, setup)
             if action.name == "assign"
             or (action.name == "give_back" and action.slot not in state.frozen and not state.gave_back)
         ]
@@ -183,10 +185,6 @@ def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:
 def _of_nobody(part: State) -> State:
     coordinator = part.coordinator._replace(generation=part.coordinator.generation + 1)
     return part._replace(coordinator=coordinator, preparing=False)
-
-
-def _exchanged(values: tuple, at: int, value: object) -> tuple:  # type: ignore[type-arg]
-    return (*values[:at], value, *values[at + 1 :])
 
 
 # --- The model -------------------------------------------------------------------------------------------------------
@@ -241,7 +239,8 @@ class GroupModel:
 
     def anomalies(self) -> list[str]:
         """What the group would have shown if the run ended now, by the definitions of docs/anomalies.md."""
-        found = {anomaly for state in self.states for part in state.partitions for anomaly in shown(part, OF_GROUPS)}
+        ends = [ending(part, self.setup) for state in self.states for part in state.partitions]
+        found = {anomaly for end in ends for anomaly in shown(end, CHECKS, OF_GROUPS)}
         return sorted(str(anomaly) for anomaly in found)
 
 

@@ -22,7 +22,8 @@ from kafka_chaos.reference_model.lockstep.transactions_observation import (
 from kafka_chaos.reference_model.transactions import state as machine_state
 from kafka_chaos.reference_model.transactions.coordinator import PREPARED
 from kafka_chaos.reference_model.transactions.partitions import committed, contents, given, last_stable_offset
-from kafka_chaos.reference_model.transactions.state import DATA, NONE, ONGOING, Coordinated, Log, bits
+from kafka_chaos.reference_model.transactions.state import DATA, NONE, ONGOING, Coordinated, Log
+from kafka_chaos.reference_model.tuples import bits
 
 _STATES = {
     machine_state.EMPTY: "Empty",

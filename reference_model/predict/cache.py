@@ -24,8 +24,8 @@ from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.groups import Group
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.groups.rules import rules_of_group
+from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.answers import shipped
-from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.prediction import Prediction, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
@@ -126,10 +126,13 @@ SOURCES = (
     "kafka_chaos/contract/transactions.py",
     "kafka_chaos/reference_model/groups",
     "kafka_chaos/reference_model/interning.py",
+    "kafka_chaos/reference_model/lane",
+    "kafka_chaos/reference_model/machine.py",
     "kafka_chaos/reference_model/predict",
     "kafka_chaos/reference_model/protocol",
     "kafka_chaos/reference_model/search.py",
     "kafka_chaos/reference_model/transactions",
+    "kafka_chaos/reference_model/tuples.py",
 )
 """The modules and folders that an answer depends on."""
 

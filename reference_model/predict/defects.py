@@ -8,21 +8,24 @@ reachable without a fault it makes reachable with faults.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.anomalies import CHECKS, ending, shown
-from kafka_chaos.reference_model.predict.effects import Action, Step
-from kafka_chaos.reference_model.predict.idempotence import renew_producer_epoch
-from kafka_chaos.reference_model.predict.state import OK, LaneState, canonical, initial_state
-from kafka_chaos.reference_model.predict.steps import steps
-from kafka_chaos.reference_model.predict.story import tell
+from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
+from kafka_chaos.reference_model.lane.effects import Action, Step
+from kafka_chaos.reference_model.lane.idempotence import renew_producer_epoch
+from kafka_chaos.reference_model.lane.state import OK, LaneState, canonical, initial_state
+from kafka_chaos.reference_model.lane.steps import steps
+from kafka_chaos.reference_model.lane.story import tell
+from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.protocol.known_defects import KAFKA_15591, KNOWN_DEFECTS, LIBRDKAFKA_4953, KnownDefect
 from kafka_chaos.reference_model.search import Budget, breadth_first
+
+Name = TypeVar("Name", bound=Hashable)
 
 MAX_STATES = 20_000
 """A defect's search may end early: what it finds is reachable, and of the rest nothing is said."""
@@ -45,26 +48,24 @@ class DefectTrace:
         return cls(KNOWN_DEFECTS[value["id"]], tuple(map(str, value["why"])))
 
 
+def by_anomaly(traces: Iterable[tuple[Name, DefectTrace]]) -> dict[Name, tuple[DefectTrace, ...]]:
+    """The traces of each anomaly."""
+    found: dict[Name, tuple[DefectTrace, ...]] = {}
+    for anomaly, trace in traces:
+        found[anomaly] = (*found.get(anomaly, ()), trace)
+    return found
+
+
+def plain_lane(lane: Lane, /, **settings: Any) -> Lane:
+    """A lane of replication alone, without transactions, groups and loops, and with these settings."""
+    return replace(lane, transactional=None, group=None, loop=None, **settings)
+
+
 def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
     """The known defects that concern a lane, by the anomalies that they make reachable."""
-    without_faults = replace(
-        lane,
-        lane="defect",
-        topic="",
-        partitions=1,
-        cleanup_policy=None,
-        transactional=None,
-        group=None,
-        loop=None,
-        faults=(),
-    )
-    found: dict[Anomaly, tuple[DefectTrace, ...]] = {}
-    for id in VARIANTS:
-        defect = KNOWN_DEFECTS[id]
-        if defect.concerns(lane):
-            for anomaly, trace in _traces(defect, without_faults).items():
-                found[anomaly] = (*found.get(anomaly, ()), trace)
-    return found
+    without_faults = plain_lane(lane, lane="defect", topic="", partitions=1, cleanup_policy=None, faults=())
+    concerned = [KNOWN_DEFECTS[id] for id in VARIANTS if KNOWN_DEFECTS[id].concerns(lane)]
+    return by_anomaly(trace for defect in concerned for trace in _traces(defect, without_faults).items())
 
 
 @cache
@@ -73,8 +74,7 @@ def _traces(defect: KnownDefect, lane: Lane) -> Mapping[Anomaly, DefectTrace]:
     first: dict[Anomaly, LaneState] = {}
 
     def visit(state: LaneState) -> bool:
-        for anomaly in shown(ending(state), CHECKS.keys() - first.keys()):
-            first[anomaly] = state
+        first.update(dict.fromkeys(shown(ending(state), CHECKS, CHECKS.keys() - first.keys()), state))
         return False
 
     def possible(state: LaneState) -> Iterator[Step]:

@@ -9,17 +9,18 @@ longer than `max.poll.interval.ms`. Members crash only where the load says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.groups import IN_TRANSACTION, Group, GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import TransactionAnomaly
-from kafka_chaos.reference_model.groups.examine import Findings, Question, stories_of_torn_ends
+from kafka_chaos.reference_model.groups.examine import Question, stories_of_torn_ends
 from kafka_chaos.reference_model.groups.rules import rules_of_group
-from kafka_chaos.reference_model.predict.defects import DefectTrace
-from kafka_chaos.reference_model.predict.result import AnomalyPrediction, Prediction, Story
+from kafka_chaos.reference_model.machine import Findings, Story
+from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly
+from kafka_chaos.reference_model.predict.result import AnomalyPrediction, Prediction, answers_from
 
 TEARS = (
     TransactionAnomaly.TORN_TRANSACTION,
@@ -28,8 +29,6 @@ TEARS = (
     TransactionAnomaly.ABORTED_READ,
 )
 """Where a transaction may show one of these, its output and its offsets may end differently."""
-OFFSETS_MIN_ISR = 1
-"""`min.insync.replicas` of __consumer_offsets in the project's clusters: the least that replication may keep."""
 
 
 def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_lost: bool) -> Iterator[Question]:
@@ -63,47 +62,22 @@ def _question(group: Group, commits: str, *, fails: bool, offsets_may_be_lost: b
     )
 
 
-def consumer_offsets_of(lane: Lane) -> Lane:
-    """__consumer_offsets as a lane: what may happen to an entry of the coordinator's log under the lane's faults."""
-    return replace(
-        lane,
-        lane="__consumer_offsets",
-        acks="all",
-        min_insync_replicas=OFFSETS_MIN_ISR,
-        unclean_leader_election=False,
-        idempotence=False,
-        transactional=None,
-        group=None,
-        loop=None,
-    )
-
-
 def answers_of_groups(
-    lane: Lane, asked: Mapping[Question, Findings], plain: Prediction
+    lane: Lane, asked: Mapping[Question, Findings[GroupAnomaly]], answers: Prediction
 ) -> dict[GroupAnomaly, AnomalyPrediction]:
     """The prediction for every anomaly of groups that concerns the lane, from complete searches."""
     states = sum(found.states for found in asked.values())
-    none: Story = (f"scope exhausted: none of {states} states of the machine of groups shows it",)
+    none = f"scope exhausted: none of {states} states of the machine of groups shows it"
     stories: dict[GroupAnomaly, Story] = {}
     for found in asked.values():
         stories = {**found.stories, **stories}
-    defects = _known_defects(asked, plain)
-    return {
-        anomaly: AnomalyPrediction(Status.PERMITTED, stories[anomaly])
-        if anomaly in stories
-        else AnomalyPrediction(Status.FORBIDDEN, none, defects.get(anomaly, ()))
-        for anomaly in lane.group_anomalies
-    }
+    return answers_from(lane.group_anomalies, stories, none, by_anomaly(_traces(asked, answers)))
 
 
-def _known_defects(
-    asked: Mapping[Question, Findings], plain: Prediction
-) -> Mapping[GroupAnomaly, tuple[DefectTrace, ...]]:
+def _traces(asked: Iterable[Question], answers: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
     """What known defects that tear transactions do to a loop that commits its offsets in them."""
-    answer = plain.transactions.get(TransactionAnomaly.TORN_TRANSACTION)
-    found: dict[GroupAnomaly, tuple[DefectTrace, ...]] = {}
+    torn = answers.transactions.get(TransactionAnomaly.TORN_TRANSACTION)
     for question in asked:
-        for trace in answer.known_defects if answer is not None and question.commits == IN_TRANSACTION else ():
+        for trace in torn.known_defects if torn is not None and question.commits == IN_TRANSACTION else ():
             for anomaly, why in stories_of_torn_ends(question).items():
-                found[anomaly] = (*found.get(anomaly, ()), DefectTrace(trace.defect, why))
-    return found
+                yield anomaly, DefectTrace(trace.defect, why)

@@ -1,6 +1,6 @@
 """What a lane may show, must show and can never show, before anything is broken.
 
-A status comes from an exhausted search of the lane's state space (`predict/steps.py`) or from an axiom
+A status comes from an exhausted search of the lane's state space (`lane/steps.py`) or from an axiom
 (`protocol/axioms.py`), never from a table. A search that is not exhausted raises `ScopeNotExhausted`, with what it
 found until then.
 
@@ -8,12 +8,12 @@ A lane with transactions has answers for their anomalies, too (`predict/transact
 consumer group or a loop (`predict/grouped.py`).
 
 Scope: one partition; as many records and attempts of one producer, plain or idempotent, as `Scope` says; consumers
-that read everything they are shown. `predict/exchanges.py` names what is left out.
+that read everything they are shown. `lane/exchanges.py` names what is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -24,28 +24,24 @@ from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.groups import examine as of_groups
-from kafka_chaos.reference_model.predict.anomalies import CHECKS, Form, ending, is_resolved, shown
-from kafka_chaos.reference_model.predict.defects import known_defects
-from kafka_chaos.reference_model.predict.effects import Step
-from kafka_chaos.reference_model.predict.grouped import answers_of_groups, consumer_offsets_of, questions_of
-from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, LockstepStep, usual_scope
-from kafka_chaos.reference_model.predict.logs import may_diverge
+from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending, is_resolved
+from kafka_chaos.reference_model.lane.effects import Step
+from kafka_chaos.reference_model.lane.lockstep_phase import Lockstep, LockstepStep, usual_scope
+from kafka_chaos.reference_model.lane.logs import may_diverge
+from kafka_chaos.reference_model.lane.state import LaneState, Scope, canonical, initial_state, parted
+from kafka_chaos.reference_model.lane.steps import steps
+from kafka_chaos.reference_model.lane.story import tell
+from kafka_chaos.reference_model.machine import Findings, Story, shown
+from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane
+from kafka_chaos.reference_model.predict.grouped import answers_of_groups, questions_of
 from kafka_chaos.reference_model.predict.result import (
     AnomalyPrediction,
     Prediction,
     PredictionNotExhausted,
-    Story,
     Unfinished,
+    answers_from,
 )
-from kafka_chaos.reference_model.predict.state import LaneState, Scope, canonical, initial_state, parted
-from kafka_chaos.reference_model.predict.steps import steps
-from kafka_chaos.reference_model.predict.story import tell
-from kafka_chaos.reference_model.predict.transactional import (
-    answers_to,
-    question_of,
-    transaction_state_of,
-    with_notes,
-)
+from kafka_chaos.reference_model.predict.transactional import answers_to, question_of, with_notes
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
@@ -56,7 +52,7 @@ from kafka_chaos.reference_model.search import (
     fewest_faults_first,
     no_garbage_collection,
 )
-from kafka_chaos.reference_model.transactions.examine import examine, scope_of
+from kafka_chaos.reference_model.transactions import examine as of_transactions
 
 __all__ = [
     "MAX_STATES",
@@ -90,11 +86,10 @@ def predict(
     if lockstep is not None and lane.faults:
         raise LaneError("faults", list(lane.faults), "no free faults beside a lock-step phase")
     in_order = None if lockstep is None else tuple(lockstep)
-    lane = as_obeyed(lane)
-    work = _Work(lane, in_order, budget or Budget(MAX_STATES), scope or usual_scope(lane, in_order))
+    work = _Work([lane], in_order, budget or Budget(MAX_STATES), scope or usual_scope(lane, in_order))
     with work.to_its_end():
-        plain = work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
-        found = plain if lane.transactional is None else work.with_transactions(plain, lane.transactional)
+        answers = work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
+        found = answers if lane.transactional is None else work.with_transactions(answers, lane.transactional)
         return work.with_groups(found) if lane.group_anomalies else found
 
 
@@ -105,7 +100,7 @@ def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, 
     same after a fault. What the smaller scope shows, the larger one shows, too: a record need not be sent, nor an
     attempt made. So only the rest is searched for. Raises `PredictionNotExhausted` where the budget was too small.
     """
-    work = _Work(lanes[0], None, budget, scope, lanes)
+    work = _Work(lanes, None, budget, scope)
     with work.to_its_end():
         work.answer(forbidden & CHECKS.keys())
     return frozenset(forbidden & work.stories.keys())
@@ -118,21 +113,16 @@ class _BudgetIsEmpty(Exception):
 class _Work:
     """One prediction in progress: the stories found so far, and the budget that all its searches share."""
 
-    def __init__(
-        self,
-        lane: Lane,
-        lockstep: Lockstep | None,
-        budget: Budget,
-        scope: Scope,
-        lanes: Sequence[Lane] = (),
-    ) -> None:
-        self.lane = as_obeyed(lane)
-        self.lanes = [as_obeyed(one) for one in lanes] or [self.lane]
+    def __init__(self, lanes: Sequence[Lane], lockstep: Lockstep | None, budget: Budget, scope: Scope) -> None:
+        self.lanes = [as_obeyed(lane) for lane in lanes]
+        self.lane = lane = self.lanes[0]
         self.scope = scope
         self.lockstep = lockstep
         self.budget = budget
         self.stories: dict[Anomaly, Story] = {}
-        self.transactions: Mapping[TransactionAnomaly, Story] | None = None if lane.transactional is None else {}
+        self.transactions: dict[TransactionAnomaly, Story | None] = {}
+        if lane.transactional is not None:
+            self.transactions.update(dict.fromkeys(TransactionAnomaly))
         self.groups: dict[GroupAnomaly, Story | None] = dict.fromkeys(lane.group_anomalies)
 
     @contextmanager
@@ -163,7 +153,7 @@ class _Work:
     def free(self) -> Prediction:
         """Everything that the lane may do, searched until no anomaly is open or nothing is left."""
         self.answer(CHECKS.keys())
-        return self._prediction({})
+        return self._prediction()
 
     def with_transactions(self, plain: Prediction, transactional: Transactional) -> Prediction:
         """The prediction with what the lane's transactions may show."""
@@ -173,23 +163,23 @@ class _Work:
             transactional,
             fails=bool(lane.faults or self.lockstep),
             data_may_lose=plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN,
-            states_may_be_lost=self._may_lose(transaction_state_of(lane)),
+            states_may_be_lost=self._may_lose("__transaction_state"),
         )
-        found = examine(question, self.budget)
-        self.transactions = found.stories
+        found = of_transactions.TRANSACTIONS.examine(question, self.budget)
+        self.transactions.update(found.stories)
         _require(found.complete)
-        bounds = {**plain.bounds, "transactions": scope_of(question)}
+        bounds = {**plain.bounds, "transactions": of_transactions.scope_of(question)}
         answers = answers_to(question, found, lane)
         return Prediction(with_notes(plain.anomalies), plain.states + found.states, True, bounds, answers)
 
     def with_groups(self, plain: Prediction) -> Prediction:
         """The prediction with what the lane's group and its loop may show."""
         lane = self.lane
-        may_lose = self._may_lose(consumer_offsets_of(lane))
+        may_lose = self._may_lose("__consumer_offsets")
         fails = bool(lane.faults or self.lockstep)
-        asked: dict[of_groups.Question, of_groups.Findings] = {}
+        asked: dict[of_groups.Question, Findings[GroupAnomaly]] = {}
         for question in questions_of(lane, plain, fails=fails, offsets_may_be_lost=may_lose):
-            asked[question] = of_groups.examine(question, self.budget)
+            asked[question] = of_groups.GROUPS.examine(question, self.budget)
             self.groups.update(asked[question].stories)
             _require(asked[question].complete)
         return replace(
@@ -199,9 +189,9 @@ class _Work:
             groups=answers_of_groups(lane, asked, plain),
         )
 
-    def _may_lose(self, lane: Lane) -> bool:
-        """Whether an acknowledged record of another lane may be lost: one record is enough to tell."""
-        other = _Work(lane, None, self.budget, Scope(records=1, attempts=1))
+    def _may_lose(self, topic: str) -> bool:
+        """Whether an acknowledged record of an internal topic may be lost: one record is enough to tell."""
+        other = _Work([internal_topic(self.lane, topic)], None, self.budget, Scope(records=1, attempts=1))
         other.answer({Anomaly.LOST_WRITE})
         return Anomaly.LOST_WRITE in other.stories
 
@@ -226,7 +216,7 @@ class _Work:
 
         def visit(state: LaneState) -> bool:
             self.budget.label = f"{len(lane.faults) - len(state.faults)} of {len(lane.faults)} faults"
-            found = shown(ending(state), CHECKS.keys() - first.keys())
+            found = shown(ending(state), CHECKS, CHECKS.keys() - first.keys())
             first.update(dict.fromkeys(found, state))
             if found & missing:
                 missing.difference_update(found)
@@ -259,10 +249,10 @@ class _Work:
         def visit(state: LaneState) -> bool:
             nonlocal unavoidable
             if state.position == len(lockstep):
-                for anomaly in shown(ending(state)):
+                for anomaly in shown(ending(state), CHECKS):
                     first.setdefault(anomaly, state)
                 if is_resolved(state):
-                    unread = shown(ending(state._replace(reads=0)))
+                    unread = shown(ending(state._replace(reads=0)), CHECKS)
                     unavoidable = unread if unavoidable is None else unavoidable & unread
             return False
 
@@ -284,25 +274,28 @@ class _Work:
         _require(search.complete)
         if unavoidable is None:
             raise ScopeNotExhausted(f"no run gets through the lock-step phase {', '.join(lockstep)}")
-        return self._prediction(dict.fromkeys(unavoidable & first.keys(), Status.REQUIRED))
+        return self._prediction(unavoidable & first.keys())
 
-    def _prediction(self, statuses: Mapping[Anomaly, Status]) -> Prediction:
-        """The prediction from the stories of an exhausted search; `statuses` are those other than the usual."""
+    def _prediction(self, required: Set[Anomaly] = frozenset()) -> Prediction:
+        """The prediction from the stories of an exhausted search."""
         states = self.budget.states
-        defects = known_defects(self.lane)
-        anomalies = {}
-        for anomaly in Anomaly:
-            if anomaly in self.stories:
-                status = statuses.get(anomaly, Status.PERMITTED)
-                anomalies[anomaly] = AnomalyPrediction(status, self.stories[anomaly])
-            else:
-                axiom = AXIOMS.get(anomaly)
-                if axiom and (exception := axiom.exception(self.lane.faults)):
-                    anomalies[anomaly] = AnomalyPrediction(Status.PERMITTED, exception)
-                    continue
-                why = axiom.sentences() if axiom else (f"scope exhausted: none of {states} states shows it",)
-                anomalies[anomaly] = AnomalyPrediction(Status.FORBIDDEN, why, defects.get(anomaly, ()))
+        none = f"scope exhausted: none of {states} states shows it"
+        anomalies = answers_from(Anomaly, self.stories, none, known_defects(self.lane))
+        for anomaly in required:
+            anomalies[anomaly] = AnomalyPrediction(Status.REQUIRED, self.stories[anomaly])
+        for anomaly, axiom in AXIOMS.items():
+            exception = axiom.exception(self.lane.faults)
+            status = Status.PERMITTED if exception else Status.FORBIDDEN
+            anomalies[anomaly] = AnomalyPrediction(status, exception or axiom.sentences())
         return Prediction(anomalies, states, True, self.bounds())
+
+
+def internal_topic(lane: Lane, name: str) -> Lane:
+    """__consumer_offsets or __transaction_state as a lane: what may happen to an entry of a coordinator's log under the
+    lane's faults, with the least that replication may keep (`min.insync.replicas` of the project's clusters is 1)."""
+    return plain_lane(
+        lane, lane=name, acks="all", min_insync_replicas=1, unclean_leader_election=False, idempotence=False
+    )
 
 
 def _require(answered: bool) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.transactions import PREDICTED_IN, TransactionAnomaly
+from kafka_chaos.reference_model.machine import Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 
+Name = TypeVar("Name", Anomaly, TransactionAnomaly, GroupAnomaly)
+Answer = TypeVar("Answer")
+
 NOT_EXHAUSTED = "not exhausted"
 """What stands for a status where the search ended early and has not found the anomaly."""
-
-Story = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,21 @@ class AnomalyPrediction:
         )
 
 
+def answers_from(
+    anomalies: Iterable[Name],
+    stories: Mapping[Name, Story],
+    none: str,
+    defects: Mapping[Name, tuple[DefectTrace, ...]],
+) -> dict[Name, AnomalyPrediction]:
+    """The answers of an exhausted search: an anomaly with a story is permitted, any other forbidden, as `none` says."""
+    return {
+        anomaly: AnomalyPrediction(Status.PERMITTED, stories[anomaly])
+        if anomaly in stories
+        else AnomalyPrediction(Status.FORBIDDEN, (none,), defects.get(anomaly, ()))
+        for anomaly in anomalies
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """A lane's predictions, one for every anomaly, and the scope that was searched for them.
@@ -66,63 +83,63 @@ class Prediction:
 
     def to_json(self) -> dict[str, Any]:
         """The form of `predict --json` and of `prediction.json`."""
-        others: dict[str, Mapping[Any, AnomalyPrediction]] = {"transactions": self.transactions, "groups": self.groups}
-        return {
-            "anomalies": {str(anomaly): answer.to_json() for anomaly, answer in self.anomalies.items()},
-            **{
-                part: {str(anomaly): answer.to_json() for anomaly, answer in answers.items()}
-                for part, answers in others.items()
-                if answers
-            },
-            "scope": {"states": self.states, "complete": self.complete, **self.bounds},
-        }
+        parts = _parts(self.anomalies, self.transactions, self.groups, AnomalyPrediction.to_json)
+        return {**parts, "scope": {"states": self.states, "complete": self.complete, **self.bounds}}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Prediction:
         """Read back what `to_json` gave; raises `KeyError` or `ValueError` for anything else."""
-        anomalies = {Anomaly(name): AnomalyPrediction.from_json(entry) for name, entry in value["anomalies"].items()}
-        if set(anomalies) != set(Anomaly):
-            raise ValueError("a prediction names every anomaly")
-        transactions = {
-            TransactionAnomaly(name): AnomalyPrediction.from_json(entry)
-            for name, entry in value.get("transactions", {}).items()
-        }
-        if transactions and set(transactions) != set(TransactionAnomaly):
-            raise ValueError("a prediction names every anomaly of transactions, or none")
-        groups = {
-            GroupAnomaly(name): AnomalyPrediction.from_json(entry) for name, entry in value.get("groups", {}).items()
-        }
-        if groups and set(groups) not in (set(OF_GROUPS), set(GroupAnomaly)):
-            raise ValueError("a prediction names every anomaly of groups, of loops too, or none")
+        anomalies = _read(value, "anomalies", Anomaly, (set(Anomaly),))
+        transactions = _read(value, "transactions", TransactionAnomaly, (set(), set(TransactionAnomaly)))
+        groups = _read(value, "groups", GroupAnomaly, (set(), set(OF_GROUPS), set(GroupAnomaly)))
         bounds = dict(value["scope"])
         states, complete = int(bounds.pop("states")), bool(bounds.pop("complete"))
         return cls(anomalies, states, complete, bounds, transactions, groups)
 
 
+def _read(
+    value: Mapping[str, Any], part: str, kind: Callable[[str], Name], complete: Collection[set[Name]]
+) -> dict[Name, AnomalyPrediction]:
+    found = {kind(name): AnomalyPrediction.from_json(entry) for name, entry in value.get(part, {}).items()}
+    if set(found) not in complete:
+        raise ValueError(f"a prediction names every anomaly of {part}, or none")
+    return found
+
+
+def _parts(
+    anomalies: Mapping[Anomaly, Answer],
+    transactions: Mapping[TransactionAnomaly, Answer],
+    groups: Mapping[GroupAnomaly, Answer],
+    to_json: Callable[[Answer], dict[str, Any]],
+) -> dict[str, Any]:
+    """What each part of an answer says of its anomalies; a part that a lane does not have is left out."""
+    parts: tuple[Mapping[Any, Answer], ...] = (anomalies, transactions, groups)
+    return {
+        part: {str(anomaly): to_json(answer) for anomaly, answer in answers.items()}
+        for part, answers in zip(PREDICTED_IN, parts, strict=True)
+        if answers
+    }
+
+
 @dataclass(slots=True)
 class Unfinished:
-    """What a search has found so far: the way to each anomaly that is permitted at least; the rest is not known."""
+    """What a search has found so far: the way to each anomaly that is permitted at least; the rest is not known.
+
+    `transactions` and `groups` name those that the lane has, with None for what was not found.
+    """
 
     stories: dict[Anomaly, Story] = field(default_factory=dict)
     states: int = 0
     reason: str = ""
     bounds: Mapping[str, Any] = field(default_factory=dict)
-    transactions: Mapping[TransactionAnomaly, Story] | None = None
+    transactions: Mapping[TransactionAnomaly, Story | None] = field(default_factory=dict)
     groups: Mapping[GroupAnomaly, Story | None] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The form of `predict --json`; no `Prediction` can be read from it."""
-        transactions = self.transactions
-        return {
-            "anomalies": {str(anomaly): _unfinished(self.stories.get(anomaly)) for anomaly in Anomaly},
-            **(
-                {}
-                if transactions is None
-                else {"transactions": {str(a): _unfinished(transactions.get(a)) for a in TransactionAnomaly}}
-            ),
-            **({"groups": {str(a): _unfinished(story) for a, story in self.groups.items()}} if self.groups else {}),
-            "scope": {"states": self.states, "complete": False, "reason": self.reason, **self.bounds},
-        }
+        anomalies = {anomaly: self.stories.get(anomaly) for anomaly in Anomaly}
+        parts = _parts(anomalies, self.transactions, self.groups, _unfinished)
+        return {**parts, "scope": {"states": self.states, "complete": False, "reason": self.reason, **self.bounds}}
 
 
 def _unfinished(story: Story | None) -> dict[str, Any]:

@@ -12,16 +12,15 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep, usual_scope
+from kafka_chaos.reference_model.lane.state import Scope
 from kafka_chaos.reference_model.predict.cache import question_key
-from kafka_chaos.reference_model.predict.lockstep_phase import LockstepStep, usual_scope
 from kafka_chaos.reference_model.predict.prediction import (
     Prediction,
     PredictionNotExhausted,
     predict,
     shown_besides,
 )
-from kafka_chaos.reference_model.predict.state import Scope
-from kafka_chaos.reference_model.protocol.rules import as_obeyed
 from kafka_chaos.reference_model.search import Budget
 
 
@@ -54,7 +53,6 @@ def sensitivity(
     timeout: float | None = None,
 ) -> Iterator[Enlarged]:
     """What changes in a lane's prediction with each bound enlarged; each search may take so many states and seconds."""
-    lane = as_obeyed(lane)
     usual = usual_scope(lane, lockstep)
     for bound, scope in larger_scopes(lane, usual):
         budget = Budget(max_states, timeout)

@@ -14,17 +14,18 @@ The other anomalies have the answers of the idempotent lane, with these differen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.metadata import USUAL_VERSION
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
-from kafka_chaos.reference_model.predict.defects import DefectTrace
-from kafka_chaos.reference_model.predict.result import AnomalyPrediction, Story
+from kafka_chaos.reference_model.machine import Findings, Story
+from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly
+from kafka_chaos.reference_model.predict.result import AnomalyPrediction, answers_from
 from kafka_chaos.reference_model.protocol.known_defects import KAFKA_14402, KAFKA_17754, KNOWN_DEFECTS
-from kafka_chaos.reference_model.transactions.examine import Findings, Question, stories_with
+from kafka_chaos.reference_model.transactions.examine import Question, stories_with
 from kafka_chaos.reference_model.transactions.rules import Kind, Rules, v1_in
 
 IN_TRANSACTIONS: Mapping[Anomaly, str] = {
@@ -41,9 +42,6 @@ RENEWED = (
     "A transactional producer aborts where this story has the producer renew its epoch: the answer is that of the "
     "idempotent lane, and permits more than a correct client shows."
 )
-
-TRANSACTION_STATE_MIN_ISR = 1
-"""`transaction.state.log.min.isr` of the project's clusters: the least that replication may keep."""
 
 
 def question_of(
@@ -66,20 +64,6 @@ def rules_of_transactions(lane: Lane) -> Rules:
     return v1_in(lane.kafka_version or USUAL_VERSION)
 
 
-def transaction_state_of(lane: Lane) -> Lane:
-    """__transaction_state as a lane: what may happen to an entry of the coordinator's log under the lane's faults."""
-    return replace(
-        lane,
-        lane="__transaction_state",
-        min_insync_replicas=TRANSACTION_STATE_MIN_ISR,
-        unclean_leader_election=False,
-        idempotence=False,
-        transactional=None,
-        group=None,
-        loop=None,
-    )
-
-
 def with_notes(anomalies: Mapping[Anomaly, AnomalyPrediction]) -> dict[Anomaly, AnomalyPrediction]:
     """The answers to the other anomalies, with what transactions change about them."""
     return {
@@ -94,41 +78,24 @@ def _notes(anomaly: Anomaly, answer: AnomalyPrediction) -> Story:
     return (RENEWED,) if by_renewal else ()
 
 
-def answers_to(question: Question, found: Findings, lane: Lane) -> dict[TransactionAnomaly, AnomalyPrediction]:
+def answers_to(
+    question: Question, found: Findings[TransactionAnomaly], lane: Lane
+) -> dict[TransactionAnomaly, AnomalyPrediction]:
     """The prediction for every anomaly of transactions, from a complete search."""
-    defects = _known_defects(question, lane)
-    none: Story = (f"scope exhausted: none of {found.states} states of the transactional machine shows it",)
-    answers = {}
-    for anomaly in TransactionAnomaly:
-        if anomaly in found.stories:
-            answers[anomaly] = AnomalyPrediction(Status.PERMITTED, found.stories[anomaly])
-        else:
-            answers[anomaly] = AnomalyPrediction(Status.FORBIDDEN, none, defects.get(anomaly, ()))
-    return answers
+    none = f"scope exhausted: none of {found.states} states of the transactional machine shows it"
+    return answers_from(TransactionAnomaly, found.stories, none, by_anomaly(_traces(question, lane)))
 
 
-def _known_defects(question: Question, lane: Lane) -> Mapping[TransactionAnomaly, tuple[DefectTrace, ...]]:
-    """The known defects that concern a lane, by the anomalies that they make reachable."""
-    found: dict[TransactionAnomaly, tuple[DefectTrace, ...]] = {}
-    for id, variant in VARIANTS.items():
+def _traces(question: Question, lane: Lane) -> Iterator[tuple[TransactionAnomaly, DefectTrace]]:
+    """The anomalies that the known defects which concern a lane make reachable."""
+    for id, kind in VARIANTS.items():
         if KNOWN_DEFECTS[id].concerns(lane):
-            rules = variant(question.rules)
+            rules = replace(question.rules, late=question.rules.late | {kind})
             for anomaly, why in stories_with(rules, question.several_records, question.several_partitions).items():
-                found[anomaly] = (*found.get(anomaly, ()), DefectTrace(KNOWN_DEFECTS[id], why))
-    return found
+                yield anomaly, DefectTrace(KNOWN_DEFECTS[id], why)
 
 
-def late_end_is_taken(rules: Rules) -> Rules:
-    """KAFKA-17754: EndTxn names producer id and epoch, and ends whatever transaction they have open when it arrives."""
-    return replace(rules, late=rules.late | {Kind.END})
-
-
-def late_record_is_taken(rules: Rules) -> Rules:
-    """KAFKA-14402: a record that arrives after its transaction has ended opens one that nobody will end."""
-    return replace(rules, late=rules.late | {Kind.PRODUCE})
-
-
-VARIANTS: Mapping[str, Callable[[Rules], Rules]] = {
-    KAFKA_17754.id: late_end_is_taken,
-    KAFKA_14402.id: late_record_is_taken,
-}
+VARIANTS: Mapping[str, Kind] = {KAFKA_17754.id: Kind.END, KAFKA_14402.id: Kind.PRODUCE}
+"""The requests that a defect takes although they are late. KAFKA-17754: EndTxn names producer id and epoch, and ends
+whatever transaction they have open when it arrives. KAFKA-14402: a record that arrives after its transaction has ended
+opens one that nobody will end."""

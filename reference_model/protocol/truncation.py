@@ -1,16 +1,16 @@
 """Where a new follower truncates its log: the rules of before KIP-101, of KIP-101, and of KIP-279.
 
-A log is a tuple of entries whose leader epoch is `entry >> EPOCH_SHIFT`. Epochs never decrease along a log, except
-without fencing, where a follower may fetch from a leader of a later epoch than its own and then lead in an earlier
-one. A leader's epoch cache is its log's, and its own epoch starts at its log end at the latest, because a leader
-notes its epoch when it is elected and not with its first record (KIP-101).
+A log is a tuple of entries (`entries.py`). Leader epochs never decrease along a log, except without fencing, where a
+follower may fetch from a leader of a later epoch than its own and then lead in an earlier one. A leader's epoch cache
+is its log's, and its own epoch starts at its log end at the latest, because a leader notes its epoch when it is elected
+and not with its first record (KIP-101).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-EPOCH_SHIFT = 8
+from kafka_chaos.reference_model.protocol.entries import leader_epoch_of
 
 Log = tuple[int, ...]
 Truncation = Callable[[Log, int, Log], int]
@@ -20,7 +20,7 @@ Truncation = Callable[[Log, int, Log], int]
 def end_offset_for(log: Log, leader_epoch: int) -> int:
     """Where the first larger epoch starts: the leader's answer to OffsetsForLeaderEpoch (KIP-101)."""
     for offset, entry in enumerate(log):
-        if entry >> EPOCH_SHIFT > leader_epoch:
+        if leader_epoch_of(entry) > leader_epoch:
             return offset
     return len(log)
 
@@ -34,16 +34,16 @@ def to_end_of_last_epoch(log: Log, high_watermark: int, leader_log: Log) -> int:
     """One question: where does my last epoch end with you? (KIP-101)"""
     if not log:
         return 0
-    return min(len(log), end_offset_for(leader_log, log[-1] >> EPOCH_SHIFT))
+    return min(len(log), end_offset_for(leader_log, leader_epoch_of(log[-1])))
 
 
 def to_last_common_epoch(log: Log, high_watermark: int, leader_log: Log) -> int:
     """Ask again, until the epoch that the leader's answer is about is one that the follower has (KIP-279)."""
     end = len(log)
     while end > 0:
-        asked = log[end - 1] >> EPOCH_SHIFT
+        asked = leader_epoch_of(log[end - 1])
         leader_end = end_offset_for(leader_log, asked)
-        found = leader_log[leader_end - 1] >> EPOCH_SHIFT if leader_end else -1
+        found = leader_epoch_of(leader_log[leader_end - 1]) if leader_end else -1
         if found == asked:
             return min(end, leader_end)
         end = min(end, end_offset_for(log, found))

@@ -7,7 +7,7 @@ docs/anomalies.md, which the verification applies to real histories.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import NamedTuple
 
@@ -24,8 +24,8 @@ from kafka_chaos.reference_model.transactions.state import (
     Log,
     Setup,
     State,
-    bits,
 )
+from kafka_chaos.reference_model.tuples import bits
 
 
 class Ending(NamedTuple):
@@ -110,10 +110,3 @@ CHECKS: Mapping[TransactionAnomaly, Check] = {
     TransactionAnomaly.HANGING_TRANSACTION: hanging_transaction,
     TransactionAnomaly.DEPENDENCY_CYCLE: dependency_cycle,
 }
-
-
-def shown(end: Ending | None, wanted: Iterable[TransactionAnomaly] = tuple(CHECKS)) -> frozenset[TransactionAnomaly]:
-    """Those of the wanted anomalies that a run leaves behind; none if it can't end yet."""
-    if end is None:
-        return frozenset()
-    return frozenset([anomaly for anomaly in wanted if CHECKS[anomaly](end)])

@@ -26,16 +26,16 @@ from kafka_chaos.reference_model.transactions.state import (
     Marker,
     Setup,
     State,
-    bits,
     with_coordinated,
     with_status,
 )
+from kafka_chaos.reference_model.tuples import bits, without
 
 
 def arrive_late(state: State, setup: Setup) -> Iterator[Step]:
     """A request arrives that its producer waits for no longer."""
     for at, request in enumerate(state.late):
-        rest = state._replace(late=state.late[:at] + state.late[at + 1 :])
+        rest = state._replace(late=without(state.late, at))
         reached, reply = arrive(rest, setup, request)
         action = action_of(request, setup)
         yield action._replace(name=f"late_{action.name}", detail=reply.value), reached
@@ -107,7 +107,7 @@ def late_marker(state: State, setup: Setup) -> Iterator[Step]:
     """A marker arrives from a coordinator that was replaced."""
     for at, (partition, marker) in enumerate(state.late_markers):
         if takes_marker(state.logs[partition], marker, setup.rules):
-            rest = state._replace(late_markers=state.late_markers[:at] + state.late_markers[at + 1 :])
+            rest = state._replace(late_markers=without(state.late_markers, at))
             log = (*state.logs[partition], marker)
             yield _marked(marker, partition, setup)._replace(name="late_marker"), append_to(rest, setup, partition, log)
 

@@ -23,26 +23,32 @@ the last stable offset, for as long as it is frozen: that is no anomaly once it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from kafka_chaos.contract.transactions import TransactionAnomaly
-from kafka_chaos.reference_model.search import Budget, Search, breadth_first
-from kafka_chaos.reference_model.transactions.anomalies import ending, shown
-from kafka_chaos.reference_model.transactions.rules import Rules
-from kafka_chaos.reference_model.transactions.state import Setup, State, initial_state
-from kafka_chaos.reference_model.transactions.steps import canonical, steps
-from kafka_chaos.reference_model.transactions.story import tell
-
-Story = tuple[str, ...]
-Stories = Mapping[TransactionAnomaly, Story]
+from kafka_chaos.reference_model.machine import Machine, Story
+from kafka_chaos.reference_model.transactions import environment, producers
+from kafka_chaos.reference_model.transactions.anomalies import CHECKS, ending
+from kafka_chaos.reference_model.transactions.partitions import is_fenced, takes_marker
+from kafka_chaos.reference_model.transactions.producers import over
+from kafka_chaos.reference_model.transactions.rules import Kind, Rules
+from kafka_chaos.reference_model.transactions.state import (
+    DATA,
+    READY,
+    RENEWING,
+    Marker,
+    Request,
+    Setup,
+    State,
+    initial_state,
+)
+from kafka_chaos.reference_model.transactions.story import conclusion, sentence
 
 CYCLE = frozenset({TransactionAnomaly.DEPENDENCY_CYCLE})
 TORN = frozenset({TransactionAnomaly.TORN_TRANSACTION})
 """A transaction of one record can't be torn: nothing is to be searched for."""
-DEFECT_STATES = 200_000
-"""A defect's search may end early: what it finds is reachable, and of the rest nothing is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class Question:
         size, partitions = 1 + self.several_records, 1 + self.several_partitions
         return Setup(self.rules, size=size, partitions=partitions, failovers=0)
 
-    def setups(self) -> Iterator[tuple[Setup, Set[TransactionAnomaly]]]:
+    def searches(self) -> Iterator[tuple[Setup, Set[TransactionAnomaly]]]:
         """Each search, with what it may answer."""
         others = frozenset(TransactionAnomaly) - CYCLE - (frozenset() if self.several_records else TORN)
         first = others if self.several_producers else others | CYCLE
@@ -82,68 +88,74 @@ class Question:
             yield replace(self.setup, ids=(0, 1), delayed=0), CYCLE
 
 
-@dataclass(slots=True)
-class Findings:
-    """The shortest story to each anomaly that is reachable, and the states searched; the rest is unreachable if
-    `complete`."""
+ACTIONS = (
+    producers.write,
+    producers.end,
+    producers.initialise,
+    environment.write_marker,
+    environment.complete_transaction,
+    environment.arrive_late,
+    environment.late_marker,
+    environment.time_out,
+    environment.fail_over,
+    environment.lose_ends,
+)
 
-    stories: dict[TransactionAnomaly, Story] = field(default_factory=dict)
-    states: int = 0
-    complete: bool = True
 
+def canonical(state: State, setup: Setup) -> State:
+    """The representative of all states that behave alike.
 
-_complete: dict[Question, Findings] = {}
-
-
-def examine(question: Question, budget: Budget) -> Findings:
-    """Search until no anomaly is open or nothing is left; an empty budget leaves the findings incomplete.
-
-    Many lanes ask the same: complete findings are kept.
+    They may differ in what a producer could do that has no transaction left to write, in requests and markers on their
+    way that nothing would take any more, in the order of the others, and in how often a coordinator was replaced when
+    nothing of an earlier one is left.
     """
-    if question in _complete:
-        return _complete[question]
-    found = Findings()
-    for setup, answers in question.setups():
-        wanted = answers - found.stories.keys()
-        if not wanted or not found.complete:
-            continue
-        budget.label = "transactions"
-        search, first = search_for(wanted, setup, budget)
-        found.states += len(search.parents)
-        found.complete = search.complete or first.keys() >= wanted
-        for anomaly, state in first.items():
-            found.stories[anomaly] = tell(search.path(state), setup)
-    if found.complete:
-        _complete[question] = found
-    return found
+    producers = state.producers
+    if len(state.outcomes) == setup.transactions:
+        producers = tuple(over(one) if one.phase in (READY, RENEWING) else one for one in producers)
+    late = tuple(sorted(r for r in state.late if state.losses or not _is_refused(state, setup, r)))
+    markers = tuple(sorted({m for m in state.late_markers if state.losses or _is_taken(state, setup, m)}))
+    state = state._replace(producers=producers, late=late, late_markers=markers)
+    if markers or state.failovers or state.losses or not state.coordinator_epoch:
+        return state
+    logs = tuple(
+        tuple(entry if entry.kind == DATA or not entry.number else entry._replace(number=0) for entry in log)
+        for log in state.logs
+    )
+    return state._replace(logs=logs, coordinator_epoch=0)
 
 
-def search_for(
-    wanted: Set[TransactionAnomaly], setup: Setup, budget: Budget
-) -> tuple[Search[State], dict[TransactionAnomaly, State]]:
-    """Search one scope, and the nearest state that shows each of the wanted anomalies."""
-    first: dict[TransactionAnomaly, State] = {}
+def _is_refused(state: State, setup: Setup, request: Request) -> bool:
+    """Whether a request will be refused whenever it arrives: epochs only rise where nothing is lost."""
+    id = setup.ids[request.producer]
+    if request.kind is Kind.PRODUCE:
+        return is_fenced(state.logs[setup.partition_of(request.detail)], id, request.epoch, setup.rules)
+    return setup.rules.fences_at_coordinator and request.epoch < state.coordinated[id].status.epoch
 
-    def visit(state: State) -> bool:
-        for anomaly in shown(ending(state, setup), wanted - first.keys()):
-            first[anomaly] = state
-        return first.keys() >= wanted
 
-    def successors(state: State) -> list[State]:
-        return [canonical(after, setup) for _, after in steps(state, setup)]
+def _is_taken(state: State, setup: Setup, marker: Marker) -> bool:
+    return takes_marker(state.logs[marker.partition], marker.entry, setup.rules)
 
-    return breadth_first(canonical(initial_state(setup), setup), successors, visit, budget), first
+
+TRANSACTIONS = Machine(
+    name="transactions",
+    initial=initial_state,
+    actions=ACTIONS,
+    canonical=canonical,
+    ending=ending,
+    checks=CHECKS,
+    sentence=sentence,
+    conclusion=conclusion,
+)
 
 
 @cache
-def stories_with(rules: Rules, several_records: bool, several_partitions: bool) -> Stories:
+def stories_with(rules: Rules, several_records: bool, several_partitions: bool) -> Mapping[TransactionAnomaly, Story]:
     """What a defect's rules make reachable without any fault: one late request is enough for most of it, and two on one
     partition for the rest."""
     setup = Question(rules, several_records, several_partitions).setup
     stories: dict[TransactionAnomaly, Story] = {}
     for scope in (setup, replace(setup, delayed=2, partitions=1)):
-        search, first = search_for(frozenset(TransactionAnomaly) - stories.keys(), scope, Budget(DEFECT_STATES))
-        stories |= {anomaly: tell(search.path(state), scope) for anomaly, state in first.items()}
+        stories |= TRANSACTIONS.stories(CHECKS.keys() - stories.keys(), scope)
     return stories
 
 

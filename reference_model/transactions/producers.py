@@ -49,6 +49,7 @@ from kafka_chaos.reference_model.transactions.state import (
     with_producer,
     with_status,
 )
+from kafka_chaos.reference_model.tuples import exchanged
 
 NAMES = {Kind.ADD_PARTITION: "add_partition", Kind.PRODUCE: "produce"}
 
@@ -160,7 +161,7 @@ def _hear(state: State, setup: Setup, request: Request, reply: Reply) -> State:
         return with_producer(state, number, producer._replace(added=producer.added | 1 << request.detail))
     if request.kind is Kind.PRODUCE:
         at = setup.partition_of(request.detail)
-        sent = (*producer.sent[:at], producer.sent[at] + 1, *producer.sent[at + 1 :])
+        sent = exchanged(producer.sent, at, producer.sent[at] + 1)
         written = producer._replace(written=producer.written + 1, knows=CERTAIN, sent=sent)
         return with_producer(state, number, written)
     return _ended(acknowledged(state, request.transaction, bool(request.detail)), setup, request)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafka_chaos.reference_model.transactions.rules import Kind, Rules
+from kafka_chaos.reference_model.tuples import exchanged
 
 # What __transaction_state says of a transactional id (Dead and PrepareEpochFence are never written).
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
@@ -158,8 +159,7 @@ def initial_state(setup: Setup) -> State:
 
 def with_producer(state: State, number: int, producer: Producer) -> State:
     """The state with one incarnation exchanged."""
-    producers = state.producers
-    return state._replace(producers=(*producers[:number], producer, *producers[number + 1 :]))
+    return state._replace(producers=exchanged(state.producers, number, producer))
 
 
 def with_status(state: State, setup: Setup, id: int, status: Status, unmarked: int) -> State:
@@ -171,21 +171,14 @@ def with_status(state: State, setup: Setup, id: int, status: Status, unmarked: i
 
 def with_coordinated(state: State, id: int, coordinated: Coordinated) -> State:
     """The state with one transactional id exchanged."""
-    all_ids = state.coordinated
-    return state._replace(coordinated=(*all_ids[:id], coordinated, *all_ids[id + 1 :]))
+    return state._replace(coordinated=exchanged(state.coordinated, id, coordinated))
 
 
 def with_log(state: State, partition: int, log: Log) -> State:
     """The state with one partition's log exchanged."""
-    return state._replace(logs=(*state.logs[:partition], log, *state.logs[partition + 1 :]))
+    return state._replace(logs=exchanged(state.logs, partition, log))
 
 
 def with_outcome(state: State, transaction: int, outcome: int) -> State:
     """The state with the outcome of one transaction exchanged."""
-    outcomes = state.outcomes
-    return state._replace(outcomes=(*outcomes[:transaction], outcome, *outcomes[transaction + 1 :]))
-
-
-def bits(mask: int) -> list[int]:
-    """The positions of the bits that are set."""
-    return [position for position in range(mask.bit_length()) if mask >> position & 1]
+    return state._replace(outcomes=exchanged(state.outcomes, transaction, outcome))

@@ -5,8 +5,6 @@ Incarnations, transactions and the records of each are numbered from 1; partitio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kafka_chaos.reference_model.transactions.anomalies import ending
 from kafka_chaos.reference_model.transactions.effects import Action
 from kafka_chaos.reference_model.transactions.state import (
@@ -20,9 +18,8 @@ from kafka_chaos.reference_model.transactions.state import (
     Entry,
     Setup,
     State,
-    bits,
 )
-from kafka_chaos.reference_model.transactions.steps import canonical, steps
+from kafka_chaos.reference_model.tuples import bits
 
 SENTENCES: dict[str, str] = {
     "start": "{who} asks for its producer epoch",
@@ -54,20 +51,10 @@ SENTENCES: dict[str, str] = {
 STATUS_NAMES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
 
-def tell(path: Sequence[State], setup: Setup) -> tuple[str, ...]:
-    """The sentences for a path from the initial state to one in which the run ends."""
-    sentences = []
-    state = path[0]
-    for after in path[1:]:
-        action, reached = next(step for step in steps(state, setup) if canonical(step[1], setup) == after)
-        sentences.append(_sentence(action, state, reached, setup))
-        state = after
-    return (*sentences, _end(state, setup))
-
-
-def _sentence(action: Action, before: State, after: State, setup: Setup) -> str:
+def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
+    """What an action is, and what became of the request that it is."""
     who = name_of(action.producer, setup)
-    sentence = SENTENCES[action.name].format(
+    said = SENTENCES[action.name].format(
         who=who,
         of=f" of {who[:1].lower()}{who[1:]}" if who else "",
         transaction=action.transaction + 1,
@@ -78,9 +65,7 @@ def _sentence(action: Action, before: State, after: State, setup: Setup) -> str:
         Article="An" if action.detail == "abort" else "A",
         lost=_lost(action, before, after) if action.name == "lose_ends" else "",
     )
-    if not sentence.endswith("."):
-        sentence += _became(action)
-    return sentence
+    return said if said.endswith(".") else said + _became(action)
 
 
 def name_of(producer: int, setup: Setup) -> str:
@@ -114,7 +99,8 @@ def _lost(action: Action, before: State, after: State) -> str:
     return ", ".join(parts)
 
 
-def _end(state: State, setup: Setup) -> str:
+def conclusion(state: State, setup: Setup) -> str:
+    """What a run that ends in a state leaves behind."""
     logs = "; ".join(
         f"partition {at} holds {', '.join(_entry(entry, setup) for entry in log) or 'nothing'}"
         for at, log in enumerate(state.logs)

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.reference_model import Lane, Lockstep, parse_lockstep, predict
-from kafka_chaos.reference_model.document import CUT_THEN_KILL
+from kafka_chaos.reference_model.document.lanes import CUT_THEN_KILL
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict.answers import FILE, as_file
 from kafka_chaos.reference_model.predict.cache import model_digest, question_key

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.reference_model import document, predict_cached
+from kafka_chaos.reference_model.document import groups, lanes, transactions
+from kafka_chaos.reference_model.document.tables import numbered
 from kafka_chaos.reference_model.explore.exploration import explore
-from kafka_chaos.reference_model.groups import document as groups
 from kafka_chaos.reference_model.protocol import PROTOCOLS
-from kafka_chaos.reference_model.transactions import document as transactions
 from kafka_chaos.reference_model.transactions.rules import V2
 
 WRITTEN = Path(__file__).parents[2] / "docs" / "model.md"
@@ -21,7 +21,7 @@ def written() -> str:
 
 
 @pytest.mark.parametrize(
-    "section", [document.introduction, document.lockstep, document.omissions], ids=lambda section: section.__name__
+    "section", [document.introduction, lanes.lockstep, document.omissions], ids=lambda section: section.__name__
 )
 def test_a_section_is_up_to_date(section: object) -> None:
     assert "\n".join(section()) in written()  # type: ignore[operator]
@@ -29,7 +29,7 @@ def test_a_section_is_up_to_date(section: object) -> None:
 
 @pytest.mark.parametrize("faults", [(), ("kill",)], ids=str)
 def test_a_table_of_predictions_is_up_to_date(faults: tuple[str, ...]) -> None:
-    assert "\n".join(document.prediction_table(faults)) in written()
+    assert "\n".join(lanes.prediction_table(faults)) in written()
 
 
 def test_the_rules_of_transactions_are_up_to_date() -> None:
@@ -65,14 +65,14 @@ def test_every_row_of_transactions_is_up_to_date() -> None:
 
 
 def test_what_upgrades_change_is_up_to_date() -> None:
-    assert "\n".join(document.upgrades(predict_cached)) in written()
+    assert "\n".join(lanes.upgrades(predict_cached)) in written()
 
 
 @pytest.mark.parametrize("protocol", ["truncate-to-high-watermark", "kip101"])
 def test_the_first_breach_is_told_as_it_is_found(protocol: str) -> None:
     found = explore(PROTOCOLS[protocol], document.SCOPE, until=frozenset({"followers_agree"}))
     trace = found.invariants["followers_agree"][1]
-    assert "\n".join(f"{number}. {sentence}" for number, sentence in enumerate(trace, 1)) in written()
+    assert "\n".join(numbered(trace)) in written()
 
 
 @pytest.mark.slow

@@ -17,8 +17,8 @@ from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import explore
 from kafka_chaos.reference_model.explore.invariants import INVARIANTS, STEP_INVARIANTS
 from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT
 from kafka_chaos.reference_model.protocol.truncation import (
-    EPOCH_SHIFT,
     to_end_of_last_epoch,
     to_high_watermark,
     to_last_common_epoch,

@@ -10,10 +10,9 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.anomalies import CHECKS, Form, ending, shown
-from kafka_chaos.reference_model.predict.logs import initial_logs, log_steps, logs_diverge
-from kafka_chaos.reference_model.predict.prediction import predict
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending
+from kafka_chaos.reference_model.lane.logs import initial_logs, log_steps, logs_diverge
+from kafka_chaos.reference_model.lane.state import (
     DOWN,
     INFO,
     LEADER,
@@ -25,11 +24,13 @@ from kafka_chaos.reference_model.predict.state import (
     Record,
     Scope,
     canonical,
-    entry,
     initial_state,
     parted,
 )
-from kafka_chaos.reference_model.predict.steps import steps
+from kafka_chaos.reference_model.lane.steps import steps
+from kafka_chaos.reference_model.machine import shown
+from kafka_chaos.reference_model.predict.prediction import predict
+from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.truncation import Log
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first
 
@@ -83,7 +84,7 @@ def test_the_search_finds_what_a_full_one_finds_by_as_few_faults_and_steps(lane:
     search = search_in_full(lane, lambda state: canonical(state, lane))
     nearest: dict[Anomaly, tuple[int, int]] = {}
     for state in search.parents:
-        for anomaly in shown(ending(state)):
+        for anomaly in shown(ending(state), CHECKS):
             cost = len(faults) - len(state.faults), len(search.path(state))
             nearest[anomaly] = min(nearest.get(anomaly, cost), cost)
     found = {
@@ -100,7 +101,7 @@ def test_states_that_count_as_one_show_what_they_show_alone(lane: Lane, faults: 
     """Nothing is canonical here: broker names, leader epochs and idle zombies all make a difference."""
     lane = replace(lane, faults=faults)
     search = search_in_full(lane, lambda state: state)
-    assert {anomaly for state in search.parents for anomaly in shown(ending(state))} == set(permitted(lane))
+    assert {anomaly for state in search.parents for anomaly in shown(ending(state), CHECKS)} == set(permitted(lane))
 
 
 def test_states_that_differ_in_the_brokers_names_alone_are_one() -> None:
@@ -124,7 +125,7 @@ def renumbered(*replicas: LaneReplica, leader_epoch: int, known_epoch: int) -> L
 
 def test_leader_epochs_keep_their_order_and_the_first_its_number() -> None:
     def log(*epochs: int) -> tuple[int, ...]:
-        return tuple(entry(number, epoch, 0) for number, epoch in enumerate(epochs))
+        return tuple(appended(number, epoch) for number, epoch in enumerate(epochs))
 
     leader = LaneReplica(LEADER, True, log(1, 4), leader_epoch=6)
     old = LaneReplica(DOWN, False, log(1, 2))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.reference_model import Lane
-from kafka_chaos.reference_model.predict.exchanges import send
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane.exchanges import send
+from kafka_chaos.reference_model.lane.state import (
     ENOUGH,
     FOLLOWER,
     LEADER,

@@ -12,11 +12,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_chaos.reference_model import Lane
-from kafka_chaos.reference_model.lockstep import search as cluster_search
-from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
-from kafka_chaos.reference_model.lockstep.cluster_model import Step
-from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterConfig, ClusterState
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane.state import (
     OK,
     LaneState,
     Scope,
@@ -25,7 +21,11 @@ from kafka_chaos.reference_model.predict.state import (
     leader_index,
     record_of,
 )
-from kafka_chaos.reference_model.predict.steps import steps
+from kafka_chaos.reference_model.lane.steps import steps
+from kafka_chaos.reference_model.lockstep import search as cluster_search
+from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
+from kafka_chaos.reference_model.lockstep.cluster_model import Step
+from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterConfig, ClusterState
 from kafka_chaos.reference_model.search import Budget, breadth_first
 from tests.reference_model.cluster_steps import produce
 from tests.reference_model.test_cluster_search import KILL, POWER_LOSS, SLOW_FOLLOWER, STOP, TWO, ZOMBIE

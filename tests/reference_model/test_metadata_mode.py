@@ -10,11 +10,9 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict import membership
-from kafka_chaos.reference_model.predict.cache import question_key
-from kafka_chaos.reference_model.predict.prediction import predict
-from kafka_chaos.reference_model.predict.replication import ELECTIONS, elect
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane import membership
+from kafka_chaos.reference_model.lane.replication import ELECTIONS, elect
+from kafka_chaos.reference_model.lane.state import (
     ELIGIBLE,
     FOLLOWER,
     LEADER,
@@ -24,8 +22,10 @@ from kafka_chaos.reference_model.predict.state import (
     initial_state,
     record_of,
 )
-from kafka_chaos.reference_model.predict.steps import steps
-from kafka_chaos.reference_model.predict.story import SENTENCES
+from kafka_chaos.reference_model.lane.steps import steps
+from kafka_chaos.reference_model.lane.story import SENTENCES
+from kafka_chaos.reference_model.predict.cache import question_key
+from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.protocol.rules import rules_in
 from kafka_chaos.reference_model.search import Budget, breadth_first
 

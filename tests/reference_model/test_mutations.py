@@ -13,32 +13,32 @@ from kafka_chaos.reference_model.explore import pairs
 from kafka_chaos.reference_model.explore.core import Core, CoreScope, CoreStep
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
 from kafka_chaos.reference_model.explore.pairs import examine
-from kafka_chaos.reference_model.explore.state import CoreState, Local, make_entry
-from kafka_chaos.reference_model.lockstep.clients import send
-from kafka_chaos.reference_model.lockstep.controller import expand_isr as expand_cluster_isr
-from kafka_chaos.reference_model.lockstep.environment import ACTIONS
-from kafka_chaos.reference_model.lockstep.producers import ProducerState
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Entry, Produce
-from kafka_chaos.reference_model.predict import effects as lane_effects
-from kafka_chaos.reference_model.predict import exchanges as lane_protocol
-from kafka_chaos.reference_model.predict import membership as lane_membership
-from kafka_chaos.reference_model.predict import state as lane_state
-from kafka_chaos.reference_model.predict.effects import drop_connections
-from kafka_chaos.reference_model.predict.exchanges import request_timeout
-from kafka_chaos.reference_model.predict.faults import strike
-from kafka_chaos.reference_model.predict.idempotence import check_sequence
-from kafka_chaos.reference_model.predict.replication import expand_isr
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.explore.state import CoreState, Local
+from kafka_chaos.reference_model.lane import effects as lane_effects
+from kafka_chaos.reference_model.lane import exchanges as lane_protocol
+from kafka_chaos.reference_model.lane import membership as lane_membership
+from kafka_chaos.reference_model.lane import state as lane_state
+from kafka_chaos.reference_model.lane.effects import drop_connections
+from kafka_chaos.reference_model.lane.exchanges import request_timeout
+from kafka_chaos.reference_model.lane.faults import strike
+from kafka_chaos.reference_model.lane.idempotence import check_sequence
+from kafka_chaos.reference_model.lane.replication import expand_isr
+from kafka_chaos.reference_model.lane.state import (
     FOLLOWER,
     FROZEN_LEADER,
     LEADER,
     LaneReplica,
     LaneState,
-    entry,
     initial_state,
 )
+from kafka_chaos.reference_model.lockstep.clients import send
+from kafka_chaos.reference_model.lockstep.controller import expand_isr as expand_cluster_isr
+from kafka_chaos.reference_model.lockstep.environment import ACTIONS
+from kafka_chaos.reference_model.lockstep.producers import ProducerState
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Entry, Produce
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.eligible import eligible_replicas
+from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.sequences import Refusal
 
 SCOPE = CoreScope(brokers=2, records=2, leader_epochs=3)
@@ -160,7 +160,7 @@ def test_a_replica_that_left_a_large_isr_is_not_eligible(monkeypatch: pytest.Mon
 
 
 def lane_replica(role: int, *epochs: int, in_isr: bool = True, leader_epoch: int = 0) -> LaneReplica:
-    log = tuple(entry(number, epoch, 0) for number, epoch in enumerate(epochs))
+    log = tuple(appended(number, epoch) for number, epoch in enumerate(epochs))
     return LaneReplica(role, in_isr, log, leader_epoch=leader_epoch)
 
 
@@ -201,7 +201,7 @@ def test_no_broker_joins_the_isr_of_the_full_model_before_the_start_of_the_leade
 
 
 def test_no_broker_joins_the_isr_of_the_core_while_the_high_watermark_is_below_the_leader_epoch() -> None:
-    leader = Local((make_entry(0, 0), make_entry(1, 1)), 0, 1, 0, 0b011)
+    leader = Local((appended(0, 0), appended(1, 1)), 0, 1, 0, 0b011)
     follower = Local((), 0, 1, 0, 0b011)
     assert not examine(KIP320, 0, leader, follower).may_join_isr
     assert examine(KIP320, 0, leader._replace(high_watermark=1), follower._replace(log=leader.log[:1])).may_join_isr

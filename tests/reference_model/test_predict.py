@@ -17,7 +17,7 @@ from kafka_chaos.reference_model import (
     predict,
 )
 from kafka_chaos.reference_model import predict as predict_function
-from kafka_chaos.reference_model.predict.anomalies import CHECKS
+from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 
 CUT_THEN_KILL = (

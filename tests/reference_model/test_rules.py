@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.state import Scope, initial_state
+from kafka_chaos.reference_model.lane.state import Scope, initial_state
 from kafka_chaos.reference_model.protocol import isr, leaders
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 

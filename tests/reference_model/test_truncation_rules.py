@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT
 from kafka_chaos.reference_model.protocol.isr import may_join_isr
 from kafka_chaos.reference_model.protocol.known_defects import LIBRDKAFKA_4953
 from kafka_chaos.reference_model.protocol.truncation import (
-    EPOCH_SHIFT,
     Log,
     Truncation,
     end_offset_for,

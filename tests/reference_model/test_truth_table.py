@@ -24,7 +24,7 @@ from kafka_chaos.reference_model import (
     parse_lockstep,
     predict_cached,
 )
-from kafka_chaos.reference_model.predict.anomalies import CHECKS
+from kafka_chaos.reference_model.lane.anomalies import CHECKS
 
 TABLE = YAML(typ="safe").load(Path(__file__).with_name("truth_table.yaml"))
 """Loading refuses a lane that names an anomaly twice."""

@@ -18,12 +18,12 @@ import pytest
 
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.reference_model import Anomaly, Lane, predict
-from kafka_chaos.reference_model.predict import effects as lane_effects
-from kafka_chaos.reference_model.predict import exchanges as lane_protocol
-from kafka_chaos.reference_model.predict import faults as lane_faults
-from kafka_chaos.reference_model.predict import replication as lane_replication
-from kafka_chaos.reference_model.predict.anomalies import CHECKS, ending, shown
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane import effects as lane_effects
+from kafka_chaos.reference_model.lane import exchanges as lane_protocol
+from kafka_chaos.reference_model.lane import faults as lane_faults
+from kafka_chaos.reference_model.lane import replication as lane_replication
+from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
+from kafka_chaos.reference_model.lane.state import (
     LaneReplica,
     LaneState,
     canonical,
@@ -34,7 +34,8 @@ from kafka_chaos.reference_model.predict.state import (
     read_bit,
     record_of,
 )
-from kafka_chaos.reference_model.predict.steps import steps
+from kafka_chaos.reference_model.lane.steps import steps
+from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first
 
 KILLS = ("kill", "kill")
@@ -91,7 +92,7 @@ def search_in_full(lane: Lane, successors: Successors) -> Search[LaneState]:
 def shown_while_waiting(lane: Lane) -> set[Anomaly]:
     with waiting_machine(lane) as successors:
         search = search_in_full(lane, successors)
-    return {anomaly for state in search.parents for anomaly in shown(ending(state))}
+    return {anomaly for state in search.parents for anomaly in shown(ending(state), CHECKS)}
 
 
 def predicted(lane: Lane) -> set[Anomaly]:

@@ -6,8 +6,9 @@ import pytest
 
 from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, COMMITS, IN_TRANSACTION, OFFSETS, GroupAnomaly
 from kafka_chaos.contract.groups import GroupAnomaly as A
-from kafka_chaos.reference_model.groups.anomalies import CHECKS, is_over
-from kafka_chaos.reference_model.groups.examine import Question, examine, search_for, stories_of_torn_ends
+from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
+from kafka_chaos.reference_model.groups.examine import GROUPS as MACHINE
+from kafka_chaos.reference_model.groups.examine import Question, canonical, stories_of_torn_ends
 from kafka_chaos.reference_model.groups.rules import (
     BROKEN,
     CONSUMER_RULES,
@@ -18,7 +19,6 @@ from kafka_chaos.reference_model.groups.rules import (
     Rules,
 )
 from kafka_chaos.reference_model.groups.state import ACTIVE, NONE, Setup, State, initial_state
-from kafka_chaos.reference_model.groups.steps import canonical, steps
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
 LOOPS = {(offsets, True) for offsets in OFFSETS}
@@ -27,7 +27,7 @@ GROUPS = {(commits, False) for commits in COMMITS}
 
 def shown(commits: str, is_loop: bool = False, rules: Rules = EAGER_RULES, **settings: bool) -> set[A]:
     question = Question(rules, commits, is_loop, **{"are_removed": True, **settings})  # type: ignore[arg-type]
-    found = examine(question, Budget(2_000_000))
+    found = MACHINE.examine(question, Budget(2_000_000))
     assert found.complete
     return set(found.stories)
 
@@ -36,7 +36,7 @@ def shown(commits: str, is_loop: bool = False, rules: Rules = EAGER_RULES, **set
 def test_a_protocol_without_one_rule_is_caught(broken: Broken) -> None:
     assert broken.shows
     setup = Setup(broken.rules, broken.commits, broken.is_loop, removals=1, failovers=broken.failovers)
-    _, first = search_for(set(broken.shows), setup, Budget(200_000))
+    _, first = MACHINE.search(set(broken.shows), setup, Budget(200_000))
     assert first.keys() == set(broken.shows)
 
 
@@ -111,7 +111,9 @@ def test_a_plain_group_is_not_asked_about_outputs() -> None:
 
 
 def test_a_story_tells_who_did_what() -> None:
-    story = examine(Question(EAGER_RULES, BEFORE, crash=True), Budget(100_000)).stories[A.SKIPPED_AFTER_REBALANCE]
+    story = MACHINE.examine(Question(EAGER_RULES, BEFORE, crash=True), Budget(100_000)).stories[
+        A.SKIPPED_AFTER_REBALANCE
+    ]
     assert story == (
         "Member 1 has the partition, in generation 1.",
         "Member 1 asks for the committed offset, 0.",
@@ -123,7 +125,9 @@ def test_a_story_tells_who_did_what() -> None:
 
 
 def test_a_budget_that_is_too_small_answers_nothing() -> None:
-    found = examine(Question(EAGER_RULES, AFTER, crash=True, are_removed=True, leave=True, is_static=True), Budget(50))
+    found = MACHINE.examine(
+        Question(EAGER_RULES, AFTER, crash=True, are_removed=True, leave=True, is_static=True), Budget(50)
+    )
     assert not found.complete
     assert not found.stories
 
@@ -131,7 +135,7 @@ def test_a_budget_that_is_too_small_answers_nothing() -> None:
 def reached(setup: Setup) -> list[State]:
     search = breadth_first(
         canonical(initial_state(setup), setup),
-        lambda state: [canonical(after, setup) for _, after in steps(state, setup)],
+        lambda state: [canonical(after, setup) for _, after in MACHINE.steps(state, setup)],
         lambda state: False,
         Budget(300_000),
     )
@@ -152,10 +156,11 @@ def test_at_most_one_member_that_the_coordinator_knows_owns_the_partition(rules:
 
 
 def test_a_run_does_not_end_in_the_middle_of_a_batch_or_of_a_transaction() -> None:
-    states = reached(Setup(EAGER_RULES, IN_TRANSACTION, is_loop=True, crashes=1))
-    assert any(is_over(state) for state in states)
+    setup = Setup(EAGER_RULES, IN_TRANSACTION, is_loop=True, crashes=1)
+    states = reached(setup)
+    assert any(ending(state, setup) for state in states)
     for state in states:
-        if is_over(state):
+        if ending(state, setup) is not None:
             assert all(member.record == NONE for member in state.members if member.phase == ACTIVE)
             assert set(state.coordinator.pending) == {NONE}
 
@@ -164,7 +169,7 @@ def test_eager_members_give_back_what_they_have_and_others_keep_it() -> None:
     def kept(rules: Rules) -> set[bool]:
         found = set()
         for state in reached(Setup(rules, AFTER)):
-            for action, after in steps(state, Setup(rules, AFTER)):
+            for action, after in MACHINE.steps(state, Setup(rules, AFTER)):
                 if action.name == "join_again" and state.members[action.slot].owns:
                     found.add(after.members[action.slot].owns)
         return found

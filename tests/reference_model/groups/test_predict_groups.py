@@ -12,8 +12,7 @@ from kafka_chaos.contract.groups import GroupAnomaly as A
 from kafka_chaos.contract.transactions import Transactional
 from kafka_chaos.reference_model import Anomaly, Lane, Prediction, Status, predict
 from kafka_chaos.reference_model.predict.cache import cache_key
-from kafka_chaos.reference_model.predict.grouped import consumer_offsets_of
-from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted
+from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted, internal_topic
 from kafka_chaos.reference_model.search import Budget
 
 LANE = Lane(lane="one", replication_factor=2)
@@ -89,7 +88,9 @@ def test_a_group_beside_a_loop_is_asked_too() -> None:
 
 
 def test_the_offsets_are_kept_as_safely_as_the_cluster_keeps_its_own_topics() -> None:
-    offsets = consumer_offsets_of(replace(GROUP, acks="0", unclean_leader_election=True, faults=("kill",)))
+    offsets = internal_topic(
+        replace(GROUP, acks="0", unclean_leader_election=True, faults=("kill",)), "__consumer_offsets"
+    )
     assert (offsets.acks, offsets.unclean_leader_election, offsets.faults) == ("all", False, ("kill",))
     assert offsets.group is None
 

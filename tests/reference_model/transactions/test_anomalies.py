@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.contract.transactions import TransactionAnomaly as A
-from kafka_chaos.reference_model.transactions.anomalies import Ending, shown
+from kafka_chaos.reference_model.machine import shown
+from kafka_chaos.reference_model.transactions.anomalies import CHECKS, Ending
 from kafka_chaos.reference_model.transactions.state import (
     ABORT,
     ABORTED,
@@ -61,9 +62,9 @@ def end(*logs: Log, outcomes: tuple[int, ...], read: int = 0, zombies: int = 0) 
     ],
 )  # fmt: skip
 def test_an_ending_shows_what_it_shows(ending: Ending, anomalies: set[A]) -> None:
-    assert shown(ending) == anomalies
+    assert shown(ending, CHECKS) == anomalies
 
 
 def test_only_what_is_wanted_is_looked_for() -> None:
-    assert shown(end((), (), outcomes=(COMMITTED,)), {A.TORN_TRANSACTION}) == frozenset()
-    assert shown(None) == frozenset()
+    assert shown(end((), (), outcomes=(COMMITTED,)), CHECKS, {A.TORN_TRANSACTION}) == frozenset()
+    assert shown(None, CHECKS) == frozenset()

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_chaos.contract.transactions import TransactionAnomaly as A
 from kafka_chaos.reference_model.search import Budget
-from kafka_chaos.reference_model.transactions.examine import search_for
+from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS
 from kafka_chaos.reference_model.transactions.rules import BROKEN, V1, V1_UNVERIFIED, V2, Broken, Rules
 from kafka_chaos.reference_model.transactions.state import Setup
 
@@ -18,7 +18,7 @@ def setup_of(broken: Broken) -> Setup:
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_a_protocol_without_one_rule_is_caught(broken: Broken) -> None:
     assert broken.shows
-    _, first = search_for(set(broken.shows), setup_of(broken), Budget(200_000))
+    _, first = TRANSACTIONS.search(set(broken.shows), setup_of(broken), Budget(200_000))
     assert first.keys() == set(broken.shows)
 
 
@@ -31,7 +31,7 @@ def test_a_protocol_without_one_rule_is_caught(broken: Broken) -> None:
     ],
 )
 def test_a_fence_prevents_more_than_what_is_found_first(lacking: str, anomaly: A) -> None:
-    _, first = search_for({anomaly}, setup_of(BROKEN[lacking]), Budget(400_000))
+    _, first = TRANSACTIONS.search({anomaly}, setup_of(BROKEN[lacking]), Budget(400_000))
     assert first.keys() == {anomaly}
 
 

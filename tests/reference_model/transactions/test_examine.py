@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kafka_chaos.contract.transactions import TransactionAnomaly as A
+from kafka_chaos.reference_model.machine import Findings
 from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions.anomalies import CHECKS, ending
-from kafka_chaos.reference_model.transactions.examine import Findings, Question, examine, search_for, stories_with
+from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS, Question, stories_with
 from kafka_chaos.reference_model.transactions.rules import V1, V1_UNVERIFIED, V2, Kind, Rules, v1_in
 from kafka_chaos.reference_model.transactions.state import Setup, initial_state
 
@@ -17,8 +18,8 @@ ALL = frozenset(A)
 LOST_DATA = {A.ABORTED_READ, A.TORN_TRANSACTION, A.LOST_TRANSACTION, A.HANGING_TRANSACTION}
 
 
-def asked(rules: Rules, **settings: bool) -> Findings:
-    return examine(Question(rules, **settings), Budget(5_000_000))
+def asked(rules: Rules, **settings: bool) -> Findings[A]:
+    return TRANSACTIONS.examine(Question(rules, **settings), Budget(5_000_000))
 
 
 def test_every_anomaly_is_searched_for() -> None:
@@ -37,7 +38,7 @@ def test_failing_brokers_and_late_requests_break_nothing_that_is_promised(rules:
 @pytest.mark.parametrize(("delayed", "failovers"), [(1, 1), (2, 0)])
 @pytest.mark.parametrize("rules", [V1, V1_UNVERIFIED, V2], ids=["v1", "v1 unverified", "v2"])
 def test_a_larger_scope_breaks_nothing_either(rules: Rules, delayed: int, failovers: int) -> None:
-    search, first = search_for(ALL, Setup(rules, delayed=delayed, failovers=failovers), Budget(5_000_000))
+    search, first = TRANSACTIONS.search(ALL, Setup(rules, delayed=delayed, failovers=failovers), Budget(5_000_000))
     assert (search.complete, first) == (True, {})
 
 
@@ -128,11 +129,11 @@ def test_a_run_ends_only_where_no_coordinator_has_anything_to_do() -> None:
 
 
 def test_an_empty_budget_leaves_the_findings_incomplete() -> None:
-    found = examine(Question(V1, several_records=False, brokers_may_fail=True), Budget(50))
+    found = TRANSACTIONS.examine(Question(V1, several_records=False, brokers_may_fail=True), Budget(50))
     assert not found.complete
     assert found.stories == {}
 
 
 def test_complete_findings_are_not_searched_for_again() -> None:
     question = Question(V2, several_records=False, several_partitions=False)
-    assert examine(question, Budget(5_000_000)) is examine(question, Budget(1))
+    assert TRANSACTIONS.examine(question, Budget(5_000_000)) is TRANSACTIONS.examine(question, Budget(1))

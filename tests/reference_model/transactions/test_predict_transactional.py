@@ -11,12 +11,11 @@ from kafka_chaos.contract.transactions import TransactionAnomaly as A
 from kafka_chaos.reference_model import Anomaly, AnomalyPrediction, Lane, LockstepStep, Prediction, Status, predict
 from kafka_chaos.reference_model.predict import transactional as module
 from kafka_chaos.reference_model.predict.cache import cache_key
-from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted
+from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted, internal_topic
 from kafka_chaos.reference_model.predict.transactional import (
     IN_TRANSACTIONS,
     RENEWED,
     VARIANTS,
-    transaction_state_of,
     with_notes,
 )
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
@@ -64,7 +63,7 @@ def test_a_power_loss_may_take_the_coordinators_memory_too() -> None:
 
 
 def test_the_coordinators_log_is_elected_cleanly_whatever_the_topic_does() -> None:
-    state = transaction_state_of(replace(ONE, faults=("kill",), unclean_leader_election=True))
+    state = internal_topic(replace(ONE, faults=("kill",), unclean_leader_election=True), "__transaction_state")
     assert (state.unclean_leader_election, state.acks, state.faults) == (False, "all", ("kill",))
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_chaos.reference_model.transactions.effects import Action
+from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS, canonical
 from kafka_chaos.reference_model.transactions.rules import V1, V1_UNVERIFIED, V2, Kind, Rules
 from kafka_chaos.reference_model.transactions.state import (
     ABORT,
@@ -28,8 +29,8 @@ from kafka_chaos.reference_model.transactions.state import (
     State,
     initial_state,
 )
-from kafka_chaos.reference_model.transactions.steps import canonical, steps
 
+steps = TRANSACTIONS.steps
 LOSING = Setup(V1, delayed=0, failovers=0, losses=1, data_may_lose=True, states_may_be_lost=True)
 
 

@@ -86,8 +86,8 @@ def _lane_prediction(path: RunPath, name: str, entry: object) -> GivenPrediction
 
 def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | None) -> LanePrediction:
     """The lane's statuses: the model's, or stricter ones of prediction.json; a more permissive one is refused."""
+    from kafka_chaos.reference_model.lane.lockstep_phase import parse_lockstep
     from kafka_chaos.reference_model.predict.cache import model_digest, predict_cached
-    from kafka_chaos.reference_model.predict.lockstep_phase import parse_lockstep
     from kafka_chaos.reference_model.search import ScopeNotExhausted
 
     path = PREDICTION_FILE if root is None else root / PREDICTION_FILE

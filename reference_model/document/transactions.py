@@ -6,9 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.reference_model.document.tables import (
+    MAX_STATES,
+    exhausted,
+    head_of_marks,
+    marks,
+    meanings,
+    named,
+    numbered,
+)
 from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions.anomalies import CHECKS
-from kafka_chaos.reference_model.transactions.examine import Question, examine, stories_with
+from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS, Question, stories_with
 from kafka_chaos.reference_model.transactions.rules import BROKEN, V1, V2, Kind, Rules
 
 SITUATIONS = {
@@ -22,7 +31,6 @@ SITUATIONS = {
     },
     "several producers, brokers fail": {"brokers_may_fail": True, "several_producers": True},
 }
-MAX_STATES = 5_000_000
 
 
 def section() -> Iterator[str]:
@@ -45,25 +53,18 @@ def introduction() -> Iterator[str]:
     yield "lose comes from the lane's prediction above; `transactions/` searches what that costs transactions, and all"
     yield "that needs no loss. Protocol `v1` is that of clients before 4.0 and of librdkafka, `v2` that of KIP-890."
     yield ""
-    yield "| anomaly | holds when |"
-    yield "| --- | --- |"
-    for anomaly, check in CHECKS.items():
-        yield f"| `{anomaly}` | {' '.join((check.__doc__ or '').split())} |"
+    yield from meanings("anomaly", CHECKS, "holds when")
     yield ""
     yield "`x`: permitted, empty: forbidden; transactions of several records, over several partitions. A cycle needs"
     yield "nothing to fail: Kafka does not isolate the transactions of producers beside each other."
     yield ""
-    yield "| protocol | what happens | " + " | ".join(f"`{anomaly}`" for anomaly in CHECKS) + " | states |"
-    yield "| --- | --- |" + " :-: |" * len(CHECKS) + " ---: |"
+    yield from head_of_marks(("protocol", "what happens"), CHECKS, states=True)
 
 
 def row(rules: Rules, name: str, **settings: bool) -> str:
     """What one protocol may show in one situation."""
-    found = examine(Question(rules, **settings), Budget(MAX_STATES))
-    if not found.complete:
-        raise RuntimeError(f"the scope of {rules.name} was not exhausted: {name}")
-    cells = ("x" if anomaly in found.stories else " " for anomaly in CHECKS)
-    return f"| `{rules.name}` | {name} | {' | '.join(cells)} | {found.states} |"
+    found = exhausted(TRANSACTIONS.examine(Question(rules, **settings), Budget(MAX_STATES)), f"{rules.name}, {name}")
+    return f"| `{rules.name}` | {name} | {marks(CHECKS, found.stories)} | {found.states} |"
 
 
 def broken() -> Iterator[str]:
@@ -75,7 +76,7 @@ def broken() -> Iterator[str]:
     yield "| without | shows at least |"
     yield "| --- | --- |"
     for name, protocol in BROKEN.items():
-        yield f"| {name} | {', '.join(f'`{anomaly}`' for anomaly in protocol.shows)} |"
+        yield f"| {name} | {named(protocol.shows)} |"
 
 
 def late_end() -> Iterator[str]:
@@ -85,5 +86,4 @@ def late_end() -> Iterator[str]:
     yield "With protocol `v1`, the shortest way to a `torn_transaction` without a fault:"
     yield ""
     stories = stories_with(replace(V1, late=frozenset(Kind)), True, True)
-    story = stories[TransactionAnomaly.TORN_TRANSACTION]
-    yield from (f"{number}. {sentence}" for number, sentence in enumerate(story, 1))
+    yield from numbered(stories[TransactionAnomaly.TORN_TRANSACTION])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane.state import (
     NOWHERE,
     OK,
     LaneState,

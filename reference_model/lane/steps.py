@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.effects import Step
-from kafka_chaos.reference_model.predict.exchanges import (
+from kafka_chaos.reference_model.lane.effects import Step
+from kafka_chaos.reference_model.lane.exchanges import (
     answer,
     fail_attempt,
     give_up,
@@ -18,9 +18,9 @@ from kafka_chaos.reference_model.predict.exchanges import (
     send,
     serve_socket,
 )
-from kafka_chaos.reference_model.predict.faults import strike
-from kafka_chaos.reference_model.predict.lockstep_phase import Lockstep, next_step, replication_is_cut
-from kafka_chaos.reference_model.predict.replication import (
+from kafka_chaos.reference_model.lane.faults import strike
+from kafka_chaos.reference_model.lane.lockstep_phase import Lockstep, next_step, replication_is_cut
+from kafka_chaos.reference_model.lane.replication import (
     elect,
     expand_isr,
     expire,
@@ -30,7 +30,7 @@ from kafka_chaos.reference_model.predict.replication import (
     shrink_isr,
     thaw,
 )
-from kafka_chaos.reference_model.predict.state import LaneState
+from kafka_chaos.reference_model.lane.state import LaneState
 
 
 def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None) -> Iterator[Step]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane.state import (
     INFO,
     LEADER,
     NOWHERE,
@@ -18,7 +18,7 @@ from kafka_chaos.reference_model.predict.state import (
     Record,
     high_watermark,
     isr_size,
-    read_bit,
+    reads_of,
     record_of,
     with_record,
     with_replica,
@@ -55,8 +55,7 @@ def observe(state: LaneState, lane: Lane) -> LaneState:
             visible = len(replica.log)
         else:
             continue
-        for offset in range(visible):
-            reads |= read_bit(record_of(replica.log[offset]), offset)
+        reads |= reads_of(replica.log[:visible])
     return state if reads == state.reads else state._replace(reads=reads)
 
 

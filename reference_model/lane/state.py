@@ -15,9 +15,11 @@ from typing import NamedTuple
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.protocol import isr
+from kafka_chaos.reference_model.protocol.entries import appended, content_of, leader_epoch_of
 from kafka_chaos.reference_model.protocol.leaders import may_be_addressed
 from kafka_chaos.reference_model.protocol.rules import rules_of
-from kafka_chaos.reference_model.protocol.truncation import EPOCH_SHIFT, Truncation
+from kafka_chaos.reference_model.protocol.truncation import Truncation
+from kafka_chaos.reference_model.tuples import bits, exchanged
 
 # Roles of a replica. "Frozen": the process answers nobody, requests pile up in its socket. "Zombie": the
 # controller has given the partition to another broker, this one has not heard of it (it may be frozen still).
@@ -70,11 +72,11 @@ class Scope:
 class LaneReplica(NamedTuple):
     """One broker's share of the state.
 
-    `log` holds entries of `entry()`. `pending` has (record, offset) of each append whose answer the producer still
-    awaits; `socket` and `abandoned` the requests that lie unread in the socket, still awaited or given up by the
-    producer: numbers of `request()` in order, since the state has no order of arrival. `leader_epoch` counts only in a
-    leader or zombie. `standing` has the bits `ELIGIBLE` and `LAST_KNOWN`, where leaders are elected from the eligible
-    replicas.
+    `log` holds entries (`protocol/entries.py`) of requests. `pending` has (record, offset) of each append whose answer
+    the producer still awaits; `socket` and `abandoned` the requests that lie unread in the socket, still awaited or
+    given up by the producer: numbers of `request()` in order, since the state has no order of arrival. `leader_epoch`
+    counts only in a leader or zombie. `standing` has the bits `ELIGIBLE` and `LAST_KNOWN`, where leaders are elected
+    from the eligible replicas.
     """
 
     role: int
@@ -127,16 +129,6 @@ def request(record: int, producer_epoch: int) -> int:
     return producer_epoch << RECORD_BITS | record
 
 
-def entry(record: int, leader_epoch: int, producer_epoch: int) -> int:
-    """A log entry as one integer; entries of different leader epochs differ."""
-    return appended(request(record, producer_epoch), leader_epoch)
-
-
-def appended(sent: int, leader_epoch: int) -> int:
-    """The log entry that a request, or an entry of another leader epoch, becomes in this one."""
-    return leader_epoch << EPOCH_SHIFT | sent & (1 << EPOCH_SHIFT) - 1
-
-
 def record_of(value: int) -> int:
     """The record that a log entry holds, or a request asks to append."""
     return value & MOST_RECORDS - 1
@@ -144,12 +136,7 @@ def record_of(value: int) -> int:
 
 def producer_epoch_of(value: int) -> int:
     """The producer epoch that a log entry or a request was sent in."""
-    return (value & (1 << EPOCH_SHIFT) - 1) >> RECORD_BITS
-
-
-def entry_leader_epoch(value: int) -> int:
-    """The leader epoch a log entry was appended in."""
-    return value >> EPOCH_SHIFT
+    return content_of(value) >> RECORD_BITS
 
 
 def read_bit(record: int, offset: int) -> int:
@@ -157,13 +144,19 @@ def read_bit(record: int, offset: int) -> int:
     return 1 << (offset << RECORD_BITS | record)
 
 
+@cache
+def reads_of(log: tuple[int, ...]) -> int:
+    """The set of `read_bit` of a consumer that has read a whole log."""
+    reads = 0
+    for offset, value in enumerate(log):
+        reads |= read_bit(record_of(value), offset)
+    return reads
+
+
+@cache
 def pairs(reads: int) -> list[tuple[int, int]]:
     """The (record, offset) pairs of a set of `read_bit`."""
-    return [
-        (position & MOST_RECORDS - 1, position >> RECORD_BITS)
-        for position in range(reads.bit_length())
-        if reads >> position & 1
-    ]
+    return [(record_of(position), position >> RECORD_BITS) for position in bits(reads)]
 
 
 USUAL = Scope()
@@ -224,13 +217,13 @@ def _canonical(
     first above those of the zombies that the producer addresses no more.
     """
     used = {0, leader_epoch, *(replica.leader_epoch for replica in replicas)}
-    used.update(entry_leader_epoch(value) for replica in replicas for value in replica.log)
+    used.update(leader_epoch_of(value) for replica in replicas for value in replica.log)
     if leader_epoch >= len(used):
         numbers = {epoch: number for number, epoch in enumerate(sorted(used))}
         replicas = tuple(
             with_log(
                 replica,
-                tuple([appended(value, numbers[entry_leader_epoch(value)]) for value in replica.log]),
+                tuple([appended(value, numbers[leader_epoch_of(value)]) for value in replica.log]),
             )._replace(leader_epoch=numbers[replica.leader_epoch])
             for replica in replicas
         )
@@ -298,22 +291,17 @@ def with_replicas(state: LaneState, replicas: tuple[LaneReplica, ...]) -> LaneSt
 
 def with_replica(state: LaneState, broker: int, replica: LaneReplica) -> LaneState:
     """The state with one replica exchanged."""
-    return with_replicas(state, replace_at(state.replicas, broker, replica))
+    return with_replicas(state, exchanged(state.replicas, broker, replica))
 
 
 def with_record(state: LaneState, index: int, record: Record) -> LaneState:
     """The state with one record exchanged."""
-    return state._replace(records=(*state.records[:index], record, *state.records[index + 1 :]))
+    return LaneState(state[0], state[1], exchanged(state.records, index, record), *state[3:])
 
 
 def with_log(replica: LaneReplica, log: tuple[int, ...]) -> LaneReplica:
     """The replica with another log."""
     return LaneReplica(replica[0], replica[1], log, *replica[3:])
-
-
-def replace_at(replicas: tuple[LaneReplica, ...], index: int, replica: LaneReplica) -> tuple[LaneReplica, ...]:
-    """The replicas with one of them exchanged."""
-    return (*replicas[:index], replica, *replicas[index + 1 :])
 
 
 def truncation_of(lane: Lane) -> Truncation:

@@ -7,12 +7,12 @@ those of docs/anomalies.md, which the verification applies to real histories.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane.state import (
     FOLLOWER,
     INFO,
     NOWHERE,
@@ -152,10 +152,3 @@ class Form(NamedTuple):
             records = tuple([without if record.status == OK else record for record in state.records])
             state = state._replace(records=records)
         return state
-
-
-def shown(end: Ending | None, wanted: Iterable[Anomaly] = tuple(CHECKS)) -> frozenset[Anomaly]:
-    """Those of the wanted anomalies that a run leaves behind; none if it can't end yet."""
-    if end is None:
-        return frozenset()
-    return frozenset([anomaly for anomaly in wanted if CHECKS[anomaly](end)])

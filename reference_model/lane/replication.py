@@ -2,7 +2,7 @@
 
 Sources: Kafka's documentation ("Replication", `unclean.leader.election.enable`, `replica.lag.time.max.ms`),
 KIP-101 and KIP-279 (truncation by leader epoch), KIP-320 (only followers of the leader's own epoch count for
-its high watermark and its ISR), KIP-497 for the order of ISR changes. `predict/exchanges.py` names what is left out.
+its high watermark and its ISR), KIP-497 for the order of ISR changes. `lane/exchanges.py` names what is left out.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.effects import Action, Step, drop_connections, observe
-from kafka_chaos.reference_model.predict.membership import elections, with_caught_up, without_failed, without_slow
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane.effects import Action, Step, drop_connections, observe
+from kafka_chaos.reference_model.lane.membership import elections, with_caught_up, without_failed, without_slow
+from kafka_chaos.reference_model.lane.state import (
     DOWN,
     ENOUGH,
     FOLLOWER,
@@ -27,7 +27,6 @@ from kafka_chaos.reference_model.predict.state import (
     high_watermark,
     isr_size,
     leader_index,
-    replace_at,
     truncated,
     truncation_of,
     with_log,
@@ -37,6 +36,7 @@ from kafka_chaos.reference_model.predict.state import (
 from kafka_chaos.reference_model.protocol.eligible import Standing
 from kafka_chaos.reference_model.protocol.isr import may_join_isr, refuses_append
 from kafka_chaos.reference_model.protocol.truncation import end_offset_for
+from kafka_chaos.reference_model.tuples import exchanged
 
 
 def fetch(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -99,7 +99,7 @@ def lead(state: LaneState, lane: Lane, broker: int, replicas: tuple[LaneReplica,
     """`broker` leads in a new leader epoch; live followers learn of it and truncate."""
     epoch = state.leader_epoch + 1
     leader = replicas[broker]._replace(role=LEADER, in_isr=True, leader_epoch=epoch, believed_isr=SHORT)
-    replicas = follow_leader(replace_at(replicas, broker, leader), truncation_of(lane))
+    replicas = follow_leader(exchanged(replicas, broker, leader), truncation_of(lane))
     return observe(state._replace(replicas=replicas, leader_epoch=epoch), lane)
 
 
@@ -124,7 +124,7 @@ def restart(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A broker comes back from its log and follows the leader, if there is one."""
     for broker, replica in enumerate(state.replicas):
         if replica.role == DOWN:
-            back = replace_at(state.replicas, broker, replica._replace(role=FOLLOWER))
+            back = exchanged(state.replicas, broker, replica._replace(role=FOLLOWER))
             replicas = follow_leader(back, truncation_of(lane))
             kept = replicas[broker].log
             action = Action("restart", broker, -1, str(len(kept)) if kept != replica.log else "")
@@ -135,7 +135,7 @@ def thaw(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A frozen broker runs on with what it believed before."""
     for broker, replica in enumerate(state.replicas):
         if replica.role == FROZEN_LEADER:
-            thawed = replace_at(state.replicas, broker, replica._replace(role=LEADER))
+            thawed = exchanged(state.replicas, broker, replica._replace(role=LEADER))
             replicas = follow_leader(thawed, truncation_of(lane))
             yield Action("thaw", broker), observe(with_replicas(state, replicas), lane)
 
@@ -157,4 +157,4 @@ def depose(state: LaneState, lane: Lane, broker: int) -> LaneState:
     believed = SOLE if size == 1 else SHORT if refuses_append(size, lane.min_insync_replicas) else ENOUGH
     replicas = without_failed(state.replicas, lane, broker, clean=True)
     deposed = replicas[broker]._replace(role=ZOMBIE, believed_isr=believed)
-    return observe(with_replicas(state, replace_at(replicas, broker, deposed)), lane)
+    return observe(with_replicas(state, exchanged(replicas, broker, deposed)), lane)

@@ -14,22 +14,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane.state import (
     DOWN,
     FOLLOWER,
     LEADER,
     ZOMBIE,
     Scope,
-    entry,
-    entry_leader_epoch,
     truncated,
     truncation_of,
 )
+from kafka_chaos.reference_model.protocol.entries import appended, leader_epoch_of
 from kafka_chaos.reference_model.protocol.truncation import Truncation
 from kafka_chaos.reference_model.search import Budget, breadth_first
+from kafka_chaos.reference_model.tuples import each_taken, exchanged
 
 LogReplica = tuple[int, int, tuple[int, ...]]
-"""A replica: its role, the leader epoch it leads in (0 where it does not), its log of `state.entry`."""
+"""A replica: its role, the leader epoch it leads in (0 where it does not), its log, whose entries hold nothing."""
 LogState = tuple[tuple[LogReplica, ...], int, int, tuple[str, ...]]
 """The replicas in ascending order, the leader epoch, the appends left, the faults left."""
 
@@ -53,17 +53,16 @@ def log_steps(state: LogState, rule: Truncation) -> Iterator[LogState]:
     leader_log = next((log for role, _, log in replicas if role == LEADER), None)
     for index, (role, leads_in, log) in enumerate(replicas):
         if role in (LEADER, ZOMBIE) and appends:
-            grown = (role, leads_in, (*log, entry(0, leads_in, 0)))
-            yield _packed(_with(replicas, index, grown), epoch, appends - 1, faults)
+            grown = (role, leads_in, (*log, appended(0, leads_in)))
+            yield _packed(exchanged(replicas, index, grown), epoch, appends - 1, faults)
         for after in _heard(role, log, leader_log, rule):
-            yield _packed(_with(replicas, index, after), epoch, appends, faults)
+            yield _packed(exchanged(replicas, index, after), epoch, appends, faults)
         if leader_log is None and role != DOWN:
             yield _packed(_elected(replicas, index, epoch + 1, rule), epoch + 1, appends, faults)
         if role != DOWN:
-            for at in [at for at, kind in enumerate(faults) if kind not in faults[:at]]:
-                rest = faults[:at] + faults[at + 1 :]
-                for struck in _struck(faults[at], role, leads_in, log):
-                    yield _packed(_with(replicas, index, struck), epoch, appends, rest)
+            for kind, rest in each_taken(faults):
+                for struck in _struck(kind, role, leads_in, log):
+                    yield _packed(exchanged(replicas, index, struck), epoch, appends, rest)
 
 
 def _heard(
@@ -80,20 +79,16 @@ def _heard(
 
 
 def _packed(replicas: tuple[LogReplica, ...], epoch: int, appends: int, faults: tuple[str, ...]) -> LogState:
-    used = {entry_leader_epoch(value) for _, _, log in replicas for value in log}
+    used = {leader_epoch_of(value) for _, _, log in replicas for value in log}
     used.update(leads_in for role, leads_in, _ in replicas if role in (LEADER, ZOMBIE))
     if epoch >= len(used) > 0:
         numbers = {number: place for place, number in enumerate(sorted(used))}
         replicas = tuple(
-            (role, numbers.get(leads_in, 0), tuple([entry(0, numbers[entry_leader_epoch(value)], 0) for value in log]))
+            (role, numbers.get(leads_in, 0), tuple([appended(0, numbers[leader_epoch_of(value)]) for value in log]))
             for role, leads_in, log in replicas
         )
         epoch = len(used) - 1
     return tuple(sorted(replicas)), epoch, appends, faults
-
-
-def _with(replicas: tuple[LogReplica, ...], index: int, replica: LogReplica) -> tuple[LogReplica, ...]:
-    return (*replicas[:index], replica, *replicas[index + 1 :])
 
 
 def _elected(replicas: tuple[LogReplica, ...], index: int, epoch: int, rule: Truncation) -> tuple[LogReplica, ...]:

@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.effects import (
+from kafka_chaos.reference_model.lane.effects import (
     Action,
     Step,
     drop_connections,
@@ -42,8 +42,8 @@ from kafka_chaos.reference_model.predict.effects import (
     observe,
     too_few_in_sync,
 )
-from kafka_chaos.reference_model.predict.idempotence import after_refusal, check_sequence
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane.idempotence import after_refusal, check_sequence
+from kafka_chaos.reference_model.lane.state import (
     DOWN,
     FOLLOWER,
     FROZEN_LEADER,
@@ -59,16 +59,17 @@ from kafka_chaos.reference_model.predict.state import (
     LaneReplica,
     LaneState,
     Record,
-    appended,
     high_watermark,
     record_of,
     request,
     with_record,
     with_replica,
 )
+from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.isr import is_committed
 from kafka_chaos.reference_model.protocol.leaders import may_be_addressed
 from kafka_chaos.reference_model.protocol.sequences import Refusal
+from kafka_chaos.reference_model.tuples import each_taken
 
 ACCEPTED = Record(OK, 0, NOWHERE)
 """A record that the producer counts as acknowledged once it is sent: acks=0."""
@@ -114,11 +115,11 @@ def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
     for broker, replica in enumerate(state.replicas):
         if replica.role not in (LEADER, ZOMBIE):
             continue
-        for sent in dict.fromkeys(replica.socket):
-            read = with_replica(state, broker, replica._replace(socket=_without(replica.socket, sent)))
+        for sent, unread in each_taken(replica.socket):
+            read = with_replica(state, broker, replica._replace(socket=unread))
             yield from _from_socket(_deliver(read, lane, broker, sent, awaited=True, again=True))
-        for sent in dict.fromkeys(replica.abandoned):
-            read = with_replica(state, broker, replica._replace(abandoned=_without(replica.abandoned, sent)))
+        for sent, unread in each_taken(replica.abandoned):
+            read = with_replica(state, broker, replica._replace(abandoned=unread))
             yield from _from_socket(_deliver(read, lane, broker, sent, awaited=False))
 
 
@@ -129,11 +130,6 @@ def _from_socket(delivered: Iterator[Step]) -> Iterator[Step]:
 
 def _with(requests: tuple[int, ...], sent: int) -> tuple[int, ...]:
     return tuple(sorted((*requests, sent)))
-
-
-def _without(requests: tuple[int, ...], sent: int) -> tuple[int, ...]:
-    at = requests.index(sent)
-    return requests[:at] + requests[at + 1 :]
 
 
 def _deliver(

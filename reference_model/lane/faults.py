@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.effects import Action, Step, drop_connections, observe
-from kafka_chaos.reference_model.predict.membership import without_failed
-from kafka_chaos.reference_model.predict.replication import depose, lead
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane.effects import Action, Step, drop_connections, observe
+from kafka_chaos.reference_model.lane.membership import without_failed
+from kafka_chaos.reference_model.lane.replication import depose, lead
+from kafka_chaos.reference_model.lane.state import (
     DOWN,
     FOLLOWER,
     FROZEN_LEADER,
@@ -30,11 +30,11 @@ from kafka_chaos.reference_model.predict.state import (
     LaneReplica,
     LaneState,
     follow_leader,
-    replace_at,
     truncation_of,
     with_replica,
     with_replicas,
 )
+from kafka_chaos.reference_model.tuples import each_taken, exchanged
 
 FaultAction = Callable[[LaneState, Lane, int], Iterator[Step]]
 
@@ -106,9 +106,8 @@ FAULT_ACTIONS: Mapping[str, FaultAction] = {
 
 def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
     """Every way one of the faults left can strike any broker that is not down already."""
-    for kind in sorted(set(state.faults)):
-        at = state.faults.index(kind)
-        rest = state._replace(faults=state.faults[:at] + state.faults[at + 1 :])
+    for kind, left in each_taken(state.faults):
+        rest = state._replace(faults=left)
         for broker, replica in enumerate(state.replicas):
             if replica.role != DOWN:
                 yield from FAULT_ACTIONS[kind](rest, lane, broker)
@@ -126,5 +125,5 @@ def fail_broker(state: LaneState, lane: Lane, broker: int, kept: int, *, clean: 
     replica = replicas[broker]
     role = DOWN if lane.unclean_leader_election else FOLLOWER
     failed = LaneReplica(role, replica.in_isr, replica.log[:kept], standing=replica.standing)
-    replicas = follow_leader(replace_at(replicas, broker, failed), truncation_of(lane))
+    replicas = follow_leader(exchanged(replicas, broker, failed), truncation_of(lane))
     return observe(with_replicas(state, replicas), lane)

@@ -14,10 +14,10 @@ from enum import StrEnum
 
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.effects import Action, Step
-from kafka_chaos.reference_model.predict.faults import fail_broker
-from kafka_chaos.reference_model.predict.replication import elect, expire, restart, thaw
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane.effects import Action, Step
+from kafka_chaos.reference_model.lane.faults import fail_broker
+from kafka_chaos.reference_model.lane.replication import elect, expire, restart, thaw
+from kafka_chaos.reference_model.lane.state import (
     DOWN,
     FOLLOWER,
     FROZEN_LEADER,

@@ -6,8 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kafka_chaos.contract.groups import AFTER, COMMITS, IN_TRANSACTION, OFFSETS, GroupAnomaly
+from kafka_chaos.reference_model.document.tables import (
+    MAX_STATES,
+    exhausted,
+    head_of_marks,
+    marks,
+    meanings,
+    named,
+    numbered,
+)
 from kafka_chaos.reference_model.groups.anomalies import CHECKS
-from kafka_chaos.reference_model.groups.examine import Question, examine
+from kafka_chaos.reference_model.groups.examine import GROUPS, Question
 from kafka_chaos.reference_model.groups.rules import BROKEN, COOPERATIVE_RULES, EAGER_RULES, PROTOCOL_RULES
 from kafka_chaos.reference_model.search import Budget
 
@@ -21,7 +30,6 @@ SITUATIONS: Mapping[str, Mapping[str, Any]] = {
 OF_GROUPS: Mapping[str, Mapping[str, Any]] = {"the topic may lose what was read": {"source_may_lose": True}}
 OF_LOOPS: Mapping[str, Mapping[str, Any]] = {"the output may lose what is acknowledged": {"output_may_lose": True}}
 OF_TRANSACTIONS: Mapping[str, Mapping[str, Any]] = {"transactions may be torn": {"ends_may_tear": True}}
-MAX_STATES = 5_000_000
 
 
 def section() -> Iterator[str]:
@@ -49,30 +57,23 @@ def introduction() -> Iterator[str]:
     yield "transaction may end from `transactions/`; `groups/` searches what that costs groups, and all that needs no"
     yield "loss. That a plain group processes a record twice is no anomaly: it is what at-least-once means."
     yield ""
-    yield "| anomaly | holds when |"
-    yield "| --- | --- |"
-    for anomaly, check in CHECKS.items():
-        yield f"| `{anomaly}` | {' '.join((check.__doc__ or '').split())} |"
+    yield from meanings("anomaly", CHECKS, "holds when")
     yield ""
-    names = ", ".join(f"`{rules.name}`" for rules in PROTOCOL_RULES)
+    names = named(rules.name for rules in PROTOCOL_RULES)
     yield f"`x`: permitted, empty: forbidden, by each of the rules {names}; `states` are those of all"
     yield "three. In every row, any member may be removed for being slow, without knowing it."
     yield ""
-    yield "| who reads | commits | what happens | " + " | ".join(f"`{anomaly}`" for anomaly in CHECKS) + " | states |"
-    yield "| --- | --- | --- |" + " :-: |" * len(CHECKS) + " ---: |"
+    yield from head_of_marks(("who reads", "commits", "what happens"), CHECKS, states=True)
 
 
 def row(commits: str, is_loop: bool, name: str, **settings: bool) -> str:
     """What a way to commit may show in one situation; all rules must agree."""
     questions = [Question(rules, commits, is_loop, are_removed=True, **settings) for rules in PROTOCOL_RULES]
-    found = [examine(question, Budget(MAX_STATES)) for question in questions]
-    if not all(one.complete for one in found):
-        raise RuntimeError(f"the scope was not exhausted: {commits}, {name}")
+    found = [exhausted(GROUPS.examine(one, Budget(MAX_STATES)), f"{commits}, {name}") for one in questions]
     if len({frozenset(one.stories) for one in found}) > 1:
         raise RuntimeError(f"the rules differ in what they show, and need a row each: {commits}, {name}")
-    cells = ("x" if anomaly in found[0].stories else " " for anomaly in CHECKS)
-    who = "loop" if is_loop else "group"
-    return f"| {who} | `{commits}` | {name} | {' | '.join(cells)} | {sum(one.states for one in found)} |"
+    who, states = "loop" if is_loop else "group", sum(one.states for one in found)
+    return f"| {who} | `{commits}` | {name} | {marks(CHECKS, found[0].stories)} | {states} |"
 
 
 def broken() -> Iterator[str]:
@@ -84,7 +85,7 @@ def broken() -> Iterator[str]:
     yield "| without | rules | shows at least |"
     yield "| --- | --- | --- |"
     for name, protocol in BROKEN.items():
-        yield f"| {name} | `{protocol.rules.name}` | {', '.join(f'`{anomaly}`' for anomaly in protocol.shows)} |"
+        yield f"| {name} | `{protocol.rules.name}` | {named(protocol.shows)} |"
 
 
 def slow_member() -> Iterator[str]:
@@ -94,11 +95,9 @@ def slow_member() -> Iterator[str]:
     yield "In a loop that commits `after` its outputs, the shortest way to `processed_twice`:"
     yield ""
     question = Question(EAGER_RULES, AFTER, is_loop=True, are_removed=True)
-    story = examine(question, Budget(MAX_STATES)).stories[GroupAnomaly.PROCESSED_TWICE]
-    yield from (f"{number}. {sentence}" for number, sentence in enumerate(story, 1))
+    yield from numbered(GROUPS.examine(question, Budget(MAX_STATES)).stories[GroupAnomaly.PROCESSED_TWICE])
     yield ""
     yield "In a group, the shortest way to `owned_twice`, where the coordinator's log loses its end:"
     yield ""
     lossy = Question(COOPERATIVE_RULES, AFTER, are_removed=True, offsets_may_be_lost=True)
-    story = examine(lossy, Budget(MAX_STATES)).stories[GroupAnomaly.OWNED_TWICE]
-    yield from (f"{number}. {sentence}" for number, sentence in enumerate(story, 1))
+    yield from numbered(GROUPS.examine(lossy, Budget(MAX_STATES)).stories[GroupAnomaly.OWNED_TWICE])

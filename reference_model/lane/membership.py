@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.reference_model.predict.state import (
+from kafka_chaos.reference_model.lane.state import (
     ELIGIBLE,
     FOLLOWER,
     LAST_KNOWN,
     ZOMBIE,
     LaneReplica,
     isr_size,
-    replace_at,
 )
 from kafka_chaos.reference_model.protocol.eligible import (
     Standing,
@@ -28,6 +27,7 @@ from kafka_chaos.reference_model.protocol.eligible import (
 from kafka_chaos.reference_model.protocol.isr import may_leave_isr
 from kafka_chaos.reference_model.protocol.leaders import electable, isr_of_elected
 from kafka_chaos.reference_model.protocol.rules import rules_of
+from kafka_chaos.reference_model.tuples import exchanged
 
 Replicas = tuple[LaneReplica, ...]
 Election = tuple[int, Standing, Replicas]
@@ -41,21 +41,21 @@ def without_failed(replicas: Replicas, lane: Lane, broker: int, *, clean: bool) 
         isr = _members(replicas)
         return _changed(replicas, lane, isr - {broker}, frozenset() if clean else frozenset({broker}))
     stays = replicas[broker].in_isr and not may_leave_isr(isr_size(replicas))
-    return replace_at(replicas, broker, replicas[broker]._replace(in_isr=stays))
+    return exchanged(replicas, broker, replicas[broker]._replace(in_isr=stays))
 
 
 def without_slow(replicas: Replicas, lane: Lane, broker: int) -> Replicas:
     """The replicas once the leader has dropped a follower from the ISR."""
     if rules_of(lane).elects_eligible:
         return _changed(replicas, lane, _members(replicas) - {broker})
-    return replace_at(replicas, broker, replicas[broker]._replace(in_isr=False))
+    return exchanged(replicas, broker, replicas[broker]._replace(in_isr=False))
 
 
 def with_caught_up(replicas: Replicas, lane: Lane, broker: int) -> Replicas:
     """The replicas once the leader has taken a follower into the ISR."""
     if rules_of(lane).elects_eligible:
         return _changed(replicas, lane, _members(replicas) | {broker})
-    return replace_at(replicas, broker, replicas[broker]._replace(in_isr=True))
+    return exchanged(replicas, broker, replicas[broker]._replace(in_isr=True))
 
 
 def elections(replicas: Replicas, lane: Lane) -> Iterator[Election]:

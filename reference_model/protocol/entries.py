@@ -1,0 +1,23 @@
+"""A log entry as one integer: the leader epoch that it was appended in, and below it what it holds.
+
+`explore` and the lane keep different things there; rules look at the leader epoch alone.
+"""
+
+from __future__ import annotations
+
+EPOCH_SHIFT = 8
+
+
+def appended(content: int, leader_epoch: int) -> int:
+    """The entry that a content, or that of an entry of another leader epoch, becomes in this one."""
+    return leader_epoch << EPOCH_SHIFT | content_of(content)
+
+
+def leader_epoch_of(entry: int) -> int:
+    """The leader epoch that an entry was appended in."""
+    return entry >> EPOCH_SHIFT
+
+
+def content_of(entry: int) -> int:
+    """What an entry holds."""
+    return entry & (1 << EPOCH_SHIFT) - 1

@@ -1,0 +1,30 @@
+"""What states are made of: tuples with one value exchanged or left out, and bit sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+def exchanged(values: tuple[Value, ...], at: int, value: Value) -> tuple[Value, ...]:
+    """The tuple with one value exchanged."""
+    return (*values[:at], value, *values[at + 1 :])
+
+
+def without(values: tuple[Value, ...], at: int) -> tuple[Value, ...]:
+    """The tuple with one value left out."""
+    return values[:at] + values[at + 1 :]
+
+
+def each_taken(values: tuple[Value, ...]) -> Iterator[tuple[Value, tuple[Value, ...]]]:
+    """Each of the different values, with the tuple that one of it was taken out of."""
+    for at, value in enumerate(values):
+        if value not in values[:at]:
+            yield value, without(values, at)
+
+
+def bits(mask: int) -> list[int]:
+    """The positions of the bits that are set."""
+    return [position for position in range(mask.bit_length()) if mask >> position & 1]
