@@ -18,7 +18,7 @@ from kafka_chaos.faults.target import Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLoss:
-    """The machines of the brokers lose power: their processes end at once, and what was not flushed to their disks is
+    """The machines of the targets lose power: their processes end at once, and what was not flushed to their disks is
     gone. Its proof: each process is gone, its disk was cut off from its file system and mounted again, and the bytes
     that the segments lost were counted."""
 

@@ -94,8 +94,14 @@ class AttachedCluster:
                 f"{_listed(self.file.brokers)}: name each by its id"
             )
         for node in self.nodes:
-            if node.name in self.allowed and (state := node.state())["state"] != RUNNING:
+            if node.name not in self.allowed:
+                continue
+            state = node.state()
+            if state["state"] != RUNNING:
                 raise EnvironmentFailure(f"{node.name} is {state['state']} before anything was broken: start it first")
+            if state["answers"] is False:
+                # Its silence is to prove a fault.
+                raise EnvironmentFailure(f"{node.name} is running, and does not answer clients: check its address")
 
     def _node(self, kind: str, number: int, address: str | None = None) -> AttachedNode:
         name, entry = self.file.name_of(kind, number), self.file.entry(kind, number)

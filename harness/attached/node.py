@@ -145,9 +145,10 @@ class AttachedNode:
         if self.client_address is None:
             return None
         with suppress(BrokerUnreachable):
-            client = BrokerClient(self.client_address, timeout=_ANSWER_TIMEOUT, configs=self.client_configs)
-            with client:
-                return client.brokers() is not None
+            # Whoever may log in or not: a broker that runs and is reached says which requests it knows.
+            configs = self.client_configs
+            with BrokerClient(self.client_address, timeout=_ANSWER_TIMEOUT, configs=configs, login=False) as client:
+                return bool(client.metadata_mode())
         return False
 
     def _forget(self, healed_by: str) -> None:

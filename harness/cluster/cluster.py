@@ -220,11 +220,14 @@ class Cluster:
             return {}
         from kafka_chaos.harness.cluster.disks.disk import make_disks
 
+        brokers = {broker: properties.broker_name(broker) for broker in range(1, self.spec.brokers + 1)}
+        numbers = range(1, self.spec.controllers + 1)
+        controllers = {properties.CONTROLLER_IDS + number: properties.controller_name(number) for number in numbers}
         return make_disks(
             self.run_id,
             labels,
             self._folder,
-            brokers=self.spec.brokers,
+            names={**brokers, **controllers},
             mib=self.spec.disk_mib,
             log_directories=self.spec.log_directories,
         )

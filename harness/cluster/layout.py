@@ -30,8 +30,8 @@ class ClusterLayout:
     oldest version's protocol, with its feature levels, as during a rolling upgrade. `controller` names the broker that
     is to be controller (started first: in ZooKeeper mode the first to register becomes it), None leaves it open and
     starts all at once. With two `log_directories` a broker outlives the loss of one (`BROKER_DATA`,
-    `SECOND_BROKER_DATA`). With `disk_mib`, each broker's log directories are on a disk of their own, of so many MiB:
-    storage faults need it.
+    `SECOND_BROKER_DATA`). With `disk_mib`, the log directories of each broker and controller are on a disk of their
+    own, of so many MiB: storage faults need it.
     With `links`, every connection to a broker or controller passes a link (`harness/cluster/links/`).
     `security` is how clients connect: `plaintext`, `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client
     certificates).
@@ -203,7 +203,8 @@ class ClusterLayout:
     @property
     def described(self) -> str:
         """The nodes, the metadata mode, the version, disks and links, as a run says what it starts."""
-        disks = ", each broker with a disk of its own" if self.disk_mib else ""
+        owners = "each broker and controller" if self.controllers else "each broker"
+        disks = f", {owners} with a disk of its own" if self.disk_mib else ""
         return f"{self._nodes}{disks}{', every connection through a link' if self.links else ''}"
 
     @property

@@ -202,8 +202,8 @@ def _check_kind(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault
     others = ("zookeeper", "controllers", *(("controller",) if cluster.controllers else ()))
     if fault.target.role not in others:
         return
-    if needs_disk(type(fault)):
-        message = f"{fault.target.text}: only brokers have disks of their own, which {fault.kind} breaks"
+    if needs_disk(type(fault)) and fault.target.role == "zookeeper":
+        message = f"{fault.target.text}: ZooKeeper has no disk of its own, which {fault.kind} breaks"
         raise ExperimentError((*place, "target"), message)
     if getattr(fault, "only_brokers", False):
         raise ExperimentError(

@@ -23,6 +23,8 @@ from kafka_chaos.harness.attached.journal import heal_abandoned
 from kafka_chaos.harness.attached.node import AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
@@ -197,6 +199,7 @@ def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin
         raise EnvironmentFailure(
             "the attached cluster does not answer: check the address given to --attach and the --client-config"
         )
+    _check_mode(experiment, cluster, admin)
     for number, phase in enumerate(experiment.phases):
         for index, lane in enumerate(phase.lanes):
             for key, wanted, found in _compared(lane, admin, client):
@@ -205,6 +208,21 @@ def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin
                         ("phases", number, "lanes", index, key),
                         f"{wanted!r}, but the topic {lane.topic_name} has {found!r}",
                     )
+
+
+def _check_mode(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
+    """Compare the experiment's cluster with this one: the rules of elections depend on its metadata mode."""
+    wanted = experiment.cluster.metadata_mode
+    for address in admin.addresses().values():
+        try:
+            with BrokerClient(address, configs=cluster.client_configs, login=False) as broker:
+                found = broker.metadata_mode()
+        except BrokerUnreachable:
+            continue
+        if found != wanted:
+            message = f"{wanted!r}, but the attached cluster's mode is {found}"
+            raise ExperimentError(("cluster", "metadata_mode"), message)
+        return
 
 
 def _compared(lane: LaneSpec, admin: ClusterAdmin, client: AdminClient) -> Iterator[tuple[str, object, object]]:

@@ -4,4 +4,5 @@ import sys
 
 from kafka_chaos.reference_model.document import document
 
-sys.stdout.write(document())
+if __name__ == "__main__":
+    sys.stdout.write(document())

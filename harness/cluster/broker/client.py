@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
+from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import Leadership, Partition
 from kafka_chaos.harness.cluster.broker.answers import (
     CoordinatorKind,
@@ -64,11 +65,13 @@ _ENOUGH = 1 << 20
 class BrokerClient:
     """A connection to one broker; a context manager.
 
-    `timeout` is in seconds, for connecting and for each answer. `configs`: librdkafka's keys for TLS and SCRAM. Raises
-    `BrokerUnreachable`.
+    `timeout` is in seconds, for connecting and for each answer. `configs`: librdkafka's keys for TLS and SASL. Without
+    a `login`, a broker that asks for one answers ApiVersions alone. Raises `BrokerUnreachable`.
     """
 
-    def __init__(self, address: str, *, timeout: float = 3.0, configs: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, address: str, *, timeout: float = 3.0, configs: Mapping[str, str] | None = None, login: bool = True
+    ) -> None:
         host, _, port = address.rpartition(":")
         self.address = address
         self._newest: dict[int, int] = {}
@@ -78,7 +81,8 @@ class BrokerClient:
         except OSError as error:
             raise BrokerUnreachable(f"{address} does not take a connection: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        log_in(self.request, address, configs or {})
+        if login:
+            log_in(self.request, address, configs or {})
 
     def __enter__(self) -> Self:
         return self
@@ -108,12 +112,20 @@ class BrokerClient:
             # What a TLS listener answers to a plaintext request.
             raise BrokerUnreachable(f"{self.address} did not answer {request.name} in Kafka's protocol") from error
 
+    def metadata_mode(self) -> str:
+        """The mode of its cluster: only brokers in KRaft mode pass DescribeQuorum on (KIP-595)."""
+        return KRAFT if DescribeQuorumRequest.API_KEY in self._newest_versions() else ZOOKEEPER
+
     def _version(self, request: Any, wanted: int) -> int:
         """The version of a request to use: `wanted`, or the newest that this broker knows if that is older."""
+        return min(wanted, self._newest_versions()[request.API_KEY])
+
+    def _newest_versions(self) -> dict[int, int]:
+        """By API key, the newest version that this broker knows."""
         if not self._newest:
             known = self.request(ApiVersionsRequest(version=0)).api_keys
             self._newest = {api.api_key: api.max_version for api in known}
-        return min(wanted, self._newest[request.API_KEY])
+        return self._newest
 
     def fetch(
         self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_FROM_ANY

@@ -1,4 +1,4 @@
-"""TLS and SCRAM for a connection to one broker, from the same librdkafka keys that other clients get."""
+"""TLS, and SCRAM or PLAIN, for a connection to one broker, from the same librdkafka keys that other clients get."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 from kafka_chaos.harness.cluster.kafka_python import SaslAuthenticateRequest, SaslHandshakeRequest, ScramClient
 from kafka_chaos.harness.errors import ClusterFailure
+
+_PLAIN, _SCRAM = "PLAIN", "SCRAM-"
 
 
 class BrokerUnreachable(ClusterFailure):
@@ -26,11 +28,20 @@ def over_tls(connection: socket.socket, host: str, configs: Mapping[str, str]) -
 
 
 def log_in(request: Callable[[Any], Any], address: str, configs: Mapping[str, str]) -> None:
-    """Authenticate with SCRAM where `configs` ask for SASL; raises `BrokerUnreachable` where the broker refuses."""
+    """Authenticate where `configs` ask for SASL.
+
+    Raises `BrokerUnreachable` where the broker refuses, or for another mechanism than SCRAM or PLAIN.
+    """
     if not configs.get("security.protocol", "PLAINTEXT").upper().startswith("SASL"):
         return
-    mechanism = configs["sasl.mechanisms"]
+    mechanism = configs.get("sasl.mechanisms") or configs.get("sasl.mechanism", "GSSAPI")
+    if mechanism != _PLAIN and not mechanism.startswith(_SCRAM):
+        raise BrokerUnreachable(f"{address}: sasl.mechanisms: {mechanism}: expected PLAIN or SCRAM for single requests")
     _check(address, request(SaslHandshakeRequest(mechanism=mechanism, version=1)))
+    if mechanism == _PLAIN:
+        named = f"\0{configs['sasl.username']}\0{configs['sasl.password']}"
+        _check(address, request(SaslAuthenticateRequest(auth_bytes=named.encode(), version=1)))
+        return
     scram = ScramClient(configs["sasl.username"], configs["sasl.password"], mechanism)
     first = request(SaslAuthenticateRequest(auth_bytes=scram.first_message(), version=1))
     scram.process_server_first_message(_check(address, first).auth_bytes)

@@ -1,4 +1,4 @@
-"""One broker's disk: an ext4 in an image file, mounted on this machine, with a folder for each log directory.
+"""One node's disk: an ext4 in an image file, mounted on this machine, with a folder for each log directory.
 
 What is done to it stands in the journal first. All actions are idempotent. Each thaws the disk first, except `freeze`:
 otherwise it would wait for whoever thaws it, and he perhaps for it.
@@ -22,7 +22,7 @@ _LARGEST_PIECE = 1 << 30
 
 
 class Disk:
-    """A broker's disk. Implements `kafka_chaos.faults.cluster.DiskControl`."""
+    """A node's disk. Implements `kafka_chaos.faults.cluster.DiskControl`."""
 
     def __init__(self, files: DiskFiles, size: int, journal: Journal) -> None:
         self.files = files
@@ -158,23 +158,23 @@ class Disk:
         kernel.mount(self.files.image, self.files.point)
 
     def _note(self, step: str) -> None:
-        self._journal.note_step(step, broker=self.files.broker)
+        self._journal.note_step(step, node=self.files.node)
 
 
 def make_disks(
-    run_id: str, labels: Mapping[str, str], folder: Path, *, brokers: int, mib: int, log_directories: int
+    run_id: str, labels: Mapping[str, str], folder: Path, *, names: Mapping[int, str], mib: int, log_directories: int
 ) -> dict[int, Disk]:
-    """A disk of `mib` MiB for each broker of a run, by broker, in a new folder; `labels` say whose run it is."""
+    """A disk of `mib` MiB for each node of a run, in a new folder; `labels` say whose run it is.
+
+    `names`: by id, the nodes that get one.
+    """
     # As the kernel writes paths.
     folder = folder.resolve()
-    files = [
-        DiskFiles(broker, folder / f"broker-{broker}.img", folder / f"broker-{broker}")
-        for broker in range(1, brokers + 1)
-    ]
+    files = [DiskFiles(node, folder / f"{name}.img", folder / name) for node, name in names.items()]
     journal = Journal(run_id)
     journal.begin_with(labels, folder, tuple(files))
     folder.mkdir(parents=True)
-    disks = {one.broker: Disk(one, mib << 20, journal) for one in files}
+    disks = {one.node: Disk(one, mib << 20, journal) for one in files}
     for disk in disks.values():
         disk.make(log_directories)
     return disks

@@ -18,9 +18,9 @@ _KIND = "disks"
 
 @dataclass(frozen=True, slots=True)
 class DiskFiles:
-    """Where one broker's disk is: its image, and the folder where it is mounted."""
+    """Where one node's disk is: its image, and the folder where it is mounted."""
 
-    broker: int
+    node: int
     image: Path
     point: Path
 
@@ -43,7 +43,7 @@ class Journal(JournalFile):
 
     def begin_with(self, labels: Mapping[str, str], folder: Path, disks: tuple[DiskFiles, ...]) -> None:
         """Name the run by its labels, the folder of its disks, and all that will be made there."""
-        made = [{"broker": disk.broker, "image": str(disk.image), "point": str(disk.point)} for disk in disks]
+        made = [{"node": disk.node, "image": str(disk.image), "point": str(disk.point)} for disk in disks]
         self.begin({"step": "begin", "labels": dict(labels), "folder": str(folder), "disks": made})
 
     def note_step(self, step: str, **values: Any) -> None:
@@ -65,5 +65,5 @@ def read_journal(run_id: str) -> Recorded | None:
     if not lines:
         return None
     begin = lines[0]
-    disks = tuple(DiskFiles(int(one["broker"]), Path(one["image"]), Path(one["point"])) for one in begin["disks"])
+    disks = tuple(DiskFiles(int(one["node"]), Path(one["image"]), Path(one["point"])) for one in begin["disks"])
     return Recorded(run_id, begin["labels"], Path(begin["folder"]), disks)

@@ -20,7 +20,7 @@ def lost_in_trial(run_id: str, labels: Mapping[str, str]) -> int:
     """
     folder = Path(tempfile.gettempdir(), f"kafka-chaos-disks-{run_id}")
     try:
-        disk = make_disks(run_id, labels, folder, brokers=1, mib=_MIB, log_directories=1)[1]
+        disk = make_disks(run_id, labels, folder, names={1: "broker-1"}, mib=_MIB, log_directories=1)[1]
         disk.freeze()
         if not disk.is_frozen():
             raise ClusterFailure("a frozen file system takes writes")

@@ -177,6 +177,29 @@ def test_power_loss_takes_what_a_kill_leaves(
     assert read_replica(broker, topic, 0).log_end == kept + 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", ["kraft"], indirect=True)
+def test_a_controller_that_loses_power_keeps_the_metadata(
+    make_topic: Callable[..., str], view: ClusterView, cluster: Cluster, admin: ClusterAdmin
+) -> None:
+    """Unlike brokers, controllers flush what they append before it counts as committed (KIP-595)."""
+    topic = make_topic()
+    loss = PowerLoss(target=Target.parse("controller:1"))
+    (controller,) = nodes = loss.target.resolve(view, 0)
+    loss.inject(view, nodes)
+    proof = loss.proof(view, nodes)
+    assert proof.took_effect, proof.reason
+    assert not controller.is_running()
+    sent = Sent(cluster, topic)
+    sent.send(20)
+    assert sent.acknowledged == 20, "leaders serve on"
+    loss.heal(view, nodes)
+    assert controller.is_running()
+    wait_until(lambda: cluster.registered_brokers() == {1, 2, 3}, "all brokers to be unfenced", timeout=30)
+    assert view.leader(topic, 0) == 1
+    admin.await_full_isr([make_topic(), topic])
+
+
 def test_a_frozen_disk_stalls_its_leader_which_stays_leader(
     topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.attached.journal import heal_abandoned
+from kafka_chaos.harness.attached.node import AttachedNode
 from kafka_chaos.harness.attached.shell import run_command
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.journal import JournalFile, journal_folder, journaled_runs
@@ -108,9 +109,12 @@ def test_a_state_that_is_none_is_refused(tmp_path: Path, said: str) -> None:
         node.is_running()
 
 
-def test_a_cluster_has_to_be_whole_and_the_one_of_the_file(tmp_path: Path) -> None:
+def test_a_cluster_has_to_be_whole_and_the_one_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = cluster_of(tmp_path, allowed=("broker-1", "broker-2"))
     (tmp_path / "third").write_text("down")
+    with pytest.raises(EnvironmentFailure, match="broker-1 is running, and does not answer clients"):
+        cluster.require_whole()
+    monkeypatch.setattr(AttachedNode, "_answers", lambda _: True)
     cluster.require_whole()
     (tmp_path / "broker-2").write_text("frozen")
     with pytest.raises(EnvironmentFailure, match="broker-2 is frozen before anything was broken"):

@@ -172,6 +172,9 @@ def test_clients_with_the_configs_get_in(secured: Cluster) -> None:
     consumer.close()
     with secured.broker_client(1) as client:
         assert client.metadata("probe").leader == 1
+    address, configs = secured.client_address(1), secured.client_configs
+    with BrokerClient(address, configs=configs, login=False) as stranger:
+        assert stranger.metadata_mode() == "zookeeper"
 
 
 @pytest.mark.cluster

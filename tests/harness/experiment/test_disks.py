@@ -75,19 +75,25 @@ def test_power_is_lost_in_the_first_phase_or_in_none() -> None:
     [
         ("zookeeper", "brokers: 3"),
         ("zookeeper:1", "brokers: 3"),
-        ("controllers", "metadata_mode: kraft, controllers: 3"),
-        ("controller:2", "metadata_mode: kraft, controllers: 3"),
-        ("controller", "metadata_mode: kraft, controllers: 3"),
     ],
 )
-def test_servers_that_are_no_brokers_have_none(target: str, cluster: str) -> None:
-    with pytest.raises(UsageFailure, match="only brokers have disks of their own, which power-loss breaks"):
+def test_zookeeper_has_none(target: str, cluster: str) -> None:
+    with pytest.raises(UsageFailure, match="ZooKeeper has no disk of its own, which power-loss breaks"):
         experiment(target=target, cluster=cluster)
 
 
-@pytest.mark.parametrize("cluster", ["brokers: 3", "metadata_mode: kraft"])
-def test_the_controller_has_one_where_it_is_a_broker(cluster: str) -> None:
-    assert layout_of(experiment(target="controller", cluster=cluster)).disk_mib
+@pytest.mark.parametrize(
+    ("target", "cluster"),
+    [
+        ("controller", "brokers: 3"),
+        ("controller", "metadata_mode: kraft"),
+        ("controller", "metadata_mode: kraft, controllers: 3"),
+        ("controllers:majority", "metadata_mode: kraft, controllers: 3"),
+        ("controller:2", "metadata_mode: kraft, controllers: 3"),
+    ],
+)
+def test_controllers_have_one(target: str, cluster: str) -> None:
+    assert layout_of(experiment(target=target, cluster=cluster)).disk_mib
 
 
 def test_a_disk_that_is_too_small_is_refused() -> None:

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 import pytest
 
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, DESCRIBE_QUORUM = 0, 1, 2, 3, 18, 55
 OF_0_10_2 = {PRODUCE: 2, FETCH: 3, LIST_OFFSETS: 1, METADATA: 2, API_VERSIONS: 0}
 OF_2_0 = {PRODUCE: 6, FETCH: 8, LIST_OFFSETS: 3, METADATA: 6, API_VERSIONS: 2}
 PARTITION = struct.pack(">i", 1) + struct.pack(">h", 1) + b"t" + struct.pack(">i", 1)
@@ -89,3 +90,15 @@ def test_a_broker_that_fences_nobody_is_not_asked_for_its_leader_epoch() -> None
     with broker(OF_2_0) as (client, asked):
         assert client.leader_epoch("t") is None
     assert asked == []
+
+
+@pytest.mark.parametrize(("newest", "mode"), [(OF_2_0, "zookeeper"), ({**OF_2_0, DESCRIBE_QUORUM: 1}, "kraft")])
+def test_only_brokers_in_kraft_mode_know_of_the_quorum(newest: Mapping[int, int], mode: str) -> None:
+    with broker(newest) as (client, _):
+        assert client.metadata_mode() == mode
+
+
+@pytest.mark.parametrize("configs", [{}, {"sasl.mechanism": "GSSAPI"}, {"sasl.mechanisms": "OAUTHBEARER"}])
+def test_a_login_that_is_not_spoken_here_is_named(configs: Mapping[str, str]) -> None:
+    with pytest.raises(BrokerUnreachable, match="expected PLAIN or SCRAM for single requests"):
+        log_in(lambda _: None, "broker:9092", {"security.protocol": "SASL_SSL", **configs})

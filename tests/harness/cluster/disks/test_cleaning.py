@@ -43,7 +43,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     def make(run_id: str, owner: str, **labels: str) -> Disk:
         every = {RUN: run_id, OWNER: owner, **labels}
-        disk = make_disks(run_id, every, tmp_path / run_id, brokers=1, mib=256, log_directories=1)[1]
+        disk = make_disks(run_id, every, tmp_path / run_id, names={1: "broker-1"}, mib=256, log_directories=1)[1]
         disk.freeze()
         return disk
 

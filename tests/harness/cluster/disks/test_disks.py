@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def disk(folder: Path) -> Disk:
-    return make_disks(RUN, LABELS, folder, brokers=1, mib=256, log_directories=2)[1]
+    return make_disks(RUN, LABELS, folder, names={1: "broker-1"}, mib=256, log_directories=2)[1]
 
 
 def left(folder: Path) -> list[str]:
@@ -219,7 +219,7 @@ def test_every_action_is_on_disk_before_it_is_done(disk: Disk, monkeypatch: pyte
             with pytest.raises(Stopped):
                 action()
             last = json.loads(Journal(RUN).path.read_text().splitlines()[-1])
-            assert last == {"step": step, "broker": 1}
+            assert last == {"step": step, "node": 1}
 
 
 def test_the_journal_is_for_this_user_alone(disk: Disk) -> None:
@@ -271,7 +271,8 @@ def killed(*arguments):
     return result
 
 setattr(kernel, step, killed)
-disks = make_disks("test-disks", {"kafka-chaos.run": "test-disks"}, folder, brokers=2, mib=256, log_directories=1)
+names = {1: "broker-1", 2: "broker-2"}
+disks = make_disks("test-disks", {"kafka-chaos.run": "test-disks"}, folder, names=names, mib=256, log_directories=1)
 disks[1].freeze()
 disks[1].thaw()
 disks[1].freeze()
@@ -332,7 +333,7 @@ def test_the_trial_of_the_doctor_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_labels_say_who_made_it(folder: Path) -> None:
-    make_disks(RUN, run_labels(RUN, keep=True), folder, brokers=1, mib=256, log_directories=1)
+    make_disks(RUN, run_labels(RUN, keep=True), folder, names={1: "broker-1"}, mib=256, log_directories=1)
     (recorded,) = journals()
     assert recorded.labels["kafka-chaos.owner"] == current_owner()
     assert recorded.labels["kafka-chaos.keep"] == "true"
