@@ -25,7 +25,7 @@ REPLICATED = ("all", "idempotent", "cut-all", "cut-idempotent")
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(WITH_ZOOKEEPER, id="zookeeper"),
+        pytest.param(WITH_ZOOKEEPER, id="zookeeper", marks=pytest.mark.slow),
         # Needs the image of another version, which the nightly job builds.
         pytest.param(IN_KRAFT, id="kraft", marks=pytest.mark.slow),
     ],

@@ -104,6 +104,7 @@ def test_a_kind_that_can_not_be_used_is_one_line_and_exit_code_3(
 
 @pytest.mark.cluster
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_run_injects_proves_and_heals_it(python: str, tmp_path: Path) -> None:
     (tmp_path / "slow.yaml").write_text(EXPERIMENT)
     done = run(python, "-m", "kafka_chaos.harness.cli.main", "run", "slow.yaml", "--quiet", cwd=tmp_path)

@@ -54,6 +54,7 @@ def test_the_plugin_s_suite_passes_where_warnings_are_errors() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_verifying_and_reporting_give_no_warning(tmp_path: Path) -> None:
     """PySpark leaves sockets to be closed by Python: a warning each, unraisable where warnings are errors."""
     rows = Rows()

@@ -210,6 +210,7 @@ def test_a_wrong_password_or_certificate_is_one_line_and_exit_code_3(
 
 @pytest.mark.cluster
 @pytest.mark.spark
+@pytest.mark.slow
 def test_attach_mode_verifies_topics_behind_it(secured: Cluster, tmp_path: Path) -> None:
     assert secured.client_config_file is not None
     configs = read_client_config(secured.client_config_file)

@@ -34,7 +34,10 @@ MOMENTS: dict[str, Callable[[dict[str, Any]], bool]] = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment",
+    [pytest.param(name, marks=pytest.mark.slow) if name == "while the log is read" else name for name in MOMENTS],
+)
 def test_an_interrupted_run_leaves_nothing(moment: str, tmp_path: Path) -> None:
     with started(tmp_path) as process:
         assert process.stdout is not None

@@ -85,6 +85,7 @@ def test_elections_and_high_watermarks_of_a_run(tmp_path: Path) -> None:
         assert Anomaly.HIGH_WATERMARK_REGRESSION not in lane.not_judged
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_verified_with_all_but_its_last_second(tmp_path: Path) -> None:
     run = [*COMMAND, "run", str(SMALL), "--out", str(tmp_path), "--json"]
     with subprocess.Popen(

@@ -135,6 +135,7 @@ def test_all_ways_lead_to_the_same_outcome_and_no_run_is_judged_alike_for_nothin
     assert "conforms" not in set(verdicts.values())
 
 
+@pytest.mark.slow
 def test_a_session_without_java_objects_judges_the_same(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

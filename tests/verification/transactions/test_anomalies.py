@@ -82,6 +82,7 @@ def test_agreement_on_many_lanes(tmp_path: Path, spark: Any) -> None:
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
 
 
+@pytest.mark.slow
 def test_agreement_behind_the_prefilter(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are packed, and reads are compared block by block."""
     monkeypatch.setattr(evidence, "SMALL", 100)

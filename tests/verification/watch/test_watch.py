@@ -158,6 +158,7 @@ def interrupted_after_a_batch(arguments: list[str], number: signal.Signals) -> t
     return "".join(lines) + output, errors, process.returncode
 
 
+@pytest.mark.slow
 def test_a_run_whose_cluster_is_gone_before_all_was_read(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

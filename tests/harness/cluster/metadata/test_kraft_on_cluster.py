@@ -66,6 +66,7 @@ def test_the_controller_can_be_deposed(kraft: Cluster) -> None:
     wait_until(lambda: kraft.registered_brokers() == EVERYONE, "all brokers to be unfenced", timeout=30)
 
 
+@pytest.mark.slow
 def test_a_majority_that_is_gone_comes_back_one_by_one(kraft: Cluster) -> None:
     """Each fault heals its own broker: the first to come back has no quorum to register with."""
     for broker in (1, 2):
