@@ -38,12 +38,13 @@ def without_truncation(config: ClusterConfig, states: frozenset[ClusterState]) -
     return ClusterModel(replace(config, protocol=careless), states=states)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario_id", "replica", "at"),
     [
         ("acks-1-recovery", "broker 1", "X (broker 1) is restarted."),
-        pytest.param("leader-epoch-A", "broker 3", "Broker 1 is killed (SIGKILL).", marks=pytest.mark.slow),
-        pytest.param("leader-epoch-B", "broker 1", "Broker 1 is restarted.", marks=pytest.mark.slow),
+        ("leader-epoch-A", "broker 3", "Broker 1 is killed (SIGKILL)."),
+        ("leader-epoch-B", "broker 1", "Broker 1 is restarted."),
     ],
 )
 def test_a_broken_rule_in_the_model_is_found_and_the_replica_named(

@@ -127,9 +127,9 @@ def test_a_watch_that_read_nothing_does_not_conform(tmp_path: Path, spark: Any) 
     assert (result.exit_code, "nothing was read" in result.output) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "status", "code"),
-    [pytest.param(signal.SIGINT, "permitted", 0, marks=pytest.mark.slow), (signal.SIGTERM, "forbidden", 1)],
+    ("number", "status", "code"), [(signal.SIGINT, "permitted", 0), (signal.SIGTERM, "forbidden", 1)]
 )
 def test_a_signal_ends_it_quietly_with_what_was_found(
     number: signal.Signals, status: str, code: int, tmp_path: Path
