@@ -24,9 +24,11 @@ from typing import Any, Protocol
 
 from kafka_chaos.faults.cluster import ClusterControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
-from kafka_chaos.faults.target import TargetError
+from kafka_chaos.faults.target import TargetError, VacantRoleError
 
 PROOF_TIMEOUT = 10.0
+ROLE_TIMEOUT = 10.0
+"""Seconds that a fault of a schedule waits for its target: after another fault, an election may not be over yet."""
 _PROOF_INTERVAL = 0.1
 _CANCELLED_INTERVAL = 0.1
 _TURN_INTERVAL = 0.05
@@ -179,7 +181,7 @@ class Injector:
 
     def _inject(self, fault: Fault, number: int, due: float | None, ended: threading.Event) -> Occurrence:
         try:
-            nodes = fault.target.resolve(self._cluster, self._seed + number)
+            nodes = self._resolve(fault, number, due, ended)
         except TargetError as error:
             nowhere = Occurrence(number, fault, (), due)
             self._observer.requested(nowhere.fault_id, fault, (), late=_late(due))
@@ -202,6 +204,16 @@ class Injector:
         else:
             self._observer.not_proven(occurrence.fault_id, proof.reason)
         return occurrence
+
+    def _resolve(self, fault: Fault, number: int, due: float | None, ended: threading.Event) -> Nodes:
+        """The containers that hold the target's role; for a fault of a schedule, as soon as somebody does."""
+        deadline = time.monotonic() + ROLE_TIMEOUT
+        while True:
+            try:
+                return fault.target.resolve(self._cluster, self._seed + number)
+            except VacantRoleError:
+                if due is None or time.monotonic() > deadline or ended.wait(_TURN_INTERVAL):
+                    raise
 
     def _heal(self, occurrence: Occurrence) -> None:
         """Heal what no other fault holds in the same state; then apply again what a restart has ended."""

@@ -144,6 +144,33 @@ def test_a_role_that_nobody_holds_is_told_before_it_is_raised() -> None:
     assert "not proven" in notes.lines[1]
 
 
+class ElectingCluster(FakeCluster):
+    """Broker 2 is elected the leader of every lane when it is asked for the third time."""
+
+    asked = 0
+
+    def leader(self, lane: str, partition: int) -> int | None:
+        self.asked += 1
+        return 2 if self.asked >= 3 else None
+
+
+def test_a_fault_of_a_schedule_waits_for_an_election_and_how_late_it_is_is_told() -> None:
+    notes, did = Notes(), []
+    fault = FakeFault(did, "x", target=Target.parse("leader(none)"))
+    Injector(ElectingCluster(), notes, seed=1).run([fault], start=time.monotonic(), cancelled=threading.Event())
+    assert notes.lines[:2] == ["fake-1 requested broker-2", "fake-1 proven"]
+    assert 0.05 < notes.late[0] < 1.0
+
+
+def test_a_fault_of_a_schedule_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.faults.injector.ROLE_TIMEOUT", 0.1)
+    notes = Notes()
+    fault = FakeFault([], "x", target=Target.parse("leader(none)"))
+    with pytest.raises(TargetError, match="nobody holds"):
+        injector(notes).run([fault], start=time.monotonic(), cancelled=threading.Event())
+    assert "not proven" in notes.lines[1]
+
+
 def test_cancelling_ends_the_schedule_and_leaving_heals() -> None:
     notes, did, cancelled = Notes(), [], threading.Event()
     with injector(notes) as broken:
