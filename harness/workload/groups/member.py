@@ -129,8 +129,9 @@ class Member:
         for message in messages:
             self._note(message)
         if records and self._orders.freezes():
-            self._tell("notice", text="freezes")
+            self._tell("changes", change="freezes")
             self._sleep(self._settings.freeze_seconds)
+            self._tell("changes", change="thaws")
         if records:
             crash = die if self._orders.crashes() else None
             if self.process.handle(records, [self._identity(message) for message in records], crash):
