@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,11 +132,14 @@ def _play(claims: list[Claim], out: Path, times: int, *, say: Say) -> list[Shown
     from kafka_chaos.harness.scenario.clusters import ClusterPool
 
     with ClusterPool() as pool:
-        return [Reproduction(claims, pool, out, say).play() for _ in range(times)]
+        return [Reproduction(claims, pool, out, say).play().judged() for _ in range(times)]
 
 
 def _play_matrix(path: Path, out: Path, minutes: float | None, *, quiet: bool) -> None:
-    """Play the stories of the standard matrix, those first that were played least often."""
+    """Play the stories of the standard matrix, those first that were played least often.
+
+    What one has left is verified while the next is played.
+    """
     from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
     from kafka_chaos.harness.reproduce.claims import grouped
     from kafka_chaos.harness.reproduce.claims import matrix as claims_of_matrix
@@ -152,20 +157,33 @@ def _play_matrix(path: Path, out: Path, minutes: float | None, *, quiet: bool) -
     # Stories on the same kind of cluster follow each other: it is started once.
     groups.sort(key=lambda group: (results.of[group[0].key].played, profile_of(group[0].story).name))
     verdicts = []
-    with ClusterPool() as pool:
+
+    def note(judging: Future[Shown], group: Sequence[Claim]) -> None:
+        shown = judging.result()
+        results.note(shown.claims, shown.reason)
+        results.save(path)
+        verdicts.append(shown.verdict)
+        if not quiet:
+            click.echo(_described(group, shown))
+
+    with ThreadPoolExecutor(1, thread_name_prefix="verify") as judge, ClusterPool() as pool:
+        judging: list[tuple[Future[Shown], Sequence[Claim]]] = []
         for group in groups:
             if until is not None and time.monotonic() > until:
                 break
-            shown = Reproduction(group, pool, out).play()
-            results.note(shown.claims, shown.reason)
-            results.save(path)
-            verdicts.append(shown.verdict)
-            if not quiet:
-                lane = group[0]
-                what = f"{lane.label}, {', '.join(lane.lane.faults) or 'no fault'}: {lane.anomaly}"
-                more = f" and {counted(len(group) - 1, 'more claim')}" if len(group) > 1 else ""
-                click.echo(f"{what}{more}: {shown.reason or 'shown'} ({shown.path})")
+            judging.append((judge.submit(Reproduction(group, pool, out).play().judged), group))
+            while judging and judging[0][0].done():
+                note(*judging.pop(0))
+        for left in judging:
+            note(*left)
     sys.exit(Verdict.gravest(verdicts).exit_code)
+
+
+def _described(group: Sequence[Claim], shown: Shown) -> str:
+    first = group[0]
+    what = f"{first.label}, {', '.join(first.lane.faults) or 'no fault'}: {first.anomaly}"
+    more = f" and {counted(len(group) - 1, 'more claim')}" if len(group) > 1 else ""
+    return f"{what}{more}: {shown.reason or 'shown'} ({shown.path})"
 
 
 def _exit_code(shown: list[Shown]) -> int:

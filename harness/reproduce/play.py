@@ -27,8 +27,6 @@ from kafka_chaos.reference_model.lane.anomalies import final_log
 from kafka_chaos.reference_model.lane.state import record_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from kafka_chaos.verification import RunVerdict
 
 _CONTROLLER = 3
@@ -58,6 +56,29 @@ class Shown:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class Played:
+    """A story that brokers have lived through, or `left`, and what it left."""
+
+    claims: Sequence[Claim]
+    path: Path
+    left: str = ""
+
+    def judged(self) -> Shown:
+        """What the verification finds in the run directory."""
+        if self.left:
+            return Shown(self.path, Verdict.UNKNOWN, {one.key: False for one in self.claims}, self.left)
+        from kafka_chaos.verification import verify
+
+        verdict: RunVerdict = verify(self.path)
+        found = {}
+        for one in self.claims:
+            lane = verdict.lane(one.lane.lane)
+            seen = lane.observed.get(one.anomaly)
+            found[one.key] = lane.verdict is Verdict.CONFORMS and seen is not None and seen.count > 0
+        return Shown(self.path, verdict.verdict, found, "" if all(found.values()) else _told(verdict))
+
+
 def profile_of(story: Story) -> ClusterProfile:
     """The kind of cluster that a story needs."""
     shrinks = any(step.name == "shrink_isr" for step in story.steps)
@@ -82,15 +103,15 @@ class Reproduction:
     root: Path
     say: Say = lambda text: None
 
-    def play(self, spark: SparkSession | None = None) -> Shown:
-        """Play it and verify what it left. Raises `KafkaChaosError` where the environment fails."""
+    def play(self) -> Played:
+        """Play it and collect what it leaves. Raises `KafkaChaosError` where the environment fails."""
         evidence = Evidence(self.root, f"story-{self.claims[0].anomaly}")
         try:
             with self._lease(self.claims[0].story) as lease:
                 self._observe(lease, evidence)
         except (StoryLeft, ClusterFailure) as left:
-            return Shown(evidence.path, Verdict.UNKNOWN, {one.key: False for one in self.claims}, str(left))
-        return self._judged(evidence, spark)
+            return Played(self.claims, evidence.path, str(left))
+        return Played(self.claims, evidence.path)
 
     @contextmanager
     def _lease(self, story: Story) -> Iterator[ClusterLease]:
@@ -157,17 +178,6 @@ class Reproduction:
         profile = lease.profile
         cluster = {"kafka_version": profile.kafka_version, "metadata_mode": profile.metadata_mode}
         return replace(part.story.lane, topic=part.topic, **cluster)  # type: ignore[arg-type]
-
-    def _judged(self, evidence: Evidence, spark: SparkSession | None) -> Shown:
-        from kafka_chaos.verification import verify
-
-        verdict: RunVerdict = verify(evidence.path, spark=spark)
-        found = {}
-        for one in self.claims:
-            lane = verdict.lane(one.lane.lane)
-            seen = lane.observed.get(one.anomaly)
-            found[one.key] = lane.verdict is Verdict.CONFORMS and seen is not None and seen.count > 0
-        return Shown(evidence.path, verdict.verdict, found, "" if all(found.values()) else _told(verdict))
 
 
 def _require_ending(part: Part, lease: ClusterLease) -> None:

@@ -101,17 +101,23 @@ class StepProducer:
     address: Callable[[int], str]
     records: dict[int, Sent] = field(default_factory=dict)
     others: list[Sent] = field(default_factory=list)
-    _connections: dict[int, ProduceConnection] = field(default_factory=dict)
-    _awaited: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By record: the broker that was asked last, and the number of the request."""
+    _connections: dict[int, list[ProduceConnection]] = field(default_factory=dict)
+    _awaited: dict[int, tuple[ProduceConnection, int]] = field(default_factory=dict)
+    """By record: the connection of its last attempt, and the number of the request."""
     _identity: tuple[int, int] | None = None
     _first: int = 0
 
     def connect(self, broker: int) -> ProduceConnection:
-        """The connection to a broker, which is made where there is none."""
-        if broker not in self._connections:
-            self._connections[broker] = ProduceConnection(self.address(broker))
-        return self._connections[broker]
+        """The connection to a broker, which is made where there is none.
+
+        With acks=all a broker reads nothing more from a connection until it has answered: what comes meanwhile takes
+        another one.
+        """
+        connections = self._connections.setdefault(broker, [])
+        blocked = {id(connection) for connection, _ in self._awaited.values()} if self.lane.acks == "all" else set()
+        if not connections or id(connections[-1]) in blocked:
+            connections.append(ProduceConnection(self.address(broker)))
+        return connections[-1]
 
     def begin(self, broker: int) -> None:
         """Connect to the leader, and get a producer id where the lane needs one."""
@@ -122,13 +128,13 @@ class StepProducer:
     def send(self, record: int, broker: int) -> None:
         """Send a record to a broker; its answer may come later."""
         sent = self.records.setdefault(record, Sent(time.monotonic_ns()))
-        number = self.connect(broker).send(
-            self.topic, self._value(PRODUCER, record), acks=self.lane.acks, sequence=self._sequence(record)
-        )
+        connection = self.connect(broker)
+        value, sequence = self._value(PRODUCER, record), self._sequence(record)
+        number = connection.send(self.topic, value, acks=self.lane.acks, sequence=sequence)
         if self.lane.acks == "0":
             sent.complete_ns = time.monotonic_ns()
         else:
-            self._awaited[record] = broker, number
+            self._awaited[record] = connection, number
 
     def send_other(self, broker: int) -> None:
         """Another producer sends a record with acks=1, and does not wait for the answer."""
@@ -150,8 +156,8 @@ class StepProducer:
 
     def answer(self, record: int) -> tuple[str, int]:
         """The answer to the record's last attempt: Kafka's name of the error, and the offset."""
-        broker, number = self._awaited.pop(record)
-        error, offset = self._connections[broker].answer(number)
+        connection, number = self._awaited.pop(record)
+        error, offset = connection.answer(number)
         if error == NONE:
             self.records[record].complete_ns = time.monotonic_ns()
             self.records[record].offset = offset
@@ -159,15 +165,15 @@ class StepProducer:
 
     def awaits(self, broker: int) -> list[int]:
         """The records whose answer is awaited from a broker."""
-        return [record for record, (asked, _) in self._awaited.items() if asked == broker]
+        connections = self._connections.get(broker, [])
+        return [record for record, (asked, _) in self._awaited.items() if asked in connections]
 
     def give_up(self, broker: int) -> None:
-        """Close the connection to a broker: what it has not answered is in doubt."""
-        connection = self._connections.pop(broker, None)
-        if connection is not None:
-            connection.__exit__()
+        """Close the connections to a broker: what it has not answered is in doubt."""
         for record in self.awaits(broker):
             del self._awaited[record]
+        for connection in self._connections.pop(broker, []):
+            connection.__exit__()
 
     def renew_epoch(self, first: int, broker: int) -> None:
         """Begin the next producer epoch, in which this record is the first."""

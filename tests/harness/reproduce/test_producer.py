@@ -100,13 +100,27 @@ def test_a_connection_that_is_given_up_takes_its_answers_along(connections: list
     assert not any(one.is_open for one in connections)
 
 
+@pytest.mark.parametrize(("acks", "expected"), [("1", 1), ("all", 2)])
+def test_with_acks_all_a_record_that_comes_before_an_answer_takes_another_connection(
+    connections: list[Connection], acks: str, expected: int
+) -> None:
+    producer = made(Lane(lane="story", acks=acks))
+    producer.send(0, 1)
+    producer.send(1, 1)
+    assert len(connections) == expected
+    assert producer.awaits(1) == [0, 1]
+    assert producer.answer(0)[0] == producer.answer(1)[0] == "NONE"
+    producer.give_up(1)
+    assert not any(one.is_open for one in connections)
+
+
 def test_an_idempotent_producer_numbers_its_records_from_the_first_of_its_epoch(connections: list[Connection]) -> None:
     producer = made(Lane(lane="story", idempotence=True))
     producer.send(0, 1)
     producer.send(1, 1)
     producer.renew_epoch(1, 1)
     producer.send(1, 1)
-    sequences = [sequence for _, _, sequence in connections[0].sent]
+    sequences = [sequence for connection in connections for _, _, sequence in connection.sent]
     assert [(one["producer_epoch"], one["base_sequence"]) for one in sequences] == [(0, 0), (0, 1), (1, 0)]
     assert {one["producer_id"] for one in sequences} == {7}
 
