@@ -128,6 +128,8 @@ class Member:
         records = [message for message in messages if message.error() is None]
         for message in messages:
             self._note(message)
+        if records and self._settings.commits == AUTO:
+            self.commits.positions.reaches(next_offsets(records))
         if records and self._orders.freezes():
             self._tell("notice", text="freezes")
             self._sleep(self._settings.freeze_seconds)
