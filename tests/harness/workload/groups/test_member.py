@@ -173,6 +173,21 @@ def test_a_crash_comes_amid_processing(commits: str, order: list[str], monkeypat
         run.member.run()
     assert run.order() == order
     assert run.all("read")[0]["offset"] == [3, 4]
+    assert run.all("notice") == [{"text": "crashes amid a batch"}]
+
+
+@pytest.mark.parametrize(("commits", "read"), [("after", [3]), ("auto", [3]), ("before", [])])
+def test_a_crash_amid_a_batch_of_one_record_comes_between_its_processing_and_its_commit(
+    commits: str, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def died() -> None:
+        raise Died
+
+    monkeypatch.setattr(member_module, "die", died)
+    run = Run(FakeConsumer([lambda it: it.gives(0), records(0, 3)]), commits=commits, crashing=True)
+    with pytest.raises(Died):
+        run.member.run()
+    assert run.all("read")[0]["offset"] == read
 
 
 def test_automatic_commits_may_have_been_asked_for_since_the_poll_before_their_last_record() -> None:
