@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all mutation sensitivity tla walk scenarios random-walks nightly nightly-turn keep-summaries docs links bench bench-verify bench-verify-sizes \
+.PHONY: demo test test-unit test-all mutation sensitivity tla walk scenarios random-walks nightly nightly-turn keep-summaries docs links bench bench-verify bench-verify-sizes bench-verify-transactions \
 	bench-versions lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
@@ -105,6 +105,12 @@ bench-verify-sizes: setup
 	mkdir -p runs
 	$(BIN)/python benchmarks/verify_sizes.py --into runs/verify-sizes.json --plot runs/verify-sizes.svg
 	$(BIN)/python benchmarks/verify_sizes.py --dirty --sizes 10000000 --contenders spark --into runs/verify-sizes-dirty.json
+
+# Verification of transactions, up to a million, and what a group adds to that of its lane.
+bench-verify-transactions: setup
+	$(BIN)/python benchmarks/verify_transactions.py
+	$(BIN)/python benchmarks/verify_transactions.py --planted --transactions 100000
+	$(BIN)/python benchmarks/verify_groups.py
 
 # Every supported version of Kafka in each of its modes, and what differs between them: builds the images, then a minute
 # for each run; for docs/versions.md. Needs root, for losses of power.
