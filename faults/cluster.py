@@ -117,6 +117,26 @@ class PacketControl(Protocol):
         ...
 
 
+class ClockControl(Protocol):
+    """A wall clock that can be moved, by shifts with names. All actions are idempotent."""
+
+    def shift(self, name: str, *, seconds: float = 0.0, per_second: float = 0.0) -> None:
+        """Move the clock by so many seconds, and further with each second that passes."""
+        ...
+
+    def end(self, name: str) -> None:
+        """Move the clock back."""
+        ...
+
+    def told(self, name: str) -> Mapping[str, float] | None:
+        """How many seconds the process's clock is `ahead` of the true time, as the process itself tells, what is
+        `wanted` of it, and by how much of that this shift has `moved` it.
+
+        None where the process is down, or nothing was shifted under this name. Raises where it does not answer.
+        """
+        ...
+
+
 class NodeControl(Protocol):
     """A container that a fault acts on. All actions are idempotent."""
 
@@ -148,6 +168,11 @@ class NodeControl(Protocol):
     @property
     def packets(self) -> PacketControl | None:
         """Queues where its packets can wait, if it can have some."""
+        ...
+
+    @property
+    def clock(self) -> ClockControl | None:
+        """Its wall clock, if it can be moved."""
         ...
 
     def state(self) -> dict[str, Any]:

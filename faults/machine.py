@@ -16,17 +16,15 @@ def engine_elsewhere() -> str | None:
     return None if engine.startswith(_LOCAL) else engine
 
 
-def why_not_inside(what: str) -> str | None:
-    """Why this machine can't do things inside the containers' network namespaces, and what would be needed; None where
-    it can. `what`: in the plural, such as `links`."""
+def why_not_inside(what: str, *, of: str = "network namespaces") -> str | None:
+    """Why this machine can't do things inside the containers' network namespaces (or what else they have: `of`), and
+    what would be needed; None where it can. `what`: in the plural, such as `links`."""
     if not sys.platform.startswith("linux"):
-        return (
-            f"{what} are in the containers' network namespaces: it needs Linux, with the Docker engine on this machine"
-        )
+        return f"{what} are in the containers' {of}: it needs Linux, with the Docker engine on this machine"
     if (engine := engine_elsewhere()) is not None:
-        return f"{what} are in network namespaces of this machine, and DOCKER_HOST={engine} is another: unset it"
+        return f"{what} are in {of} of this machine, and DOCKER_HOST={engine} is another: unset it"
     if not has_capability(CAP_SYS_ADMIN):
-        return f"{what} enter the containers' network namespaces: it needs root (with CAP_SYS_ADMIN and CAP_NET_ADMIN)"
+        return f"{what} enter the containers' {of}: it needs root (with CAP_SYS_ADMIN and CAP_NET_ADMIN)"
     return None
 
 

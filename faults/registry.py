@@ -31,6 +31,8 @@ _OWN = {
     "packet-reorder": "network.packet_reorder:PacketReorder",
     "packet-rate": "network.packet_rate:PacketRate",
     "packet-duplicate": "network.packet_duplicate:PacketDuplicate",
+    "clock-step": "clock.clock_step:ClockStep",
+    "clock-drift": "clock.clock_drift:ClockDrift",
     "hold": "links.hold:Hold",
     "delay": "links.delay:Delay",
     "drop": "links.drop:Drop",

@@ -19,6 +19,7 @@ from kafka_chaos.faults.target import GROUP_COORDINATOR, TRANSACTION_COORDINATOR
 from kafka_chaos.harness.cluster.configs import check_keys
 from kafka_chaos.harness.cluster.links.frames import API_KEYS
 from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS, GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS
+from kafka_chaos.harness.experiment.clock_checks import check_clock
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS, OWNED_TOPIC_KEYS, LaneSpec
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
@@ -136,6 +137,7 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         _check_cut(cluster, place, fault)
         _check_control_port(cluster, place, fault)
         _check_links(cluster, place, fault, phase)
+        check_clock(cluster, place, fault, phase)
         _check_power(cluster, place, fault, number)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")

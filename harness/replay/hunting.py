@@ -113,8 +113,8 @@ class Hunt:
     def _whole_cluster(self, experiment: Experiment) -> Cluster:
         layout = layout_of(experiment)
         has = None if self._cluster is None else self._cluster.spec
-        if has is not None and (layout.disk_mib > has.disk_mib or layout.links > has.links):
-            # Schedules so far broke no disks, or acted on no requests.
+        if has is not None and has.lacks(layout):
+            # Schedules so far broke no disks, acted on no requests, or moved no clocks.
             self._discard()
         if self._cluster is None:
             self.clusters.append(f"hunt-{secrets.token_hex(4)}")

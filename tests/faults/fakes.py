@@ -111,6 +111,32 @@ class FakePackets:
 
 
 @dataclass
+class FakeClock:
+    """A clock that is where its shifts put it; a test lets `passed` seconds go by, or the process lag behind."""
+
+    shifts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    passed: float = 0.0
+    lags: float = 0.0
+    silent: bool = False
+    down: bool = False
+
+    def shift(self, name: str, *, seconds: float = 0.0, per_second: float = 0.0) -> None:
+        self.shifts.setdefault(name, (seconds, per_second))
+
+    def end(self, name: str) -> None:
+        self.shifts.pop(name, None)
+
+    def told(self, name: str) -> dict[str, float] | None:
+        if self.silent:
+            raise EnvironmentFailure("process 7 does not tell its clock")
+        if self.down or name not in self.shifts:
+            return None
+        moved = {one: at + rate * self.passed for one, (at, rate) in self.shifts.items()}
+        wanted = sum(moved.values())
+        return {"moved": moved[name], "wanted": wanted, "ahead": wanted - self.lags}
+
+
+@dataclass
 class FakeNode:
     name: str
     number: int
@@ -125,6 +151,7 @@ class FakeNode:
     disk: FakeDisk | None = None
     link: FakeLink | None = None
     packets: FakePackets | None = field(default_factory=FakePackets)
+    clock: FakeClock | None = None
     suspended: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
 

@@ -114,7 +114,7 @@ def test_a_broker_that_comes_back_meanwhile_has_its_queue_again(
     topic: str, view: ClusterView, cluster: Cluster
 ) -> None:
     faults = [
-        PacketDelay(target=Target.parse("broker:1"), seconds=0.1, direction="both", at=0.0, duration=12.0),
+        PacketDelay(target=Target.parse("broker:1"), seconds=0.1, direction="both", at=0.0, duration=25.0),
         Kill(target=Target.parse("broker:1"), at=0.5, duration=0.5),
     ]
     notes, again = Notes(), []
