@@ -81,7 +81,8 @@ def thaw(scene: Scene, number: int, step: ToldStep) -> None:
 
 
 def session_expiry(scene: Scene, number: int, step: ToldStep) -> None:
-    """ZooKeeper closes the broker's session, and the broker makes another."""
+    """ZooKeeper closes the broker's session, and the broker makes another; when it follows is left open."""
+    scene.away.add(step.broker)
     SessionExpiry(target=_target(step.broker)).inject(scene.lease.view, (scene.brokers[step.broker],))
 
 

@@ -19,7 +19,7 @@ from kafka_chaos.harness.reproduce.evidence import Evidence, TakenStep
 from kafka_chaos.harness.reproduce.followers import ONE_BATCH, HeldFollowers
 from kafka_chaos.harness.reproduce.playing import begin, finish, take
 from kafka_chaos.harness.reproduce.producer import OTHER, StepProducer
-from kafka_chaos.harness.reproduce.refusals import assignment
+from kafka_chaos.harness.reproduce.refusals import assignment, remark
 from kafka_chaos.harness.reproduce.scene import Part, Scene, StoryLeft
 from kafka_chaos.harness.reproduce.told import Story
 from kafka_chaos.harness.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
@@ -150,8 +150,8 @@ class Reproduction:
             for number, step in enumerate(scene.story.steps):
                 start = time.monotonic()
                 take(scene, number)
-                taken.append(TakenStep(step.sentence, time.monotonic() - start))
-                self.say(f"{number + 1:3}. {step.sentence}  {taken[-1].seconds:.1f} s")
+                taken.append(TakenStep(step.sentence, time.monotonic() - start, remark(scene.story, number)))
+                self.say(f"{number + 1:3}. {taken[-1]}")
                 for record, offset in step.reads:
                     self.say(f"     Consumers read record {record} at offset {offset}.")
             finish(scene)

@@ -51,7 +51,7 @@ class Part:
 class Scene:
     """A cluster on which parts with the same story are played.
 
-    `away`: brokers that a fault keeps from running or being reached. `cut_off`: brokers that no other node reaches.
+    `away`: brokers that a fault keeps from running, from being reached or from following. `cut_off`: brokers that no other node reaches.
     `queued`: brokers in front of which a request waits.
     """
 
