@@ -51,8 +51,8 @@ class Part:
 class Scene:
     """A cluster on which parts with the same story are played.
 
-    `away`: brokers that a fault keeps from running, from being reached or from following. `cut_off`: brokers that no other node reaches.
-    `queued`: brokers in front of which a request waits.
+    `away`: brokers that a fault keeps from running, from being reached or from following. `cut_off`: brokers that no
+    other node reaches. `queued`: brokers in front of which a request waits.
     """
 
     lease: ClusterLease
