@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_chaos.faults.cluster import LinkControl
 from kafka_chaos.harness.cluster.containers.engine import Pipe, execute_inside, freeze, size_inside
+from kafka_chaos.harness.cluster.packets.queues import PacketQueues
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
@@ -52,9 +53,13 @@ class Node:
     testcontainer: DockerContainer
     disk: Disk | None = None
     link: Link | None = None
+    packets: PacketQueues = field(init=False)
     former: list[Container] = field(default_factory=list)
     """Containers of other versions of Kafka that ran before; they are down, and kept for their logs."""
     _following: tuple[DockerContainer, Sequence[str]] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.packets = PacketQueues(lambda: int(self.state()["Pid"]))
 
     @property
     def container(self) -> Container:

@@ -132,6 +132,7 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         _check_kind(cluster, place, fault)
         _check_lane_key(place, fault, phase)
         _check_kraft(cluster, place, fault)
+        _check_peers(cluster, place, fault)
         _check_cut(cluster, place, fault)
         _check_control_port(cluster, place, fault)
         _check_links(cluster, place, fault, phase)
@@ -157,11 +158,9 @@ def _check_kraft(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Faul
         )
 
 
-def _check_cut(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
-    """Refuse a partition that cuts nothing: peers that are not there, or a listener that nobody connects to."""
-    if not isinstance(fault, Partition):
-        return
-    peers = fault.peers
+def _check_peers(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    """Refuse peers that are not there."""
+    peers = parameters(fault).get("peers")
     known = [*range(1, cluster.brokers + 1), *(CONTROLLER_IDS + n for n in range(1, cluster.controllers + 1))]
     for number in peers if isinstance(peers, tuple) else ():
         if number not in known:
@@ -169,6 +168,13 @@ def _check_cut(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault)
             raise ExperimentError((*place, "peers"), f"{number} is not the id of a node: expected {expected}")
     if peers == "controllers" and not cluster.controllers:
         raise ExperimentError((*place, "peers"), "the cluster has no controllers that are no brokers")
+
+
+def _check_cut(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    """Refuse a partition that cuts nothing: peers that are the targets, or a listener that nobody connects to."""
+    if not isinstance(fault, Partition):
+        return
+    peers = fault.peers
     of_controllers = bool(cluster.controllers) and fault.target.role in OF_CONTROLLERS
     hit = fault.target.controllers_hit(cluster.controllers)
     if of_controllers and peers in (None, "controllers") and hit == cluster.controllers:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
 from kafka_chaos.faults.fault import Nodes, Proof
 from kafka_chaos.faults.target import Target
@@ -89,6 +90,27 @@ class FakeLink:
 
 
 @dataclass
+class FakePackets:
+    """Queues that note how they treat packets; a test says what has passed."""
+
+    served: dict[str, dict[str, Any]] = field(default_factory=dict)
+    passed: dict[str, Any] = field(default_factory=dict)
+    gone: bool = False
+
+    def serve(self, name: str, **treatment: Any) -> int:
+        self.served.setdefault(name, treatment)
+        return 1 + list(self.served).index(name)
+
+    def tally(self, name: str) -> dict[str, Any] | None:
+        if self.gone:
+            raise EnvironmentFailure("the process of the packets ended with -9")
+        return self.passed if name in self.served else None
+
+    def end(self, name: str) -> None:
+        self.served.pop(name, None)
+
+
+@dataclass
 class FakeNode:
     name: str
     number: int
@@ -102,6 +124,7 @@ class FakeNode:
     ends: bool = False
     disk: FakeDisk | None = None
     link: FakeLink | None = None
+    packets: FakePackets | None = field(default_factory=FakePackets)
     suspended: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,44 @@ REFUSALS = frozenset(
 )
 """What a coordinator answers to a member that it no longer knows in this generation."""
 
+_TOGETHER_NS = 100_000_000
+
+
+class Positions:
+    """Since when, at the earliest, a client may have committed an offset by itself.
+
+    Several of its commits may be on their way at once, and be answered in any order: that of an offset was not asked
+    for before the record in front of it was polled, and nothing more is known.
+    """
+
+    def __init__(self) -> None:
+        self._begun_ns = self._noted_ns = time.monotonic_ns()
+        self._reached: dict[int, list[tuple[int, int]]] = {}
+
+    def reaches(self, offsets: Mapping[int, int]) -> None:
+        """A poll has come to these offsets, the next ones to read; it began after this was last called."""
+        for partition, offset in offsets.items():
+            reached = self._reached.setdefault(partition, [])
+            if reached and offset == reached[-1][0]:
+                continue
+            if reached and offset < reached[-1][0]:
+                # Set back: an offset may have been reached before, too.
+                reached[:] = [(offset, reached[0][1])]
+            elif reached and self._noted_ns - reached[-1][1] < _TOGETHER_NS:
+                reached[-1] = offset, reached[-1][1]
+            else:
+                reached.append((offset, self._noted_ns))
+        self._noted_ns = time.monotonic_ns()
+
+    def since_ns(self, offsets: Mapping[int, int]) -> int:
+        """When these may have been committed together, at the earliest."""
+        return max(self._since(*place) for place in offsets.items())
+
+    def _since(self, partition: int, offset: int) -> int:
+        reached = self._reached.get(partition, [])
+        at = bisect_left(reached, (offset, 0))
+        return reached[at][1] if at < len(reached) else self._begun_ns
+
 
 def next_offsets(messages: Iterable[Any]) -> dict[int, int]:
     """The offsets to commit for these messages: per partition, the next one to read."""
@@ -44,12 +83,12 @@ class Commits:
 
     def __init__(self, client: Any, topic: str, assignment: Assignment, tell: Tell) -> None:
         self.errors = 0
+        self.positions = Positions()
         self._client = client
         self._topic = topic
         self._assignment = assignment
         self._tell = tell
         self._numbers = itertools.count()
-        self._last_ns = 0
 
     def partitions(self, offsets: Mapping[int, int]) -> list[TopicPartition]:
         """The offsets as the client takes them."""
@@ -93,13 +132,12 @@ class Commits:
         self._tell("committed", number=number, errors=errors, ns=time.monotonic_ns())
 
     def automatic(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
-        """The client committed by itself (callback `on_commit`). It was not asked for before its last answer."""
-        since = max(self._last_ns, self._assignment.begun_ns)
-        self._last_ns = time.monotonic_ns()
+        """The client committed by itself (callback `on_commit`)."""
         stored = [one for one in partitions if one.offset >= 0]
         if stored:
             failed = {one.partition: found for one in stored if (found := one.error or error) is not None}
-            number = self.asks({one.partition: one.offset for one in stored}, since_ns=since)
+            offsets = {one.partition: one.offset for one in stored}
+            number = self.asks(offsets, since_ns=self.positions.since_ns(offsets))
             self.learns(number, failed, certain=False)
 
 

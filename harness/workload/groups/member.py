@@ -70,6 +70,14 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def done_before_crash(batch: int, *, is_committed: bool) -> int:
+    """How many records of a batch a crash finds processed: half of them.
+
+    Even of one record, something is processed without being committed, or committed without being processed.
+    """
+    return batch // 2 if is_committed else (batch + 1) // 2
+
+
 class Member:
     """One member. `connect` makes its consumer, `process` what it does with records; `tell` learns of everything."""
 
@@ -128,11 +136,14 @@ class Member:
         records = [message for message in messages if message.error() is None]
         for message in messages:
             self._note(message)
+        if records and self._settings.commits == AUTO:
+            self.commits.positions.reaches(next_offsets(records))
         if records and self._orders.freezes():
-            self._tell("notice", text="freezes")
+            self._tell("changes", change="freezes")
             self._sleep(self._settings.freeze_seconds)
+            self._tell("changes", change="thaws")
         if records:
-            crash = die if self._orders.crashes() else None
+            crash = self._crash if self._orders.crashes() else None
             if self.process.handle(records, [self._identity(message) for message in records], crash):
                 self._read_again(records)
         if self._is_news and self._ends:
@@ -153,6 +164,10 @@ class Member:
             leader_epoch=[message.leader_epoch() for message in messages],
             ns=first_ns,
         )
+
+    def _crash(self) -> None:
+        self._tell("notice", text="crashes amid a batch")
+        die()
 
     def _note(self, message: Any) -> None:
         error = message.error()
@@ -217,8 +232,8 @@ class PlainProcessing:
         if self._commits == BEFORE and not member.commits.commit(offsets):
             return True
         if crash is not None:
-            half = len(messages) // 2
-            member.read(messages[:half], identities[:half])
+            done = done_before_crash(len(messages), is_committed=self._commits == BEFORE)
+            member.read(messages[:done], identities[:done])
             crash()
         member.read(messages, identities)
         if self._commits == AFTER:
