@@ -73,6 +73,19 @@ def test_a_story_gets_the_cluster_that_it_needs() -> None:
     shrinks = profile_of(story(Anomaly.TRUNCATED_READ, replace(acks_1, unclean_leader_election=True)))
     assert shrinks.lag_is_short
     assert shrinks.lag_seconds < steady.lag_seconds
+    fetches = replace(UNCLEAN, idempotence=False, min_insync_replicas=2, faults=("kill",))
+    later = profile_of(story(Anomaly.OFFSET_MISMATCH, fetches))
+    assert shrinks.lag_seconds < later.lag_seconds < steady.lag_seconds
     power = profile_of(story(Anomaly.LOST_WRITE, replace(acks_1, faults=("power-loss",))))
     assert power.disk_mib
-    assert len({steady.name, shrinks.name, power.name}) == 3
+    assert len({steady.name, shrinks.name, later.name, power.name}) == 4
+
+
+def test_other_versions_are_played_in_kraft_mode() -> None:
+    lane = Lane(lane="story", acks="1", faults=("kill",), kafka_version="4.3.1", metadata_mode="kraft")
+    profile = profile_of(story(Anomaly.LOST_WRITE, lane))
+    assert (profile.kafka_version, profile.metadata_mode, profile.links) == ("4.3.1", "kraft", True)
+    assert not [key for key in profile.configs if key.startswith("zookeeper.")]
+    assert all(
+        refusal(one.story) is None or "KAFKA-15591" in str(refusal(one.story)) for one in matrix("4.3.1", "kraft")
+    )
