@@ -13,6 +13,7 @@ from kafka_chaos.harness.reproduce.told import ToldStep
 from kafka_chaos.harness.waiting import wait_until
 
 _FROM_NODES = "story-from-nodes"
+_HEARTBEATS = "story-heartbeats"
 
 
 def kill(scene: Scene, number: int, step: ToldStep) -> None:
@@ -81,26 +82,48 @@ def thaw(scene: Scene, number: int, step: ToldStep) -> None:
 
 
 def session_expiry(scene: Scene, number: int, step: ToldStep) -> None:
-    """ZooKeeper closes the broker's session, and the broker makes another."""
-    SessionExpiry(target=_target(step.broker)).inject(scene.lease.view, (scene.brokers[step.broker],))
+    """The broker's session ends while it runs on, and it gets another; when it follows is left open.
+
+    ZooKeeper closes it; a controller of KRaft gets no heartbeats until it is over.
+    """
+    broker = step.broker
+    scene.away.add(broker)
+    if not scene.in_kraft:
+        SessionExpiry(target=_target(broker)).inject(scene.lease.view, (scene.brokers[broker],))
+        return
+    for link in scene.controller_links:
+        link.apply(
+            _HEARTBEATS, action="hold", side="request", api="BrokerHeartbeat", sender=(scene.brokers[broker].name,)
+        )
+    _await_replaced(scene, broker)
+    for link in scene.controller_links:
+        link.lift(_HEARTBEATS, release=True)
 
 
 def expire(scene: Scene, number: int, step: ToldStep) -> None:
     """The controller takes the broker for dead; where the story needs it, it runs on without hearing of it."""
     broker = step.broker
-
-    def replaced() -> bool:
-        known = scene.lease.metadata.brokers()
-        found = [scene.lease.metadata.partition(part.topic) for part in scene.parts]
-        gone = known is not None and broker not in known
-        return gone and all(one is not None and one.leader != broker for one in found)
-
-    wait_until(replaced, f"the session of broker {broker} to expire", timeout=TIMEOUT, seen=scene.isrs)
+    _await_replaced(scene, broker)
     acts = any(one.broker == broker for one in scene.story.steps[number + 1 :])
     if acts and broker not in scene.cut_off:
         names = tuple(node.name for other, node in scene.brokers.items() if other != broker)
         scene.link(broker).apply(_FROM_NODES, action="hold", side="request", sender=names)
+        for link in scene.controller_links:
+            link.apply(_FROM_NODES, action="hold", side="response", sender=(scene.brokers[broker].name,))
         scene.brokers[broker].unpause()
+
+
+def _await_replaced(scene: Scene, broker: int) -> None:
+    """Wait until a broker's session is over: the controller has taken its partitions from it."""
+
+    def replaced() -> bool:
+        known = scene.lease.metadata.brokers()
+        # In KRaft mode a broker tells, which may be the one that hears of nothing.
+        gone = scene.in_kraft or (known is not None and broker not in known)
+        found = [scene.lease.metadata.partition(part.topic) for part in scene.parts]
+        return gone and all(one is not None and one.leader != broker for one in found)
+
+    wait_until(replaced, f"the session of broker {broker} to end", timeout=TIMEOUT, seen=scene.isrs)
 
 
 def heal(scene: Scene) -> None:
@@ -108,8 +131,9 @@ def heal(scene: Scene) -> None:
     for broker in list(scene.cut_off):
         rejoin(scene, broker)
     scene.followers.release_all()
-    for broker in scene.brokers:
-        scene.link(broker).lift(_FROM_NODES, release=True)
+    for link in (*map(scene.link, scene.brokers), *scene.controller_links):
+        for rule in (_FROM_NODES, _HEARTBEATS):
+            link.lift(rule, release=True)
     scene.lease.clean_up()
     scene.away.clear()
 

@@ -47,12 +47,12 @@ def claim(lane: Lane, anomaly: Anomaly, label: str = "") -> Claim:
     return Claim(label, lane, anomaly, retell(lane, answer.why), prediction)
 
 
-def matrix() -> list[Claim]:
-    """All claims of the standard matrix."""
+def matrix(kafka_version: str | None = None, metadata_mode: str | None = None) -> list[Claim]:
+    """All claims of the standard matrix; None: those of what lanes run on unless they say it."""
     found = []
     for label, lane in LANES.items():
         for faults in FAULT_SETS:
-            under = replace(lane, faults=faults)
+            under = replace(lane, faults=faults, kafka_version=kafka_version, metadata_mode=metadata_mode)
             prediction = predict_cached(under)
             for anomaly in CHECKS:
                 answer = prediction.anomalies[anomaly]

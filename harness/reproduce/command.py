@@ -16,7 +16,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.errors import EnvironmentFailure, LaneError, UsageFailure, counted
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import ACKS, Lane
-from kafka_chaos.contract.metadata import ZOOKEEPER
+from kafka_chaos.contract.metadata import KRAFT, USUAL_VERSION, ZOOKEEPER
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.reproduce.claims import Claim
@@ -33,6 +33,8 @@ RUNS = Path("runs")
 @click.option("--max-in-flight", type=int, default=5, show_default=True)
 @click.option("--faults", multiple=True, metavar="KIND[,KIND…]",
               help=f"Faults that may occur, each entry at most once: {', '.join(FAULT_KINDS)}.")  # fmt: skip
+@click.option("--kafka-version", metavar="VERSION", help=f"Version of the brokers; {USUAL_VERSION} unless given. "
+              "Any other than that runs in KRaft mode.")  # fmt: skip
 @click.option("--anomaly", type=click.Choice([str(one) for one in Anomaly]), help="What the story is to show.")
 @click.option("--matrix", is_flag=True,
               help="Play the stories of the standard matrix instead, those played least often first.")  # fmt: skip
@@ -48,6 +50,7 @@ RUNS = Path("runs")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def reproduce_command(
     faults: tuple[str, ...],
+    kafka_version: str | None,
     anomaly: str | None,
     matrix: bool,
     results: Path | None,
@@ -75,11 +78,12 @@ def reproduce_command(
         raise UsageFailure("reproduce: --matrix and --results go together")
     _require_links()
     check_writable(out, "--out")
+    cluster = _cluster(kafka_version)
     if matrix:
         assert results is not None
-        _play_matrix(results, out, minutes, quiet=quiet)
+        _play_matrix(cluster, results, out, minutes, quiet=quiet)
         return
-    found = _claim(faults, Anomaly(str(anomaly)), settings)
+    found = _claim(cluster, faults, Anomaly(str(anomaly)), settings)
     _require_playable(found)
     if dry_run:
         for number, step in enumerate(found.story.steps, 1):
@@ -98,15 +102,23 @@ def reproduce_command(
     sys.exit(_exit_code(shown))
 
 
-def _claim(faults: tuple[str, ...], anomaly: Anomaly, settings: dict[str, Any]) -> Claim:
-    from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
+def _cluster(kafka_version: str | None) -> tuple[str, str]:
+    """The brokers' version and their metadata mode."""
+    from kafka_chaos.harness.cluster.containers.versions import check_version
+
+    version = kafka_version or USUAL_VERSION
+    mode = ZOOKEEPER if version == USUAL_VERSION else KRAFT
+    check_version(version, mode)
+    return version, mode
+
+
+def _claim(cluster: tuple[str, str], faults: tuple[str, ...], anomaly: Anomaly, settings: dict[str, Any]) -> Claim:
     from kafka_chaos.harness.reproduce.claims import claim
     from kafka_chaos.reference_model.cli import split_list
 
+    version, mode = cluster
     try:
-        lane = Lane(
-            lane="story", faults=split_list(faults), kafka_version=KAFKA_VERSION, metadata_mode=ZOOKEEPER, **settings
-        )
+        lane = Lane(lane="story", faults=split_list(faults), kafka_version=version, metadata_mode=mode, **settings)
     except LaneError as error:
         option = f"--{error.key.replace('_', '-')}"
         raise click.BadParameter(f"{error.shown}: expected {error.expected}", param_hint=f"'{option}'") from error
@@ -135,12 +147,11 @@ def _play(claims: list[Claim], out: Path, times: int, *, say: Say) -> list[Shown
         return [Reproduction(claims, pool, out, say).play().judged() for _ in range(times)]
 
 
-def _play_matrix(path: Path, out: Path, minutes: float | None, *, quiet: bool) -> None:
+def _play_matrix(cluster: tuple[str, str], path: Path, out: Path, minutes: float | None, *, quiet: bool) -> None:
     """Play the stories of the standard matrix, those first that were played least often.
 
     What one has left is verified while the next is played.
     """
-    from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
     from kafka_chaos.harness.reproduce.claims import grouped
     from kafka_chaos.harness.reproduce.claims import matrix as claims_of_matrix
     from kafka_chaos.harness.reproduce.play import Reproduction, profile_of
@@ -149,8 +160,8 @@ def _play_matrix(path: Path, out: Path, minutes: float | None, *, quiet: bool) -
     from kafka_chaos.harness.scenario.clusters import ClusterPool
 
     until = None if minutes is None else time.monotonic() + 60 * minutes
-    results = load(path, f"Kafka {KAFKA_VERSION} with ZooKeeper")
-    claims = claims_of_matrix()
+    results = load(path, f"Kafka {cluster[0]} {'in KRaft mode' if cluster[1] == KRAFT else 'with ZooKeeper'}")
+    claims = claims_of_matrix(*cluster)
     results.add(claims, refused={one.key: refusal(one.story) for one in claims})
     results.save(path)
     groups = [group for group in grouped(claims) if refusal(group[0].story) is None]

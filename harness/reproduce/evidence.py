@@ -26,10 +26,14 @@ STORY_FILE = "story.json"
 
 @dataclass(frozen=True, slots=True)
 class TakenStep:
-    """A step that brokers have taken, and how long it took, in seconds."""
+    """A step that brokers have taken, how long it took, in seconds, and what was different from what is told."""
 
     sentence: str
     seconds: float
+    remark: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.sentence}{f' ({self.remark})' if self.remark else ''}  {self.seconds:.1f} s"
 
 
 class Evidence:
@@ -55,7 +59,11 @@ class Evidence:
 
     def note_steps(self, kafka_version: str, steps: Sequence[TakenStep]) -> None:
         """Write down the steps that were taken so far."""
-        taken = [{"sentence": step.sentence, "seconds": round(step.seconds, 3)} for step in steps]
+        taken = [
+            {"sentence": step.sentence, "seconds": round(step.seconds, 3)}
+            | ({"remark": step.remark} if step.remark else {})
+            for step in steps
+        ]
         document = {"format_version": 1, "versions": versions(kafka_version), "steps": taken}
         write_whole(self.path / STORY_FILE, json.dumps(document, indent=1) + "\n")
 

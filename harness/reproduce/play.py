@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.cluster.layout import USUAL_DISK_MIB
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.reproduce.claims import Claim, distinct_lanes
@@ -19,7 +20,7 @@ from kafka_chaos.harness.reproduce.evidence import Evidence, TakenStep
 from kafka_chaos.harness.reproduce.followers import ONE_BATCH, HeldFollowers
 from kafka_chaos.harness.reproduce.playing import begin, finish, take
 from kafka_chaos.harness.reproduce.producer import OTHER, StepProducer
-from kafka_chaos.harness.reproduce.refusals import assignment
+from kafka_chaos.harness.reproduce.refusals import assignment, remark
 from kafka_chaos.harness.reproduce.scene import Part, Scene, StoryLeft
 from kafka_chaos.harness.reproduce.told import Story
 from kafka_chaos.harness.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
 
 _CONTROLLER = 3
 """No story begins with a fault of broker 3."""
-_SHRINKS_MS = 5000
+_FEW_STEPS, _SHORT_LAG, _LONGER_LAG = 3, 5, 12
+"""Followers that fetch may not leave the ISR before its step: so many seconds for few steps before it, and for more."""
 _CONFIGS: Mapping[str, object] = {
     **ONE_BATCH,
     "zookeeper.session.timeout.ms": 4000,
     "controlled.shutdown.retry.backoff.ms": 200,
     "controller.socket.timeout.ms": 3000,
+    "broker.session.timeout.ms": 4000,
 }
 
 Say = Callable[[str], None]
@@ -81,17 +84,20 @@ class Played:
 
 def profile_of(story: Story) -> ClusterProfile:
     """The kind of cluster that a story needs."""
-    shrinks = any(step.name == "shrink_isr" for step in story.steps)
-    loses_power = any(step.name == "power_loss" for step in story.steps)
-    words = [word for word, wanted in (("short lag time", shrinks), ("disks", loses_power)) if wanted]
-    return ClusterProfile(
+    names = [step.name for step in story.steps]
+    shrinks, loses_power = "shrink_isr" in names, "power_loss" in names
+    lag = _SHORT_LAG if shrinks and names.index("shrink_isr") <= _FEW_STEPS else _LONGER_LAG
+    words = [word for word, wanted in ((f"lag time {lag} s", shrinks), ("disks", loses_power)) if wanted]
+    profile = ClusterProfile(
         name=", ".join(["stories", *words]),
         brokers=len(story.names),
         links=True,
         lag_is_short=shrinks,
         disk_mib=USUAL_DISK_MIB if loses_power else 0,
-        configs={**_CONFIGS, **({"replica.lag.time.max.ms": _SHRINKS_MS} if shrinks else {})},
+        configs={**_CONFIGS, **({"replica.lag.time.max.ms": lag * 1000} if shrinks else {})},
     )
+    in_kraft = story.lane.metadata_mode == KRAFT and story.lane.kafka_version is not None
+    return profile.in_kraft(str(story.lane.kafka_version)) if in_kraft else profile
 
 
 @dataclass
@@ -150,8 +156,8 @@ class Reproduction:
             for number, step in enumerate(scene.story.steps):
                 start = time.monotonic()
                 take(scene, number)
-                taken.append(TakenStep(step.sentence, time.monotonic() - start))
-                self.say(f"{number + 1:3}. {step.sentence}  {taken[-1].seconds:.1f} s")
+                taken.append(TakenStep(step.sentence, time.monotonic() - start, remark(scene.story, number)))
+                self.say(f"{number + 1:3}. {taken[-1]}")
                 for record, offset in step.reads:
                     self.say(f"     Consumers read record {record} at offset {offset}.")
             finish(scene)

@@ -89,6 +89,8 @@ ACTIONS: Mapping[str, Act] = {
     "shrink_isr": replicas.shrink_isr,
     "expand_isr": replicas.expand_isr,
     "elect": replicas.elect,
+    "elect_eligible": replicas.elect,
+    "elect_last_known": replicas.elect,
     "elect_unclean": replicas.elect,
     "restart": replicas.restart,
     "kill": broken.kill,

@@ -20,6 +20,7 @@ from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.kafka_python import InitProducerIdRequest, MemoryRecordsBuilder, ProduceRequest
 from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.waiting import wait_until
 
 PRODUCER, OTHER = 0, 1
 """The producer of the story's records, and one whose records only keep followers behind: no story is about those."""
@@ -77,9 +78,18 @@ class ProduceConnection(BrokerClient):
             producer_epoch=epoch,
             version=self._version(InitProducerIdRequest, _INIT_PRODUCER_ID),
         )
-        answer = self.request(request)
-        if answer.error_code != NONE:
-            raise ClusterFailure(f"{self.address} gives out no producer id: {error_name(answer.error_code)}")
+        refused = ""
+
+        def given() -> Any:
+            nonlocal refused
+            answer = self.request(request)
+            refused = error_name(answer.error_code)
+            return answer if answer.error_code == NONE else None
+
+        # A broker that has just started has no producer ids yet to give out.
+        answer = wait_until(
+            given, f"{self.address} to give out a producer id", timeout=_ANSWER_TIMEOUT, seen=lambda: refused
+        )
         return int(answer.producer_id), int(answer.producer_epoch)
 
 

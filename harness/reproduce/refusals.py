@@ -6,6 +6,19 @@ from __future__ import annotations
 from kafka_chaos.harness.reproduce.playing import ACTIONS
 from kafka_chaos.harness.reproduce.told import Story, ToldStep
 
+AT_ONCE = "not refused: brokers from 2.5 on that know nothing of a producer take the record at once (KAFKA-15591)"
+
+
+def remark(story: Story, number: int) -> str | None:
+    """What is different on brokers in a step that is played, if something is."""
+    refuses = story.steps[number].name == "out_of_order_sequence"
+    return AT_ONCE if refuses and taken_at_once(story, number) else None
+
+
+def remarks(story: Story) -> str | None:
+    """The remark on a story that is played, if there is one."""
+    return next((found for number in range(len(story.steps)) if (found := remark(story, number))), None)
+
 
 def taken_at_once(story: Story, number: int) -> bool:
     """Whether a refusal of a sequence number is followed by the append of the same record on the same broker.

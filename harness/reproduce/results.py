@@ -10,7 +10,9 @@ from typing import Any
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.files import write_whole
+from kafka_chaos.harness.reproduce.breaches import section
 from kafka_chaos.harness.reproduce.claims import Claim
+from kafka_chaos.harness.reproduce.refusals import remarks
 
 FORMAT_VERSION = 1
 PAGE_SUFFIX = ".md"
@@ -21,7 +23,8 @@ Key = tuple[str, str, str]
 class Result:
     """A claim, how often its story was `played` to its end or left, and how often it was `shown`.
 
-    `refused`: why it can't be played; `left`: why the last one that was not shown was not.
+    `refused`: why it can't be played; `remark`: what is different on brokers from what is told; `left`: why the last
+    one that was not shown was not.
     """
 
     lane: str
@@ -31,6 +34,7 @@ class Result:
     played: int = 0
     shown: int = 0
     refused: str | None = None
+    remark: str | None = None
     left: str | None = None
 
     @property
@@ -47,10 +51,11 @@ class Results:
     of: dict[Key, Result] = field(default_factory=dict)
 
     def add(self, claims: Iterable[Claim], *, refused: Mapping[Key, str | None]) -> None:
-        """Take up claims that are not there yet, and whether they can be played."""
+        """Take up claims that are not there yet, and whether and how they can be played."""
         for one in claims:
             result = self.of.setdefault(one.key, Result(*one.key, steps=len(one.story.steps)))
             result.steps, result.refused = len(one.story.steps), refused[one.key]
+            result.remark = remarks(one.story)
 
     def note(self, shown: Mapping[Key, bool], reason: str) -> None:
         """Count a story that was played."""
@@ -113,7 +118,7 @@ def page(results: Results) -> str:
         lines += [f"## {lane}", "", "| faults | anomaly | steps | shown |", "| --- | --- | ---: | --- |"]
         lines += [_row(one) for one in found if one.lane == lane]
         lines.append("")
-    return "\n".join([*lines, *_reasons(found)]).rstrip() + "\n"
+    return "\n".join([*lines, *_reasons(found), *section()]).rstrip() + "\n"
 
 
 def _row(one: Result) -> str:
@@ -127,16 +132,23 @@ def _row(one: Result) -> str:
 
 
 def _reasons(found: Sequence[Result]) -> list[str]:
-    reasons: dict[str, list[Result]] = {}
+    """The sections about what was not shown, and about what is different on brokers."""
+    left: dict[str, list[Result]] = {}
+    different: dict[str, list[Result]] = {}
     for one in found:
-        if one.refused is not None:
-            reasons.setdefault(one.refused, []).append(one)
-        elif one.left is not None and one.shown < one.played:
-            reasons.setdefault(one.left, []).append(one)
+        reason = one.refused or (one.left if one.shown < one.played else None)
+        if reason is not None:
+            left.setdefault(reason, []).append(one)
+        if one.remark is not None:
+            different.setdefault(one.remark, []).append(one)
+    return [*_listed("What was not shown, and why", left), *_listed("What is different on brokers", different)]
+
+
+def _listed(title: str, reasons: Mapping[str, Sequence[Result]]) -> list[str]:
     if not reasons:
         return []
-    lines = ["## What was not shown, and why", ""]
+    lines = [f"## {title}", ""]
     for reason, results in reasons.items():
         where = "; ".join(f"{one.lane}, {one.faults or 'no fault'}: `{one.anomaly}`" for one in results)
-        lines.append(f"- {where}: {reason}")
-    return lines
+        lines.append(f"- {where}. {reason[:1].upper()}{reason[1:]}")
+    return [*lines, ""]

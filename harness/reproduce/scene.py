@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.contract.identity import decode_identity, lane_checksum
+from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.node import Node
@@ -51,8 +52,8 @@ class Part:
 class Scene:
     """A cluster on which parts with the same story are played.
 
-    `away`: brokers that a fault keeps from running or being reached. `cut_off`: brokers that no other node reaches.
-    `queued`: brokers in front of which a request waits.
+    `away`: brokers that a fault keeps from running, from being reached or from following. `cut_off`: brokers that no
+    other node reaches. `queued`: brokers in front of which a request waits.
     """
 
     lease: ClusterLease
@@ -79,6 +80,16 @@ class Scene:
     def link(self, broker: int) -> Any:
         """What every connection to a broker passes."""
         return self.brokers[broker].link
+
+    @property
+    def in_kraft(self) -> bool:
+        """Whether the cluster runs without ZooKeeper."""
+        return self.lease.profile.metadata_mode == KRAFT
+
+    @property
+    def controller_links(self) -> list[Any]:
+        """What connections to controllers that are no brokers pass."""
+        return [node.link for node in self.lease.cluster.controllers.values()]
 
     def leader_before(self, step: ToldStep) -> int:
         """The broker that leads when a step begins."""

@@ -10,9 +10,10 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.harness.reproduce.claims import claim, matrix
+from kafka_chaos.harness.reproduce.evidence import TakenStep
 from kafka_chaos.harness.reproduce.play import profile_of
 from kafka_chaos.harness.reproduce.playing import ACTIONS
-from kafka_chaos.harness.reproduce.refusals import assignment, refusal
+from kafka_chaos.harness.reproduce.refusals import assignment, refusal, remark
 from kafka_chaos.harness.reproduce.told import Story
 
 UNCLEAN = Lane(lane="story", idempotence=True, unclean_leader_election=True, faults=("kill", "kill"))
@@ -28,6 +29,15 @@ def test_of_the_matrix_only_stories_with_a_promise_that_no_release_keeps_are_ref
     }
     assert all("KAFKA-15591" in reason for reason in refused.values())
     assert set(refused) == {("acks=all, idempotent, unclean election", "kill, kill", "duplicate")}
+
+
+def test_a_refusal_that_the_append_of_the_same_record_follows_is_told_as_it_is_on_brokers() -> None:
+    told = story(Anomaly.INCONSISTENT_OFFSET, replace(UNCLEAN, faults=("kill",)))
+    number = [step.name for step in told.steps].index("out_of_order_sequence")
+    assert refusal(told) is None
+    assert [one for one in range(len(told.steps)) if remark(told, one) is not None] == [number]
+    assert "KAFKA-15591" in str(remark(told, number))
+    assert str(TakenStep("It refuses.", 0.25, "it does not")) == "It refuses. (it does not)  0.2 s"
 
 
 def test_a_refusal_names_the_step_and_the_reason() -> None:
@@ -63,6 +73,19 @@ def test_a_story_gets_the_cluster_that_it_needs() -> None:
     shrinks = profile_of(story(Anomaly.TRUNCATED_READ, replace(acks_1, unclean_leader_election=True)))
     assert shrinks.lag_is_short
     assert shrinks.lag_seconds < steady.lag_seconds
+    fetches = replace(UNCLEAN, idempotence=False, min_insync_replicas=2, faults=("kill",))
+    later = profile_of(story(Anomaly.OFFSET_MISMATCH, fetches))
+    assert shrinks.lag_seconds < later.lag_seconds < steady.lag_seconds
     power = profile_of(story(Anomaly.LOST_WRITE, replace(acks_1, faults=("power-loss",))))
     assert power.disk_mib
-    assert len({steady.name, shrinks.name, power.name}) == 3
+    assert len({steady.name, shrinks.name, later.name, power.name}) == 4
+
+
+def test_other_versions_are_played_in_kraft_mode() -> None:
+    lane = Lane(lane="story", acks="1", faults=("kill",), kafka_version="4.3.1", metadata_mode="kraft")
+    profile = profile_of(story(Anomaly.LOST_WRITE, lane))
+    assert (profile.kafka_version, profile.metadata_mode, profile.links) == ("4.3.1", "kraft", True)
+    assert not [key for key in profile.configs if key.startswith("zookeeper.")]
+    assert all(
+        refusal(one.story) is None or "KAFKA-15591" in str(refusal(one.story)) for one in matrix("4.3.1", "kraft")
+    )
