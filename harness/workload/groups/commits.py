@@ -89,6 +89,7 @@ class Commits:
         self._assignment = assignment
         self._tell = tell
         self._numbers = itertools.count()
+        self._automatic_ns: set[int] = set()
 
     def partitions(self, offsets: Mapping[int, int]) -> list[TopicPartition]:
         """The offsets as the client takes them."""
@@ -137,8 +138,15 @@ class Commits:
         if stored:
             failed = {one.partition: found for one in stored if (found := one.error or error) is not None}
             offsets = {one.partition: one.offset for one in stored}
-            number = self.asks(offsets, since_ns=self.positions.since_ns(offsets))
+            number = self.asks(offsets, since_ns=self._own_ns(self.positions.since_ns(offsets)))
             self.learns(number, failed, certain=False)
+
+    def _own_ns(self, ns: int) -> int:
+        """The latest time up to this one that no other automatic commit has: rows differ by it."""
+        while ns in self._automatic_ns:
+            ns -= 1
+        self._automatic_ns.add(ns)
+        return ns
 
 
 def _outcome(error: KafkaError, certain: bool) -> str:
