@@ -216,7 +216,7 @@ class GroupLoad:
             raise ClusterFailure(f"{member.name} ended unexpectedly, with exit code {code}: {member.error}")
         self._replaced += 1
         if self._replaced > _MOST_REPLACED:
-            raise ClusterFailure(f"the members of {self._work.group_id} lose their producers again and again")
+            raise ClusterFailure(f"the members of {self._work.group_id} lose their clients again and again")
 
     def _begin(self, place: int) -> MemberProcess:
         """Begin a member in this place."""

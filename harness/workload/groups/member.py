@@ -65,6 +65,10 @@ class Processing(Protocol):
         ...
 
 
+class MemberLost(Exception):
+    """The client has failed for good, as when another one has its `group.instance.id`: it is never given a record."""
+
+
 def die() -> None:
     """End this process at once."""
     os.kill(os.getpid(), signal.SIGKILL)
@@ -115,7 +119,7 @@ class Member:
         return self._client
 
     def run(self) -> None:
-        """Work until it is told to leave; then leave in order."""
+        """Work until it is told to leave; then leave in order. Raises `MemberLost`."""
         self._client.subscribe(
             [self._settings.topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
         )
@@ -176,6 +180,8 @@ class Member:
         elif error.code() == KafkaError._PARTITION_EOF:
             self._ends[message.partition()] = message.offset()
             self._is_news = True
+        elif error.code() == KafkaError._FATAL:
+            raise MemberLost(error.str())
         else:
             self._tell("notice", text=error.name())
 

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from kafka_chaos.harness.workload.groups import member as member_module
 from kafka_chaos.harness.workload.groups.assignment import generation_of
-from kafka_chaos.harness.workload.groups.member import Member
+from kafka_chaos.harness.workload.groups.member import Member, MemberLost
 from kafka_chaos.harness.workload.groups.settings import MemberSettings, OutputSettings
 from tests.harness.workload.groups.fakes import LANE, Died, FakeConsumer, FakeMessage, FakeOrders, end_of
 
@@ -190,6 +190,14 @@ def test_a_crash_amid_a_batch_of_one_record_comes_between_its_processing_and_its
     assert run.all("read")[0]["offset"] == read
 
 
+def test_one_whose_client_has_failed_for_good_ends() -> None:
+    fenced = FakeMessage(0, -1001, failure=KafkaError(KafkaError._FATAL, "Static consumer fenced"))
+    run = Run(FakeConsumer([lambda it: it.gives(0), records(0, 3), [fenced], records(0, 4)]))
+    with pytest.raises(MemberLost, match="Static consumer fenced"):
+        run.member.run()
+    assert [one["offset"] for one in run.all("read")] == [[3]]
+
+
 def test_automatic_commits_may_have_been_asked_for_since_the_poll_before_their_last_record() -> None:
     """Several may be on their way at once, and be answered in any order."""
 
@@ -206,7 +214,17 @@ def test_automatic_commits_may_have_been_asked_for_since_the_poll_before_their_l
     later, earlier, unknown = run.all("commit")
     assert [one["offsets"] for one in (later, earlier, unknown)] == [[(0, 6)], [(0, 4)], [(0, 99)]]
     first = run.all("read")[0]
-    assert unknown["ns"] == earlier["ns"] < later["ns"] < first["ns"]
+    assert max(unknown["ns"], earlier["ns"]) < later["ns"] < first["ns"]
+
+
+def test_automatic_commits_of_the_same_offset_are_rows_of_their_own() -> None:
+    def commits(it: FakeConsumer) -> None:
+        for _ in range(3):
+            run.configs["on_commit"](None, [TopicPartition(LANE, 0, 4)])
+
+    run = Run(FakeConsumer([lambda it: it.gives(0), records(0, 3), commits]), commits="auto")
+    run.member.run()
+    assert len({one["ns"] for one in run.all("commit")}) == 3
 
 
 def wait(_: FakeConsumer) -> None:
