@@ -68,7 +68,8 @@ def experiment_values(version: str, mode: str) -> dict[str, Any]:
         "name": "random-schedules",
         "cluster": cluster,
         "workload": {"rate": 300, "duration": 25},
-        "lanes": [dict(lane) for lane in LANES],
+        # A broker that leads nothing has no leadership to transfer.
+        "lanes": [{**lane, "leader": 1 + number % 3} for number, lane in enumerate(LANES)],
     }
     generate = {
         "faults": [kind for kind in fault_kinds() if kind != NEEDS_THE_CONTROLLER and is_possible(values, kind)],
