@@ -17,6 +17,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
+from kafka_chaos.harness.workload.groups.load import OnChange
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import LoadSettings, Members
 from kafka_chaos.harness.workload.lane_load import LaneLoad
@@ -41,6 +42,7 @@ class PhaseLoad:
         workload: WorkloadSpec,
         run_directory: Path,
         on_notice: Callable[[str], None],
+        on_change: OnChange = lambda group, member, change: None,
         on_precondition: OnPrecondition | None = None,
         applications: Mapping[str, Application] | None = None,
         client_configs: Mapping[str, str] | None = None,
@@ -57,6 +59,7 @@ class PhaseLoad:
             tables=self._tables,
             reservations=self._reservations,
             on_notice=on_notice,
+            on_change=on_change,
             groups=self._tables.of_groups(self._reservations),
             on_precondition=on_precondition,
             client_configs=client_configs or {},

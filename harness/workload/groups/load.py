@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kafka_chaos.contract.groups import Group
@@ -30,11 +31,14 @@ from kafka_chaos.harness.workload.groups.settings import (
 )
 
 _TICK = 0.05
-_CRASHES_WITHIN = 10.0
+_CRASHES_WITHIN = 30.0
 _FROZEN_LONGER = 2.0
 _LEAVES_WITHIN = 30.0
 _MOST_REPLACED = 20
 _NEVER = float("inf")
+
+OnChange = Callable[[str, str, str], None]
+"""Learns what became of a member: its group, its name, and a change of `MemberChanged`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +78,14 @@ def consumer_configs(work: GroupWork, place: int) -> dict[str, Any]:
 class GroupLoad:
     """The members of one group, looked after by a thread of their own."""
 
-    def __init__(self, work: GroupWork, tables: GroupTables, *, on_notice: Callable[[str], None]) -> None:
+    def __init__(
+        self, work: GroupWork, tables: GroupTables, *, on_notice: Callable[[str], None], on_change: OnChange
+    ) -> None:
         self.progress = Progress()
         self._work = work
         self._tables = tables
         self._on_notice = on_notice
+        self._on_change = partial(on_change, work.group_id)
         self._numbers = itertools.count()
         self._members: dict[int, MemberProcess] = {}
         self._leaving: list[MemberProcess] = []
@@ -171,18 +178,17 @@ class GroupLoad:
         place = planned.place
         member = self._members.get(place)
         if planned.action is Action.JOIN:
-            self._on_notice(f"{self._begin(place).name} joins")
+            self._on_change(self._begin(place).name, "joins")
         elif member is None:
             return
         elif planned.action is Action.LEAVE:
-            self._on_notice(f"{member.name} leaves")
+            self._on_change(member.name, "leaves")
             del self._members[place]
             member.order(ORDER_LEAVE)
             self._leaving.append(member)
         elif planned.action is Action.FREEZE:
             member.order(ORDER_FREEZE)
         else:
-            self._on_notice(f"{member.name} crashes")
             member.order(ORDER_CRASH)
             self._dying[place] = time.monotonic() + _CRASHES_WITHIN
 
@@ -191,18 +197,26 @@ class GroupLoad:
             if member.error is not None:
                 raise ClusterFailure(f"{member.name} failed: {member.error}")
             if self._dying.get(place, _NEVER) < time.monotonic():
+                self._on_notice(f"{member.name} did not crash amid a batch within {_CRASHES_WITHIN:g} s: it was killed")
                 member.kill()
+                member.join()
             code = member.exit_code
             if code is None:
                 continue
             member.join()
-            if self._dying.pop(place, None) is None:
-                if code != REPLACE_ME:
-                    raise ClusterFailure(f"{member.name} ended unexpectedly, with exit code {code}: {member.error}")
-                self._replaced += 1
-                if self._replaced > _MOST_REPLACED:
-                    raise ClusterFailure(f"the members of {self._work.group_id} lose their producers again and again")
+            if self._dying.pop(place, None) is not None:
+                self._on_change(member.name, "crashes")
+            else:
+                self._count_replaced(member, code)
             self._begin(place)
+
+    def _count_replaced(self, member: MemberProcess, code: int) -> None:
+        """A member has ended by itself: raises `ClusterFailure` unless it asked to be replaced, or if many do."""
+        if code != REPLACE_ME:
+            raise ClusterFailure(f"{member.name} ended unexpectedly, with exit code {code}: {member.error}")
+        self._replaced += 1
+        if self._replaced > _MOST_REPLACED:
+            raise ClusterFailure(f"the members of {self._work.group_id} lose their clients again and again")
 
     def _begin(self, place: int) -> MemberProcess:
         """Begin a member in this place."""
@@ -234,5 +248,7 @@ class GroupLoad:
             tables=self._tables,
             progress=self.progress,
         )
-        member = self._members[place] = MemberProcess(settings, rows, on_notice=self._on_notice)
+        member = self._members[place] = MemberProcess(
+            settings, rows, on_notice=self._on_notice, on_change=partial(self._on_change, name)
+        )
         return member
