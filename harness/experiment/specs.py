@@ -18,6 +18,7 @@ from pydantic import AfterValidator, Field, model_validator
 from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.faults.fault import Fault
+from kafka_chaos.faults.target import MEMBER
 from kafka_chaos.harness.cluster.layout import ClusterLayout
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.fault_spec import FaultSpec, one_by_one
@@ -90,6 +91,17 @@ class PhaseSpec(Spec):
         kinds = (kind for counted in hit for kind, count in counted.items() for _ in range(min(count, replicas)))
         return (*kinds, *self.outside_faults)
 
+    def member_crashes(self, lane: LaneSpec) -> int:
+        """How many members of the lane's group, or of its loop, the timed faults may end."""
+        loop = None if lane.loop is None else lane.loop.group
+        group = lane.group or loop
+        members = 0 if group is None else group.members + group.joins
+        return sum(
+            1 if fault.target.role == MEMBER else members
+            for fault in self.faults()
+            if getattr(fault, "crashes_members", False) and fault.target.lane == lane.lane
+        )
+
 
 class Experiment(Spec):
     """A whole experiment."""
@@ -131,4 +143,5 @@ class Experiment(Spec):
     def as_lane(self, phase: PhaseSpec, lane: LaneSpec) -> Lane:
         """A lane of a phase as the model knows it, with all its faults."""
         cluster = self.cluster.spec()
-        return lane.as_lane(phase.lane_faults(cluster, lane.replication_factor), cluster)
+        faults = phase.lane_faults(cluster, lane.replication_factor)
+        return lane.as_lane(faults, cluster, crashes=phase.member_crashes(lane))
