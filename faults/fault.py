@@ -173,6 +173,11 @@ def fits(kind: type[Fault], target: Target) -> bool:
     return bool(getattr(kind, "hits_clients", False)) == (target.role in OF_CLIENTS)
 
 
+def crashes_members(fault: Fault) -> bool:
+    """Whether it ends the members that it hits."""
+    return bool(getattr(fault, "crashes_members", False))
+
+
 def parameters(fault: Fault) -> dict[str, Any]:
     """The values of a fault's own keys, as in an experiment file."""
     return {name: getattr(fault, name) for name in key_types(type(fault))}
