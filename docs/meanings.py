@@ -44,7 +44,8 @@ COLUMNS = {
         **_LANE,
         **_IDENTITY,
         "key": "Key of the record.",
-        "offset": "Offset in the acknowledgement.",
+        "offset": "Offset in the acknowledgement. There is none with `acks=0`, nor where a broker recognizes a late "
+        "retry of an idempotent producer.",
         "invoke_ns": "When the producer accepted the record.",
         "complete_ns": "When the outcome was known.",
         "outcome": "`ok`: acknowledged. `fail`: certainly not written. `info`: may or may not be written.",

@@ -91,7 +91,8 @@ class Fault(Protocol):
     is injected again, which must change nothing where it is still in place. A static method
     `unavailable() -> str | None` returns why this machine can't do the fault, and what would be needed. With
     `needs_disk`, brokers get disks of their own where a schedule has such a fault (`NodeControl.disk`); with
-    `needs_links`, every connection to a broker or controller passes a link (`NodeControl.link`).
+    `needs_links`, every connection to a broker or controller passes a link (`NodeControl.link`); with `needs_clock`,
+    nodes have wall clocks that can be moved (`NodeControl.clock`).
 
     Two attributes say which clusters and targets a kind is for. A static method `refusal(cluster: Setting)` returns why
     such a cluster can't have the fault, and what to write instead, or None. With `only_brokers`, servers that are no

@@ -175,7 +175,7 @@ class Target:
             return leader
         followers = [broker for broker in cluster.replicas(self.lane, self.partition) if broker != leader]
         if not followers:
-            raise VacantRoleError(f"{self.text}: the partition has no followers")
+            raise TargetError(f"{self.text}: the partition has no followers")
         return chosen.choice(followers)
 
     def _held(self, broker: int | None) -> int:

@@ -20,6 +20,7 @@ from kafka_chaos.faults.target import GROUP_COORDINATOR, OF_CLIENTS, TRANSACTION
 from kafka_chaos.harness.cluster.configs import check_keys
 from kafka_chaos.harness.cluster.links.frames import API_KEYS
 from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS, GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS
+from kafka_chaos.harness.experiment.clock_checks import check_clock
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS, OWNED_TOPIC_KEYS, LaneSpec
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
@@ -134,9 +135,11 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         _check_lane_key(place, fault, phase)
         _check_frozen_producer((*place, "target"), fault, phase)
         _check_kraft(cluster, place, fault)
+        _check_peers(cluster, place, fault)
         _check_cut(cluster, place, fault)
         _check_control_port(cluster, place, fault)
         _check_links(cluster, place, fault, phase)
+        check_clock(cluster, place, fault, phase)
         _check_power(cluster, place, fault, number)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
@@ -159,11 +162,9 @@ def _check_kraft(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Faul
         )
 
 
-def _check_cut(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
-    """Refuse a partition that cuts nothing: peers that are not there, or a listener that nobody connects to."""
-    if not isinstance(fault, Partition):
-        return
-    peers = fault.peers
+def _check_peers(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    """Refuse peers that are not there."""
+    peers = parameters(fault).get("peers")
     known = [*range(1, cluster.brokers + 1), *(CONTROLLER_IDS + n for n in range(1, cluster.controllers + 1))]
     for number in peers if isinstance(peers, tuple) else ():
         if number not in known:
@@ -171,6 +172,13 @@ def _check_cut(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault)
             raise ExperimentError((*place, "peers"), f"{number} is not the id of a node: expected {expected}")
     if peers == "controllers" and not cluster.controllers:
         raise ExperimentError((*place, "peers"), "the cluster has no controllers that are no brokers")
+
+
+def _check_cut(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    """Refuse a partition that cuts nothing: peers that are the targets, or a listener that nobody connects to."""
+    if not isinstance(fault, Partition):
+        return
+    peers = fault.peers
     of_controllers = bool(cluster.controllers) and fault.target.role in OF_CONTROLLERS
     hit = fault.target.controllers_hit(cluster.controllers)
     if of_controllers and peers in (None, "controllers") and hit == cluster.controllers:

@@ -169,7 +169,7 @@ def _tables_of_cases(
         finders[Anomaly.NONMONOTONIC_POLL] = lambda: anomalies.nonmonotonic_poll(polls)
         if (held := scope.held) is not None:
             missed = anomalies.stepped_over(polls, consumed, held)
-            due = missed if transactions is None else due_to(spark, transactions, missed)
+            due = missed if transactions is None else due_to(spark, transactions, missed, has_log=final_log)
             finders[Anomaly.SKIPPED_POLL] = lambda: anomalies.skipped_poll(due)
     if (runs := scope.runs) is not None:
         finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(_with_markers(runs, replicas))
@@ -194,7 +194,7 @@ def _unseen(spark: SparkSession, run: RunDirectory, survey: Survey, transactions
     records, seen = survey.scope.records, survey.scope.seen
     assert records is not None
     found = anomalies.unseen(records, final_log=run.has_log)
-    if transactions is None:
+    if transactions is None or not run.has_log:
         return found
     assert seen is not None
     other = F.col("lane").isin(list(transactions.lanes))

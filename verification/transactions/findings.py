@@ -24,7 +24,7 @@ from kafka_chaos.verification.tables.history import local_frame
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, keep
 from kafka_chaos.verification.transactions import anomalies, cycles
 from kafka_chaos.verification.transactions.evidence import hangs
-from kafka_chaos.verification.transactions.survey import Transactions
+from kafka_chaos.verification.transactions.survey import Transactions, shown_committed
 from kafka_chaos.verification.transactions.tables import ABORTED, TRANSACTION
 
 MOST_ENTANGLED = 200_000
@@ -244,7 +244,7 @@ def unseen_in(
     )
 
 
-def due_to(spark: SparkSession, transactions: Transactions, missed: DataFrame) -> DataFrame:
+def due_to(spark: SparkSession, transactions: Transactions, missed: DataFrame, *, has_log: bool) -> DataFrame:
     """Of the places that consumers stepped over (lane, consumer, POSITION, …), those that they were to be given.
 
     In a transactional lane, a consumer that is not known to be read_uncommitted is to be given committed records only.
@@ -253,8 +253,8 @@ def due_to(spark: SparkSession, transactions: Transactions, missed: DataFrame) -
     of_transactions = missed.where(is_transactional)
     readers = F.broadcast(local_frame(spark, _READERS, transactions.uncommitted_readers))
     found = missed.where(~is_transactional).union(of_transactions.join(readers, ["lane", "consumer"], "left_semi"))
-    if transactions.committed is None:
+    if transactions.committed is None and has_log:
         return found
     others = of_transactions.join(readers, ["lane", "consumer"], "left_anti")
-    places = transactions.committed.select(*POSITION).distinct()
+    places = shown_committed(transactions)
     return found.union(others.join(places, list(POSITION), "left_semi").select(*missed.columns))

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.contract.transactions import READ_UNCOMMITTED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables import evidence
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import CommittedEnds, LaneFacts, OpenEnd, TransactionFacts
@@ -102,26 +103,40 @@ def with_transactions(facts: Mapping[str, LaneFacts], transactions: Transactions
     return {lane: replace(of_lane, transactions=transactions.facts.get(lane)) for lane, of_lane in lanes.items()}
 
 
-def in_doubt_if_aborted(frames: Frames, transactions: Transactions | None) -> Frames:
-    """The tables, where PRODUCED has an `info` without an offset for each `fail` of an aborted transaction.
+def as_ended(frames: Frames, transactions: Transactions | None) -> Frames:
+    """The tables, where PRODUCED has an `info` for each record of a transaction of which an outcome promises nothing.
 
-    Whether such a record is in the log is nobody's promise: an abort drops what it finds unsent.
+    Whether a `fail` of an aborted transaction is in the log is nobody's promise: an abort drops what it finds unsent.
+    It loses its offset. Without a final log, only readers show records, and they rightly miss those that are not
+    committed: an `ok` counts if its transaction is known to be committed.
     """
     if transactions is None:
         return frames
-    aborted = transactions.tables.ended.where(f"outcome = {ABORTED}").select(*tables.TRANSACTION)
-    failed = "outcome = 'fail' AND transaction IS NOT NULL"
-    doubtful = frames.produced.where(failed).join(
-        aborted.withColumn("aborted", F.lit(True)), list(tables.TRANSACTION), "left"
-    )
+    known = transactions.tables.ended.select(*tables.TRANSACTION, F.col("outcome").alias("ended"))
+    failed, missed = f"outcome = 'fail' AND coalesce(ended = {ABORTED}, false)", "false"
+    concerned = "outcome = 'fail' AND transaction IS NOT NULL"
+    if frames.log is None:
+        missed = f"outcome = 'ok' AND coalesce(ended != {COMMITTED}, true)"
+        concerned = "outcome IN ('ok', 'fail') AND transaction IS NOT NULL"
+    doubtful = frames.produced.where(concerned).join(known, list(tables.TRANSACTION), "left")
     columns = frames.produced.columns
     dropped = {
-        "outcome": "IF(coalesce(aborted, false), 'info', outcome) AS outcome",
-        "offset": "IF(coalesce(aborted, false), NULL, offset) AS offset",
+        "outcome": f"IF(({failed}) OR ({missed}), 'info', outcome) AS outcome",
+        "offset": f"IF({failed}, NULL, offset) AS offset",
     }
     changed = doubtful.selectExpr(*(dropped.get(column, column) for column in columns))
-    produced = frames.produced.where(f"NOT coalesce({failed}, false)").select(*columns).union(changed)
+    produced = frames.produced.where(f"NOT coalesce({concerned}, false)").select(*columns).union(changed)
     return replace(frames, produced=produced, ends=transactions.ends)
+
+
+def shown_committed(transactions: Transactions) -> DataFrame:
+    """POSITION of what is known to be committed: by the final log, or by what producers and readers were told."""
+    if transactions.committed is not None:
+        return transactions.committed.select(*POSITION).distinct()
+    built = transactions.tables
+    ended = built.ended.where(f"outcome = {COMMITTED}").select(*tables.TRANSACTION)
+    acknowledged = built.members.where("offset IS NOT NULL").join(ended, list(tables.TRANSACTION), "left_semi")
+    return acknowledged.select(*POSITION).union(built.reads.select(*POSITION)).distinct()
 
 
 def _of(lanes: tuple[str, ...], table: DataFrame) -> DataFrame:

@@ -177,7 +177,7 @@ def _draw_marks(frame: Frame, placed: Sequence[tuple[MemberChange, float, int | 
 
 
 def _short(change: MemberChange) -> str:
-    return f"{change.member} {change.change}"
+    return f"member {change.member} {change.change}"
 
 
 def _summary(group: GroupOverTime, shown: Sequence[int]) -> str:

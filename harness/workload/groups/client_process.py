@@ -25,6 +25,8 @@ class ClientProcess:
     address = ""
     disk = None
     link = None
+    packets = None
+    clock = None
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ from kafka_chaos.harness.workload.groups.settings import (
 )
 
 _TICK = 0.05
-_CRASHES_WITHIN = 10.0
+_CRASHES_WITHIN = 30.0
 _FROZEN_LONGER = 2.0
 _LEAVES_WITHIN = 30.0
 _MOST_REPLACED = 20
@@ -216,7 +216,9 @@ class GroupLoad:
             if member.error is not None:
                 raise ClusterFailure(f"{member.name} failed: {member.error}")
             if self._dying.get(place, _NEVER) < time.monotonic():
+                self._on_notice(f"{member.name} did not crash amid a batch within {_CRASHES_WITHIN:g} s: it was killed")
                 member.kill()
+                member.join()
             code = member.exit_code
             if code is None:
                 continue
@@ -237,7 +239,7 @@ class GroupLoad:
             raise ClusterFailure(f"{member.name} ended unexpectedly, with exit code {code}: {member.error}")
         self._replaced += 1
         if self._replaced > _MOST_REPLACED:
-            raise ClusterFailure(f"the members of {self._work.group_id} lose their producers again and again")
+            raise ClusterFailure(f"the members of {self._work.group_id} lose their clients again and again")
 
     def _begin(self, place: int) -> MemberProcess:
         """Begin a member in this place."""

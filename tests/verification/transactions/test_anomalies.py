@@ -82,6 +82,17 @@ def test_agreement_on_many_lanes(tmp_path: Path, spark: Any) -> None:
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
 
 
+def test_agreement_without_a_log(tmp_path: Path, spark: Any) -> None:
+    """What is committed is known from producers and readers alone."""
+    random = Random(32)
+    lanes = {f"lane-{i}": random_transactions(random) for i in range(120)}
+    for history in lanes.values():
+        history.log, history.replicas = None, []
+    found = assert_agreement(lanes, tmp_path / "run", spark)
+    wanted = ("lost_write", "unseen", "skipped_poll", "duplicate", "inconsistent_offset", "aborted_read")
+    assert all(found[anomaly] for anomaly in wanted), found
+
+
 @pytest.mark.slow
 def test_agreement_behind_the_prefilter(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are packed, and reads are compared block by block."""
