@@ -1,6 +1,7 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all mutation sensitivity tla walk scenarios random-walks nightly nightly-turn keep-summaries docs links bench bench-verify bench-verify-sizes bench-verify-transactions \
-	bench-versions lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
+.PHONY: demo test test-unit test-all mutation sensitivity tla walk scenarios random-walks stories nightly nightly-turn \
+	keep-summaries docs links bench bench-verify bench-verify-sizes bench-verify-transactions bench-versions lint \
+	lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
 NIGHTLY_MINUTES ?= 60
@@ -60,6 +61,11 @@ scenarios: setup
 random-walks: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos scenario walk --walks $(WALKS) $(if $(WALK_SEED),--seed $(WALK_SEED)) --out runs/walks.json
+
+# The stories of what the model permits, those first that were played least often; STORY_MINUTES=30 for a part of them.
+stories: setup
+	mkdir -p runs
+	$(BIN)/kafka-chaos reproduce --matrix --results docs/reproduced.json $(if $(STORY_MINUTES),--minutes $(STORY_MINUTES))
 
 # Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
 nightly: setup

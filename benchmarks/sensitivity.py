@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Collection
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from kafka_chaos.contract.lanes import Lane  # noqa: E402
 from kafka_chaos.reference_model import Lockstep  # noqa: E402
 from kafka_chaos.reference_model.lane.state import Scope  # noqa: E402
 from kafka_chaos.reference_model.predict.cache import model_digest, predict_cached, question_key  # noqa: E402
+from kafka_chaos.reference_model.predict.defects import plain_lane  # noqa: E402
 from kafka_chaos.reference_model.predict.sensitivity import (  # noqa: E402
     larger_scopes,
     searched_together,
@@ -47,7 +47,7 @@ def questions() -> dict[str, tuple[Lane, Lockstep | None]]:
 
     A lane's transactions are another search, which has no such bounds.
     """
-    found = [(replace(lane, transactional=None), lockstep) for _, lane, lockstep in of_experiments()]
+    found = [(plain_lane(lane), lockstep) for _, lane, lockstep in of_experiments()]
     return {question_key(*question): question for question in found}
 
 

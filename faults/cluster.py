@@ -97,6 +97,46 @@ class LinkControl(Protocol):
         ...
 
 
+class PacketControl(Protocol):
+    """Queues of packets in a container's network namespace, by names. All actions are idempotent."""
+
+    def serve(self, name: str, **treatment: Any) -> int | None:
+        """Let packets wait that the packet filter sends to a queue (see `harness/cluster/packets/treatment.py`).
+
+        The queue's number; None where the container is down. It lasts until `end`, or until the container ends.
+        """
+        ...
+
+    def tally(self, name: str) -> Mapping[str, Any] | None:
+        """The `packets` and `bytes` that have passed, those that `waited`, for how many `seconds` in all, and those
+        that were `overtaken`; None where the queue is not served. Raises where its process is gone."""
+        ...
+
+    def end(self, name: str) -> None:
+        """Let everything go on that waits. Raises where its process was gone before."""
+        ...
+
+
+class ClockControl(Protocol):
+    """A wall clock that can be moved, by shifts with names. All actions are idempotent."""
+
+    def shift(self, name: str, *, seconds: float = 0.0, per_second: float = 0.0) -> None:
+        """Move the clock by so many seconds, and further with each second that passes."""
+        ...
+
+    def end(self, name: str) -> None:
+        """Move the clock back."""
+        ...
+
+    def told(self, name: str) -> Mapping[str, float] | None:
+        """How many seconds the process's clock is `ahead` of the true time, as the process itself tells, what is
+        `wanted` of it, and by how much of that this shift has `moved` it.
+
+        None where the process is down, or nothing was shifted under this name. Raises where it does not answer.
+        """
+        ...
+
+
 class NodeControl(Protocol):
     """A container that a fault acts on. All actions are idempotent."""
 
@@ -123,6 +163,16 @@ class NodeControl(Protocol):
     @property
     def link(self) -> LinkControl | None:
         """What every connection to it passes, if there is one."""
+        ...
+
+    @property
+    def packets(self) -> PacketControl | None:
+        """Queues where its packets can wait, if it can have some."""
+        ...
+
+    @property
+    def clock(self) -> ClockControl | None:
+        """Its wall clock, if it can be moved."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -215,6 +265,10 @@ class ClusterControl(Protocol):
         """The broker that coordinates the transactions of the lane's first transactional id now, likewise."""
         ...
 
+    def members(self, lane: str) -> Sequence[NodeControl]:
+        """The members of the lane's group, or of its loop, that are processes of their own and run."""
+        ...
+
     def topic(self, lane: str) -> str:
         """The name of a lane's topic."""
         ...
@@ -252,7 +306,7 @@ class ClusterControl(Protocol):
         ...
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
-        """Start the servers that are down, with the same data, and wait until they are up.
+        """Start the servers that are down, with the same data, and wait until they are up; replace members.
 
         With ZooKeeper, a broker starts only after its former session has expired. Earlier, it would find its own
         registration taken, and exit.

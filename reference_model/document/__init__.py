@@ -35,7 +35,7 @@ MODULES = {
         "cleaning",
         "transactions",
     ),
-    "lane": ("idempotence", "exchanges", "replication", "membership", "faults", "logs"),
+    "lane": ("idempotence", "exchanges", "replication", "membership", "faults", "bounds"),
     "predict": ("transactional", "grouped"),
     "transactions": ("rules", "coordinator", "partitions", "producers", "environment", "examine"),
     "groups": ("rules", "members", "coordinator", "examine"),

@@ -173,10 +173,17 @@ def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
         for index, offset in replica.pending:
             if not answerable(state, lane, replica, offset):
                 continue
-            enough = lane.acks != "all" or not too_few_in_sync(state, lane, replica)
+            enough = may_acknowledge(state, lane, replica, offset)
             record = Record(OK, 0, offset) if enough else in_doubt(state.records[index])
             name = "acknowledge" if enough else "not_enough_replicas_after_append"
             yield Action(name, broker, index, str(offset)), _without_pending(state, broker, (index, offset), record)
+
+
+def may_acknowledge(state: LaneState, lane: Lane, replica: LaneReplica, offset: int) -> bool:
+    """Whether the broker's answer for what it holds at an offset would be the acknowledgement."""
+    return answerable(state, lane, replica, offset) and (
+        lane.acks != "all" or not too_few_in_sync(state, lane, replica)
+    )
 
 
 def answerable(state: LaneState, lane: Lane, replica: LaneReplica, offset: int) -> bool:

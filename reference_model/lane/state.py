@@ -7,12 +7,11 @@ states are hashed by the hundred thousand.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.protocol import isr
 from kafka_chaos.reference_model.protocol.entries import appended, content_of, leader_epoch_of
@@ -39,6 +38,20 @@ NOWHERE = -1
 RECORD_BITS = 4
 MOST_RECORDS = 1 << RECORD_BITS
 MOST_ATTEMPTS = 8
+
+CAN_STRIKE_AS: Mapping[str, Set[str]] = {
+    "kill": {"kill"},
+    "pause": {"pause"},
+    "power-loss": {"power-loss", "kill"},
+    "session-expiry": {"session-expiry"},
+    "partition": {"partition", "pause", "session-expiry"},
+    "stop": {"stop"},
+}
+"""The kinds of faults, each after those of which it can do everything (`faults.py`): a power loss may take nothing of
+the log, and a broker that is cut off may be within reach of its clients or not."""
+WAYS = (*({kind} for kind in CAN_STRIKE_AS), {"pause", "session-expiry"})
+"""Faults of which as many can strike in each of these ways as of others can do all that those can. The last one is for
+two faults: one partition is either of the two, but not both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +176,14 @@ USUAL = Scope()
 
 
 def initial_state(lane: Lane, scope: Scope = USUAL) -> LaneState:
-    """All brokers up and in the ISR, one of them leads, nothing sent."""
+    """All brokers up and in the ISR, one of them leads, nothing sent.
+
+    A fault that can do what others do comes after those: the search meets the states first that have it left.
+    """
     followers = (LaneReplica(FOLLOWER, True),) * (lane.replication_factor - 1)
     records = tuple(Record(NEW, count, NOWHERE) for count in scope.attempts_of(lane))
-    return LaneState((*followers, LaneReplica(LEADER, True)), 0, records, 0, tuple(sorted(lane.faults)))
+    faults = sorted(lane.faults, key=list(CAN_STRIKE_AS).index)
+    return LaneState((*followers, LaneReplica(LEADER, True)), 0, records, 0, tuple(faults))
 
 
 def canonical(state: LaneState, lane: Lane) -> LaneState:
@@ -183,9 +200,12 @@ def canonical(state: LaneState, lane: Lane) -> LaneState:
 def settled(state: LaneState, lane: Lane) -> LaneState:
     """The state with followers instead of zombies that the producer no longer addresses and that owe nobody an answer.
 
-    Sound only where such a log can't come to lead: with clean elections, and of replicas that are not eligible.
+    Sound only where such a log can't come to lead: of replicas that are neither in sync nor eligible, with clean
+    elections, or once a leader serves that no fault is left to strike.
     """
-    if lane.unclean_leader_election or ZOMBIE not in [replica[0] for replica in state.replicas]:
+    if lane.unclean_leader_election and (not lane.faults or state.faults or leader_index(state.replicas) < 0):
+        return state
+    if ZOMBIE not in [replica[0] for replica in state.replicas]:
         return state
     replicas = _settled(state.replicas, state.known_epoch, truncation_of(lane))
     return state if replicas == state.replicas else with_replicas(state, replicas)
@@ -235,31 +255,29 @@ def _canonical(
     return tuple(sorted(replicas)), leader_epoch, max(fenced, default=-1) + 1
 
 
-def parted(state: LaneState, lane: Lane) -> tuple[Hashable, int]:
+def parted(state: LaneState, lane: Lane, most_attempts: int = MOST_ATTEMPTS) -> tuple[Hashable, int]:
     """A state without its means, and the means as a bit set: the faults left, what consumers have read, and the
-    attempts left of each record.
+    attempts left of each record, of which there are at most so many.
 
     What was read stays read and changes nothing that happens, and a fault need not strike. A record that may be sent
     again need not be; only where one request is in flight does the next record wait for this one to be given up.
     """
     replicas, leader_epoch, records, reads, faults, *rest = state
-    means = reads << len(FAULT_KINDS) * len(lane.faults) | _fault_bits(faults)
+    means = reads << len(lane.faults) * len(WAYS) | _fault_bits(faults, len(lane.faults))
     if lane.acks == "0" or lane.max_in_flight == 1:
         return (replicas, leader_epoch, records, *rest), means
     known = []
     for status, attempts, offset in records:
-        means = means << MOST_ATTEMPTS | (1 << attempts) - 1
+        means = means << most_attempts | (1 << attempts) - 1
         known.append((RETRY if status == INFO else status, offset))
     return (replicas, leader_epoch, tuple(known), *rest), means
 
 
 @cache
-def _fault_bits(faults: tuple[str, ...]) -> int:
-    """Faults as bits: the first, the second, … of each kind."""
-    bits = 0
-    for place, kind in enumerate(faults):
-        bits |= 1 << FAULT_KINDS.index(kind) + len(FAULT_KINDS) * faults[:place].count(kind)
-    return bits
+def _fault_bits(faults: tuple[str, ...], most: int) -> int:
+    """At most so many faults as bits: the first, the second, … that can strike in each way."""
+    counts = [sum([not CAN_STRIKE_AS[kind].isdisjoint(ways) for kind in faults]) for ways in WAYS]
+    return sum((1 << count) - 1 << most * place for place, count in enumerate(counts))
 
 
 def leader_index(replicas: tuple[LaneReplica, ...]) -> int:

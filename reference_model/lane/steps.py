@@ -43,17 +43,20 @@ def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None) -> Iterator[S
         if lane.max_in_flight == 1 or lockstep is not None:
             yield from give_up(state)
     yield from fail_attempt(state, lane)
-    yield from expand_isr(state, lane)
-    yield from learn(state, lane)
     if lockstep is None:
-        yield from _free_environment(state, lane)
+        yield from of_brokers(state, lane)
     else:
+        yield from expand_isr(state, lane)
+        yield from learn(state, lane)
         if not replication_is_cut(lockstep, state.position):
             yield from fetch(state, lane)
         yield from next_step(state, lane, lockstep)
 
 
-def _free_environment(state: LaneState, lane: Lane) -> Iterator[Step]:
+def of_brokers(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """Every step of brokers and controller, and every fault, with no lock-step phase."""
+    yield from expand_isr(state, lane)
+    yield from learn(state, lane)
     yield from fetch(state, lane)
     yield from shrink_isr(state, lane)
     yield from elect(state, lane)

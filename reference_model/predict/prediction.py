@@ -1,8 +1,8 @@
 """What a lane may show, must show and can never show, before anything is broken.
 
-A status comes from an exhausted search of the lane's state space (`lane/steps.py`) or from an axiom
-(`protocol/axioms.py`), never from a table. A search that is not exhausted raises `ScopeNotExhausted`, with what it
-found until then.
+A status comes from an exhausted search of the lane's state space (`lane/steps.py`) or of a bound of it
+(`lane/bounds.py`), or from an axiom (`protocol/axioms.py`), never from a table. A search that is not exhausted raises
+`ScopeNotExhausted`, with what it found until then.
 
 A lane with transactions has answers for their anomalies, too (`predict/transactional.py`), and so has one with a
 consumer group or a loop (`predict/grouped.py`).
@@ -25,9 +25,9 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.groups import examine as of_groups
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending, is_resolved
+from kafka_chaos.reference_model.lane.bounds import excluded
 from kafka_chaos.reference_model.lane.effects import Step
 from kafka_chaos.reference_model.lane.lockstep_phase import Lockstep, LockstepStep, usual_scope
-from kafka_chaos.reference_model.lane.logs import may_diverge
 from kafka_chaos.reference_model.lane.state import LaneState, Scope, canonical, initial_state, parted
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
@@ -196,21 +196,13 @@ class _Work:
         return Anomaly.LOST_WRITE in other.stories
 
     def answer(self, questions: Set[Anomaly]) -> None:
-        """Find a story for each of these anomalies that has one.
-
-        Whether replicas diverge is a question of logs alone. Where nothing else is open, those may answer it with no.
-        """
-        complete = self._search(questions - {Anomaly.REPLICA_DIVERGENCE})
-        if not complete and Anomaly.REPLICA_DIVERGENCE in questions:
-            self.budget.label = "logs alone"
-            diverge = [may_diverge(lane, self.scope, self.budget) for lane in self.lanes]
-            _require(None not in diverge)
-            if any(diverge):
-                self._search({Anomaly.REPLICA_DIVERGENCE})
-
-    def _search(self, questions: Set[Anomaly]) -> bool:
-        """Find stories until all questions have one, and whether nothing was left that could show another anomaly."""
-        lane, missing = self.lane, set(questions)
+        """Find a story for each of these anomalies that has one, but for those that a bound excludes."""
+        self.budget.label = "outer bounds"
+        missing = set(questions - excluded(questions, self.lanes, self.scope, self.budget))
+        _require(not self.budget.reason)
+        if not missing:
+            return
+        lane = self.lane
         first: dict[Anomaly, LaneState] = {}
         forms = [Form.of(missing, lane)]
 
@@ -238,7 +230,6 @@ class _Work:
         for anomaly, state in first.items():
             self.stories[anomaly] = tell(search.path(state), lane, lambda before: steps(before, lane, None), alike)
         _require(search.complete or not missing)
-        return search.complete
 
     def in_lockstep(self, lockstep: Lockstep) -> Prediction:
         """What every run, and what some run, through a lock-step phase ends with."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
 from kafka_chaos.faults.fault import Nodes, Proof
 from kafka_chaos.faults.target import Target
@@ -89,6 +90,53 @@ class FakeLink:
 
 
 @dataclass
+class FakePackets:
+    """Queues that note how they treat packets; a test says what has passed."""
+
+    served: dict[str, dict[str, Any]] = field(default_factory=dict)
+    passed: dict[str, Any] = field(default_factory=dict)
+    gone: bool = False
+
+    def serve(self, name: str, **treatment: Any) -> int:
+        self.served.setdefault(name, treatment)
+        return 1 + list(self.served).index(name)
+
+    def tally(self, name: str) -> dict[str, Any] | None:
+        if self.gone:
+            raise EnvironmentFailure("the process of the packets ended with -9")
+        return self.passed if name in self.served else None
+
+    def end(self, name: str) -> None:
+        self.served.pop(name, None)
+
+
+@dataclass
+class FakeClock:
+    """A clock that is where its shifts put it; a test lets `passed` seconds go by, or the process lag behind."""
+
+    shifts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    passed: float = 0.0
+    lags: float = 0.0
+    silent: bool = False
+    down: bool = False
+
+    def shift(self, name: str, *, seconds: float = 0.0, per_second: float = 0.0) -> None:
+        self.shifts.setdefault(name, (seconds, per_second))
+
+    def end(self, name: str) -> None:
+        self.shifts.pop(name, None)
+
+    def told(self, name: str) -> dict[str, float] | None:
+        if self.silent:
+            raise EnvironmentFailure("process 7 does not tell its clock")
+        if self.down or name not in self.shifts:
+            return None
+        moved = {one: at + rate * self.passed for one, (at, rate) in self.shifts.items()}
+        wanted = sum(moved.values())
+        return {"moved": moved[name], "wanted": wanted, "ahead": wanted - self.lags}
+
+
+@dataclass
 class FakeNode:
     name: str
     number: int
@@ -102,6 +150,8 @@ class FakeNode:
     ends: bool = False
     disk: FakeDisk | None = None
     link: FakeLink | None = None
+    packets: FakePackets | None = field(default_factory=FakePackets)
+    clock: FakeClock | None = None
     suspended: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
 
@@ -160,6 +210,7 @@ class FakeCluster:
     coordinators: dict[tuple[str, str], int] = field(default_factory=dict)
     controller_id: int | None = 3
     noted: dict[str, Any] = field(default_factory=dict)
+    clients: dict[str, list[FakeNode]] = field(default_factory=dict)
     log_directories: tuple[str, ...] = ("/var/lib/kafka",)
     led: dict[Partition, Leadership] = field(default_factory=dict)
     registrations: dict[int, Registration] = field(default_factory=dict)
@@ -178,6 +229,9 @@ class FakeCluster:
 
     def transaction_coordinator(self, lane: str) -> int | None:
         return self.coordinators.get(("transaction", lane))
+
+    def members(self, lane: str) -> list[FakeNode]:
+        return self.clients.get(lane, [])
 
     def topic(self, lane: str) -> str:
         return f"topic-of-{lane}"
@@ -218,7 +272,8 @@ class FakeCluster:
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
         for node in nodes:
-            broker = self.brokers[node.number]
+            everyone = [*self.brokers.values(), *(one for of in self.clients.values() for one in of)]
+            broker = next(one for one in everyone if one.name == node.name)
             if broker.disk is not None and not broker.running:
                 broker.disk.make_whole()
             broker.running = True

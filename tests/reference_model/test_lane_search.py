@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from itertools import permutations
 
@@ -11,13 +11,17 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending
-from kafka_chaos.reference_model.lane.logs import initial_logs, log_steps, logs_diverge
+from kafka_chaos.reference_model.lane.bounds import MARKED, excluded, without_producer
+from kafka_chaos.reference_model.lane.faults import FAULT_ACTIONS
 from kafka_chaos.reference_model.lane.state import (
     DOWN,
+    FOLLOWER,
+    FROZEN_LEADER,
     INFO,
     LEADER,
     NOWHERE,
     OK,
+    RETRY,
     ZOMBIE,
     LaneReplica,
     LaneState,
@@ -26,11 +30,12 @@ from kafka_chaos.reference_model.lane.state import (
     canonical,
     initial_state,
     parted,
+    record_of,
 )
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.predict.prediction import predict
-from kafka_chaos.reference_model.protocol.entries import appended
+from kafka_chaos.reference_model.protocol.entries import appended, leader_epoch_of
 from kafka_chaos.reference_model.protocol.truncation import Log
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first
 
@@ -91,6 +96,7 @@ def test_the_search_finds_what_a_full_one_finds_by_as_few_faults_and_steps(lane:
         anomaly: len([sentence for sentence in why if not sentence.startswith("Consumers read")])
         for anomaly, why in permitted(lane).items()
     }
+    assert not excluded(CHECKS.keys(), [lane], Scope(), Budget(1_000_000)) & nearest.keys()
     # A path has one state more than steps, and a story one sentence more: how the run ends.
     assert found == {anomaly: length for anomaly, (_, length) in nearest.items()}
 
@@ -180,12 +186,105 @@ def test_means_are_the_faults_the_reads_and_the_attempts() -> None:
     assert parted(fewer, one_in_flight)[0] != parted(state, one_in_flight)[0]
 
 
-def test_the_bound_of_logs_sees_a_follower_that_does_not_truncate() -> None:
-    def careless(log: Log, watermark: int, leader_log: Log) -> int:
-        return len(log)
+@pytest.mark.parametrize(
+    ("faults", "others", "do_as_much"),
+    [
+        (("partition",), ("pause",), True),
+        (("partition",), ("session-expiry",), True),
+        (("pause",), ("partition",), False),
+        (("power-loss", "stop"), ("kill", "stop"), True),
+        (("kill",), ("stop",), False),
+        (("partition", "kill"), ("pause", "session-expiry"), False),
+        (("partition", "pause"), ("pause", "session-expiry"), True),
+    ],
+    ids=str,
+)
+def test_a_fault_that_can_do_more_makes_another_superfluous(
+    faults: tuple[str, ...], others: tuple[str, ...], do_as_much: bool
+) -> None:
+    lane = Lane(lane="means", faults=faults)
+    state = initial_state(lane)
+    means, fewer = (parted(state._replace(faults=some), lane)[1] for some in (faults, others))
+    assert (means & fewer == fewer) is do_as_much
 
-    lane = Lane(lane="careless", acks="1", replication_factor=2, faults=("kill",))
-    search = breadth_first(
-        initial_logs(lane, Scope()), lambda state: log_steps(state, careless), lambda _: False, Budget(500_000)
-    )
-    assert any(map(logs_diverge, search.parents))
+
+@pytest.mark.parametrize(
+    ("stronger", "weaker"), [("power-loss", "kill"), ("partition", "pause"), ("partition", "session-expiry")]
+)
+@pytest.mark.parametrize("role", [FOLLOWER, LEADER, ZOMBIE, FROZEN_LEADER])
+@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.lane)
+def test_what_a_fault_can_do_one_that_makes_it_superfluous_can_do(
+    lane: Lane, stronger: str, weaker: str, role: int
+) -> None:
+    broker = LaneReplica(role, True, (0,))
+    state = initial_state(lane)._replace(replicas=(LaneReplica(FOLLOWER, True, (0,)), broker))
+
+    def struck(kind: str) -> set[LaneState]:
+        return {after for _, after in FAULT_ACTIONS[kind](state, lane, 1)}
+
+    assert struck(weaker) <= struck(stronger)
+
+
+def brokers_of(state: LaneState, marked: tuple[int, int] | None) -> Hashable:
+    """What of a state a load without a producer knows: of all entries only the one of this leader epoch and offset has
+    a name."""
+
+    def named(log: Log) -> Log:
+        places = ((leader_epoch_of(value), offset) for offset, value in enumerate(log))
+        return tuple(appended(int(place == marked), place[0]) for place in places)
+
+    replicas = (r._replace(log=named(r.log), pending=(), socket=(), abandoned=()) for r in state.replicas)
+    return tuple(sorted(replicas)), state.leader_epoch, state.faults
+
+
+@pytest.mark.parametrize("faults", [("kill",), ("pause",), ("partition",), ("power-loss",), ("stop",)], ids=str)
+@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.lane)
+def test_brokers_do_nothing_that_they_do_not_do_without_a_producer(lane: Lane, faults: tuple[str, ...]) -> None:
+    lane = replace(lane, faults=faults)
+    count = sum(Scope().attempts_of(lane))
+    loaded = initial_state(lane)._replace(records=(Record(RETRY, count - 1, NOWHERE), Record(RETRY, 1, NOWHERE)))
+    bound = breadth_first(loaded, lambda state: without_producer(state, lane), lambda _: False, Budget(2_000_000))
+    assert bound.complete
+    known = {brokers_of(state, place_of_the_marked(state)) for state in bound.parents}
+    for state in search_in_full(lane, lambda state: state).parents:
+        logs = [replica.log for replica in state.replicas]
+        places = {(leader_epoch_of(value), at) for log in logs for at, value in enumerate(log)}
+        marked: set[tuple[int, int] | None] = {*places} or {None}
+        assert all(brokers_of(state, place) in known for place in marked)
+
+
+def place_of_the_marked(state: LaneState) -> tuple[int, int] | None:
+    for replica in state.replicas:
+        for offset, value in enumerate(replica.log):
+            if record_of(value) == MARKED:
+                return leader_epoch_of(value), offset
+    return None
+
+
+ENTRIES = {"lost_write", "truncated_read", "offset_mismatch", "inconsistent_offset"}
+
+
+@pytest.mark.parametrize(
+    ("lane", "expected"),
+    [
+        (Lane(lane="clean", faults=("kill", "partition")), {*ENTRIES, "replica_divergence"}),
+        (Lane(lane="clean", acks="1", faults=("kill", "partition")), {"truncated_read", "replica_divergence"}),
+        (
+            Lane(lane="unclean", idempotence=True, unclean_leader_election=True, faults=("pause",)),
+            {"reordered", "replica_divergence"},
+        ),
+        (Lane(lane="power", faults=("power-loss",)), {"replica_divergence"}),
+        (
+            Lane(lane="eligible", min_insync_replicas=2, kafka_version="4.3.1", faults=("power-loss",)),
+            {*ENTRIES, "replica_divergence"},
+        ),
+        (
+            Lane(lane="old", kafka_version="0.10.2.2", min_insync_replicas=2, faults=("kill", "kill")),
+            {"replica_divergence"},
+        ),
+    ],
+    ids=["clean", "acks1", "unclean", "power", "eligible", "old"],
+)
+def test_bounds_exclude(lane: Lane, expected: set[str]) -> None:
+    assert excluded(CHECKS.keys(), [lane], Scope(), Budget(1_000_000)) == expected
+    assert not excluded(CHECKS.keys(), [lane], Scope(), Budget(1))

@@ -1,0 +1,157 @@
+"""Outer bounds of a lane: a load without a producer. What it can't show, the lane can't show.
+
+Whoever takes itself for the leader appends at any moment what the load has left, whether anybody sent it or not. So
+the state has no requests, no answers and no outcomes; brokers, controller and faults go by the lane's own rules. Three
+questions need no more:
+
+- Whether replicas diverge: a leader epoch has one leader, which appends at its log end and drops nothing while it
+  leads. So leader epoch and offset name an entry, and whose record it holds adds nothing.
+- Whether an entry that was shown to a consumer can be missing in the final log. An entry stays at its offset in every
+  log that holds it. So a read that is lost is an entry that is lost, and one entry is marked for all: it may be any.
+  With acks=all, whatever a broker might acknowledge counts as shown; then an acknowledged record that is lost or is
+  elsewhere, and two records that are named for one offset, are such entries, too.
+- Whether records change their order in a log that sequence numbers guard. What a log holds before an entry was the log
+  of a broker when that was appended. So one log without faults shows all orders, if a producer may renew its epoch at
+  any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
+from kafka_chaos.reference_model.lane.effects import observe
+from kafka_chaos.reference_model.lane.exchanges import may_acknowledge
+from kafka_chaos.reference_model.lane.idempotence import check_sequence, renew_producer_epoch
+from kafka_chaos.reference_model.lane.state import (
+    LEADER,
+    NOWHERE,
+    RETRY,
+    ZOMBIE,
+    LaneState,
+    Record,
+    Scope,
+    canonical,
+    initial_state,
+    leader_index,
+    parted,
+    read_bit,
+    record_of,
+    request,
+    with_log,
+    with_record,
+    with_replica,
+)
+from kafka_chaos.reference_model.lane.steps import of_brokers
+from kafka_chaos.reference_model.machine import shown
+from kafka_chaos.reference_model.protocol.entries import appended
+from kafka_chaos.reference_model.search import Budget, fewest_faults_first
+
+PLAIN, MARKED = 0, 1
+"""The records of a load whose entries have no names, but for one."""
+OF_SHOWN_ENTRIES = frozenset(
+    {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET}
+)
+
+Load = tuple[int, ...]
+"""How often each record may be appended."""
+Successors = Callable[[LaneState, Lane], Iterator[LaneState]]
+
+
+def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
+    """Those of the anomalies that none of the lanes can show, as far as a bound excludes them.
+
+    The lanes differ in their faults alone, and have as many. An empty budget excludes nothing.
+    """
+    attempts = [scope.attempts_of(lane) for lane in lanes]
+    appends = [sum(counts) for counts in attempts]
+    acks, idempotence = lanes[0].acks, lanes[0].idempotence
+    bounds: tuple[tuple[Set[Anomaly], Anomaly, Successors, list[Load]], ...] = (
+        ({Anomaly.REPLICA_DIVERGENCE}, Anomaly.REPLICA_DIVERGENCE, without_producer, [(count,) for count in appends]),
+        (
+            OF_SHOWN_ENTRIES if acks == "all" else {Anomaly.TRUNCATED_READ},
+            Anomaly.TRUNCATED_READ,
+            without_producer,
+            [(count - 1, 1) for count in appends],
+        ),
+        ({Anomaly.REORDERED} if idempotence else set(), Anomaly.REORDERED, in_sequence, attempts),
+    )
+    found: frozenset[Anomaly] = frozenset()
+    for anomalies, shows, successors, loads in bounds:
+        if questions & anomalies and not _shows(shows, lanes, loads, successors, budget):
+            found |= questions & anomalies
+    return found if not budget.reason else frozenset()
+
+
+def _shows(anomaly: Anomaly, lanes: Sequence[Lane], loads: list[Load], successors: Successors, budget: Budget) -> bool:
+    """Whether a bound shows an anomaly with the loads of the lanes."""
+    lane = lanes[0]
+    most = max(map(sum, loads))
+    marks = sum(read_bit(MARKED, offset) for offset in range(most))
+    found = False
+
+    def visit(state: LaneState) -> bool:
+        nonlocal found
+        found = anomaly in shown(ending(state), CHECKS, {anomaly})
+        return found
+
+    def same(state: LaneState) -> LaneState:
+        """Of what was shown, whether the marked entry is among it."""
+        reads = read_bit(MARKED, 0) if state.reads & marks else 0
+        return canonical(state._replace(reads=reads) if reads != state.reads else state, lane)
+
+    fewest_faults_first(
+        [canonical(_loaded(each, load), each) for each, load in zip(lanes, loads, strict=True)],
+        lambda state: [same(after) for after in successors(state, lane)],
+        visit,
+        lambda state: len(lane.faults) - len(state.faults),
+        lambda state: parted(state, lane, most),
+        budget,
+    )
+    return found
+
+
+def _loaded(lane: Lane, load: Load) -> LaneState:
+    return initial_state(lane)._replace(records=tuple([Record(RETRY, appends, NOWHERE) for appends in load]))
+
+
+def without_producer(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    """Every next state of brokers that append what they like: what they might acknowledge they have shown."""
+    for broker, replica in enumerate(state.replicas):
+        if replica.role in (LEADER, ZOMBIE):
+            for index, record in enumerate(state.records):
+                if record.attempts:
+                    yield _acknowledged(observe(_appended(state, broker, index, request(index, 0)), lane), lane)
+    for _, after in of_brokers(state, lane):
+        yield _acknowledged(after, lane)
+
+
+def _acknowledged(state: LaneState, lane: Lane) -> LaneState:
+    if lane.acks != "all":
+        return state
+    for replica in state.replicas:
+        if replica.role in (LEADER, ZOMBIE):
+            for offset, value in enumerate(replica.log):
+                if record_of(value) == MARKED and may_acknowledge(state, lane, replica, offset):
+                    return state._replace(reads=state.reads | read_bit(MARKED, offset))
+    return state
+
+
+def in_sequence(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    """Every next state of a leader that takes what sequence numbers allow, in each of the producer's epochs so far."""
+    leader = leader_index(state.replicas)
+    for first in range(state.first_records[-1] + 1, len(state.records)):
+        yield renew_producer_epoch(state, first)
+    for index, record in enumerate(state.records):
+        for producer_epoch in range(state.producer_epoch + 1 if record.attempts else 0):
+            sent = request(index, producer_epoch)
+            if check_sequence(state, leader, sent) is None:
+                yield _appended(state, leader, index, sent)
+
+
+def _appended(state: LaneState, broker: int, index: int, sent: int) -> LaneState:
+    replica, record = state.replicas[broker], state.records[index]
+    grown = with_log(replica, (*replica.log, appended(sent, replica.leader_epoch)))
+    return with_record(with_replica(state, broker, grown), index, record._replace(attempts=record.attempts - 1))
