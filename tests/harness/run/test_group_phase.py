@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.contract.events import ClientNotice
+from kafka_chaos.contract.events import ClientNotice, Event, MemberChanged
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
@@ -73,7 +73,14 @@ def run_phase(
 ) -> tuple[Tables, list[str]]:
     """Load the lanes and kill their coordinator; go on until `happens`: a group, and what a member of it notes."""
     notices: list[str] = []
-    events = EventBus(lambda event: notices.append(event.text) if isinstance(event, ClientNotice) else None)
+
+    def note(event: Event) -> None:
+        if isinstance(event, ClientNotice):
+            notices.append(event.text)
+        elif isinstance(event, MemberChanged):
+            notices.append(f"{event.member} {event.change}")
+
+    events = EventBus(note)
     workload = WorkloadSpec(rate=200, duration=SECONDS, settle_timeout=120)
     phase = PhaseSpec(phase="main", lanes=lanes, workload=workload)
     run = PhaseRun(phase, admin, cluster.bootstrap_servers, folder, events, threading.Event(), seed=3)
