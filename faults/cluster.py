@@ -43,6 +43,14 @@ class DiskControl(Protocol):
         """Whether writes wait, as the kernel tells."""
         ...
 
+    def slow_down(self, pid: int, writes_per_second: int) -> None:
+        """Let each write wait until it is on the disk, which takes so many a second of a process's container."""
+        ...
+
+    def speed_up(self) -> None:
+        """Let writes be as fast as they were."""
+        ...
+
     def cut_power(self) -> None:
         """Lose what was not flushed by now; nobody can read or write until `power_back`."""
         ...
@@ -69,6 +77,14 @@ class DiskControl(Protocol):
 
     def free_bytes(self) -> int:
         """Bytes that can still be written."""
+        ...
+
+    def refuse_appends(self, topic: str | None) -> None:
+        """Refuse writes to the newest segment of each partition, of one topic or of all; others are taken still."""
+        ...
+
+    def refused(self) -> Mapping[str, bool]:
+        """The segments to which writes were refused since the disk was whole, by name, and whether they are."""
         ...
 
     def fail(self) -> None:

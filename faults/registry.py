@@ -49,6 +49,8 @@ _OWN = {
     "truncated-segment": "storage.truncated_segment:TruncatedSegment",
     "power-loss": "storage.power_loss:PowerLoss",
     "freeze-disk": "storage.freeze_disk:FreezeDisk",
+    "slow-disk": "storage.slow_disk:SlowDisk",
+    "failing-segment": "storage.failing_segment:FailingSegment",
     "full-disk": "storage.full_disk:FullDisk",
     "read-only-disk": "storage.read_only_disk:ReadOnlyDisk",
 }

@@ -24,6 +24,8 @@ class FakeDisk:
     read_only: bool = False
     free: int = 4096
     loss: dict[str, int] | None = None
+    slow: int | None = None
+    refusing: dict[str, bool] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
 
     def freeze(self) -> None:
@@ -35,6 +37,19 @@ class FakeDisk:
 
     def is_frozen(self) -> bool:
         return self.frozen
+
+    def refuse_appends(self, topic: str | None) -> None:
+        self.done.append(f"refuse appends to {topic}")
+        self.refusing = {f"log-directory-1/{topic or 'any'}-0/0.log": True}
+
+    def refused(self) -> dict[str, bool]:
+        return self.refusing
+
+    def slow_down(self, pid: int, writes_per_second: int) -> None:
+        self.slow = writes_per_second
+
+    def speed_up(self) -> None:
+        self.slow = None
 
     def cut_power(self) -> None:
         self.done.append("cut power")
@@ -64,7 +79,7 @@ class FakeDisk:
 
     def make_whole(self) -> None:
         self.frozen = self.filled = self.read_only = self.cut = False
-        self.free, self.loss = 4096, None
+        self.free, self.loss, self.refusing = 4096, None, {}
 
 
 @dataclass
@@ -152,6 +167,7 @@ class FakeNode:
     link: FakeLink | None = None
     packets: FakePackets | None = field(default_factory=FakePackets)
     clock: FakeClock | None = None
+    pid: int = 0
     suspended: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
 
@@ -163,7 +179,13 @@ class FakeNode:
 
     def state(self) -> dict[str, Any]:
         status = "paused" if self.paused else "running" if self.running else "exited"
-        return {"Status": status, "Running": self.running, "Paused": self.paused, "ExitCode": self.exit_code, "Pid": 0}
+        return {
+            "Status": status,
+            "Running": self.running,
+            "Paused": self.paused,
+            "ExitCode": self.exit_code,
+            "Pid": self.pid if self.running else 0,
+        }
 
     def is_running(self) -> bool:
         return self.running
