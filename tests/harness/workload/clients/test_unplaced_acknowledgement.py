@@ -67,6 +67,7 @@ def test_a_record_that_is_acknowledged_without_its_offset_is_a_row_without_one(t
         tables=tables,
         reservations=reservations,
         on_notice=print,
+        on_change=lambda *_: None,
     )
     load = LaneLoad(lane, settings)
     client = Client()
