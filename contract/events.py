@@ -235,7 +235,8 @@ class LastStableOffset(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class MemberChanged(Event):
-    """A member of a group `joins`, `leaves`, `crashes`, `freezes` or `thaws`, as the load asked.
+    """A member of a group `joins`, `leaves`, `crashes`, `freezes` or `thaws`, as the load asked; or it
+    `is killed` by a fault.
 
     A crash is told when the member has ended. `member` is the beginning of its names in `assignments/`.
     """

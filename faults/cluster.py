@@ -265,6 +265,10 @@ class ClusterControl(Protocol):
         """The broker that coordinates the transactions of the lane's first transactional id now, likewise."""
         ...
 
+    def members(self, lane: str) -> Sequence[NodeControl]:
+        """The members of the lane's group, or of its loop, that are processes of their own and run."""
+        ...
+
     def topic(self, lane: str) -> str:
         """The name of a lane's topic."""
         ...
@@ -302,7 +306,7 @@ class ClusterControl(Protocol):
         ...
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
-        """Start the servers that are down, with the same data, and wait until they are up.
+        """Start the servers that are down, with the same data, and wait until they are up; replace members.
 
         With ZooKeeper, a broker starts only after its former session has expired. Earlier, it would find its own
         registration taken, and exit.

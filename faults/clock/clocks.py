@@ -80,9 +80,10 @@ class MovedClock:
         evidence = {"ahead": round(told["ahead"], 3)}
         if abs(told["moved"]) < _LEAST_SHOWN:
             return Proof(False, evidence, "its clock has hardly moved yet")
-        # What was read from a process that looks once a second is late by so much of a drift.
+        # A process that looks once a second is late by so much of a drift.
         near = _LEAST_SHOWN + abs(told["moved"]) / 5
-        if abs(told["ahead"] - told["wanted"]) > near:
+        without = told["wanted"] - told["moved"]
+        if abs(told["ahead"] - told["wanted"]) > near or 2 * abs(told["ahead"] - without) < abs(told["moved"]):
             return Proof(
                 False, evidence, f"its process's clock is {told['ahead']:+.2f} s off, not {told['wanted']:+.2f} s"
             )

@@ -71,13 +71,36 @@ class BreakableCluster(Protocol[N]):
         ...
 
 
-class ClusterView(Generic[N]):
-    """Implements `kafka_chaos.faults.cluster.ClusterControl`; `loops` names the lanes that a loop writes."""
+class Clients(Protocol):
+    """The processes of clients that faults may hit."""
 
-    def __init__(self, cluster: BreakableCluster[N], admin: ClusterAdmin, *, loops: Collection[str] = ()) -> None:
+    def members(self, lane: str) -> Sequence[NodeControl]:
+        """The members of the lane's group, or of its loop, that run."""
+        ...
+
+    def start_again(self, members: Sequence[NodeControl]) -> None:
+        """Let new members take the places of those of these that a fault has ended."""
+        ...
+
+
+class ClusterView(Generic[N]):
+    """Implements `kafka_chaos.faults.cluster.ClusterControl`; `loops` names the lanes that a loop writes.
+
+    `clients`: those of the load, if any may be hit.
+    """
+
+    def __init__(
+        self,
+        cluster: BreakableCluster[N],
+        admin: ClusterAdmin,
+        *,
+        loops: Collection[str] = (),
+        clients: Clients | None = None,
+    ) -> None:
         self._cluster = cluster
         self._admin = admin
         self._loops = loops
+        self._clients = clients
         self.noted: dict[str, Any] = {}
 
     @property
@@ -131,6 +154,10 @@ class ClusterView(Generic[N]):
             if found is not None and self._cluster.brokers[found].is_running():
                 return found
         return None
+
+    def members(self, lane: str) -> Sequence[NodeControl]:
+        """As the load tells."""
+        return () if self._clients is None else self._clients.members(lane)
 
     def topic(self, lane: str) -> str:
         """The lane's topic, as the admin client knows it."""
@@ -204,4 +231,8 @@ class ClusterView(Generic[N]):
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
         """Start what is down, none of them in the way of its own former session, and wait until all serve."""
         named = {node.name for node in nodes}
-        self._cluster.start_again([node for node in self._cluster.nodes if node.name in named])
+        servers = [node for node in self._cluster.nodes if node.name in named]
+        if servers:
+            self._cluster.start_again(servers)
+        if self._clients is not None:
+            self._clients.start_again([node for node in nodes if node.name not in {one.name for one in servers}])

@@ -10,12 +10,13 @@ from difflib import get_close_matches
 from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.groups import CONSUMER
-from kafka_chaos.faults.fault import Fault, parameters
+from kafka_chaos.faults.clients.client_pause import ClientPause
+from kafka_chaos.faults.fault import Fault, fits, parameters
 from kafka_chaos.faults.links.on_frames import needs_links
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.storage.disks import needs_disk
-from kafka_chaos.faults.target import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Target, TargetError
+from kafka_chaos.faults.target import GROUP_COORDINATOR, OF_CLIENTS, TRANSACTION_COORDINATOR, Target, TargetError
 from kafka_chaos.harness.cluster.configs import check_keys
 from kafka_chaos.harness.cluster.links.frames import API_KEYS
 from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS, GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS
@@ -132,6 +133,7 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         _check_target(cluster, (*place, "target"), fault.target, phase)
         _check_kind(cluster, place, fault)
         _check_lane_key(place, fault, phase)
+        _check_frozen_producer((*place, "target"), fault, phase)
         _check_kraft(cluster, place, fault)
         _check_peers(cluster, place, fault)
         _check_cut(cluster, place, fault)
@@ -207,6 +209,10 @@ def _check_kind(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault
     refusal = getattr(fault, "refusal", None)
     if refusal is not None and (reason := refusal(cluster.spec())):
         raise ExperimentError((*place, "fault"), f"{fault.kind}: {reason}")
+    if not fits(type(fault), fault.target):
+        on_server = fault.target.role not in OF_CLIENTS
+        expected = "member(LANE) or members(LANE)" if on_server else "a server: it hits no clients"
+        raise ExperimentError((*place, "target"), f"{fault.target.text}: {fault.kind} expects {expected}")
     others = ("zookeeper", "controllers", *(("controller",) if cluster.controllers else ()))
     if fault.target.role not in others:
         return
@@ -226,11 +232,26 @@ def _check_lane_key(place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec
         raise ExperimentError((*place, "lane"), message)
 
 
+def _check_frozen_producer(place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
+    """Refuse to freeze the producer of a loop that repeats what it was not answered: the model knows no slow producers.
+
+    Thawed, it takes requests for lost whose answers wait in its sockets.
+    """
+    frozen = fault.target.lane if fault.kind == ClientPause.kind else None
+    lane = next((lane for lane in phase.lanes if lane.lane == frozen), None)
+    if lane is not None and lane.group is None and not lane.idempotence:
+        message = f"{fault.target.text}: a producer that is thawed may send again what was written: expected a lane "
+        raise ExperimentError(place, f"{message}with idempotence")
+
+
 def _check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
     """Refuse what a link can't do, and what can't be done past one."""
     keys = parameters(fault)
     if not needs_links(type(fault)):
         by_link = cluster.links or any(needs_links(fault_kinds()[entry.fault]) for entry in phase.schedule)
+        if by_link and fault.kind == "connection-reset":
+            message = f"{fault.kind}: connections of clients end at links, which break them themselves: expected cut"
+            raise ExperimentError((*place, "fault"), message)
         if by_link and fault.kind == "partition" and keys.get("port") and keys.get("direction") != "out":
             message = f"{keys['port']}: connections to the target's listeners pass its link: expected direction out"
             raise ExperimentError((*place, "port"), message)
@@ -286,5 +307,8 @@ def _check_target(cluster: ClusterSpec, place: tuple[str | int, ...], target: Ta
     lane = next((lane for lane in phase.lanes if lane.lane == target.lane), None)
     if target.role == GROUP_COORDINATOR and lane is not None and lane.group is None and lane.loop is None:
         raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no group and no loop")
+    if target.role in OF_CLIENTS and lane is not None and lane.group is None and lane.loop is None:
+        message = "its producer and its consumer are threads of the harness; only members of a group or of a loop are "
+        raise ExperimentError(place, f"{target.text}: {message}processes of their own")
     if target.role == TRANSACTION_COORDINATOR and lane is not None and lane.transactional is None:
         raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no transactions")

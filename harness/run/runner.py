@@ -200,9 +200,9 @@ class Stages:
             create_topic(admin, lane, brokers=self.run.experiment.cluster.brokers)
         admin.await_full_isr(running.lanes)
         loops = [lane.lane for lane in phase.lanes if lane.loop is not None and lane.group is None]
-        view = ClusterView(cluster, admin, loops=loops)
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=running.lanes)
         with running.loaded() as load:
+            view = ClusterView(cluster, admin, loops=loops, clients=load.clients)
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:
                 if phase.lockstep is None:
                     self.follow_schedule(phase, injector)

@@ -17,7 +17,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.groups.load import OnChange
+from kafka_chaos.harness.workload.groups.load import GroupClients, GroupLoad, OnChange
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import LoadSettings, Members
 from kafka_chaos.harness.workload.lane_load import LaneLoad
@@ -90,6 +90,12 @@ class PhaseLoad:
             stack.callback(self._tables.close)
             for lane in self.lanes.values():
                 stack.callback(lane.close)
+
+    @property
+    def clients(self) -> GroupClients:
+        """The members of all groups and loops, for faults to hit."""
+        groups = {name: lane.groups for name, lane in self.lanes.items()}
+        return GroupClients({name: [one for one in of if isinstance(one, GroupLoad)] for name, of in groups.items()})
 
     @property
     def counts(self) -> Mapping[str, tuple[int, int, int]]:

@@ -25,7 +25,7 @@ _ROW = 25
 _COLOURS = 6
 _LINES = 3
 """Most lines of words above each other in the row of members; what then still overlaps has a mark without words."""
-_NEVER_GIVEN_BACK = ("crashes",)
+_NEVER_GIVEN_BACK = ("crashes", "is killed")
 _TOGETHER_NS = 100_000_000
 """What happens to several partitions within this time is told once."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from kafka_chaos.contract.groups import Group
 from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
+from kafka_chaos.harness.workload.groups.client_process import ClientProcess
 from kafka_chaos.harness.workload.groups.configs import committed_by, member_configs
 from kafka_chaos.harness.workload.groups.member_process import MemberProcess
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
@@ -91,6 +92,8 @@ class GroupLoad:
         self._leaving: list[MemberProcess] = []
         self._dying: dict[int, float] = {}
         self._replaced = 0
+        self._down: dict[str, bool] = {}
+        """Members that a fault has ended, by name: whether they stay down."""
         self._plan: list[Planned] = []
         self._ending = threading.Event()
         self._error: Exception | None = None
@@ -141,6 +144,22 @@ class GroupLoad:
                 member.kill()
                 member.join()
         self._members, self._leaving = {}, []
+
+    def processes(self) -> list[ClientProcess]:
+        """The members that run, for faults to hit."""
+        return [
+            ClientProcess(member, place, is_down=self._takes_down, replace=self._replace)
+            for place, member in sorted(self._members.items())
+            if member.exit_code is None
+        ]
+
+    def _takes_down(self, member: MemberProcess) -> None:
+        self._down[member.name] = True
+        self._on_change(member.name, "is killed")
+
+    def _replace(self, member: MemberProcess) -> None:
+        if member.name in self._down:
+            self._down[member.name] = False
 
     def committed(self) -> dict[str, dict[int, int]]:
         """What the group has committed, by its id and by partition; raises `ClusterFailure` if nobody tells."""
@@ -203,8 +222,12 @@ class GroupLoad:
             code = member.exit_code
             if code is None:
                 continue
+            if self._down.get(member.name):
+                continue
             member.join()
-            if self._dying.pop(place, None) is not None:
+            if self._down.pop(member.name, None) is not None:
+                self._dying.pop(place, None)
+            elif self._dying.pop(place, None) is not None:
                 self._on_change(member.name, "crashes")
             else:
                 self._count_replaced(member, code)
@@ -252,3 +275,20 @@ class GroupLoad:
             settings, rows, on_notice=self._on_notice, on_change=partial(self._on_change, name)
         )
         return member
+
+
+class GroupClients:
+    """The members of the groups of a load, by the lane that has the group or the loop."""
+
+    def __init__(self, groups: Mapping[str, Sequence[GroupLoad]]) -> None:
+        self._groups = groups
+
+    def members(self, lane: str) -> Sequence[ClientProcess]:
+        """Those that run: of the lane's group, or else of its loop."""
+        return [member for group in self._groups.get(lane, ())[:1] for member in group.processes()]
+
+    def start_again(self, members: Sequence[object]) -> None:
+        """Let new ones take the places of those that a fault has ended."""
+        for member in members:
+            if isinstance(member, ClientProcess):
+                member.start()

@@ -56,6 +56,15 @@ class MemberProcess:
         """Give it one of `ORDERS`."""
         self._tell(what + "\n")
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def signal(self, number: int) -> None:
+        """Send it a signal; nothing where it has ended."""
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """End it at once."""
         self._process.kill()

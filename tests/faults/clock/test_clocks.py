@@ -59,6 +59,8 @@ def test_a_drift_is_proven_once_it_has_moved_the_clock() -> None:
     assert DRIFT.describe_evidence(shown.evidence["broker-1"]) == "the process's own clock was 0.50 s ahead"
     clock.lags = 0.5
     assert not proof(cluster, DRIFT).took_effect
+    clock.passed, clock.lags = 0.6, 0.06
+    assert not proof(cluster, DRIFT).took_effect, "it has moved by less than what is near"
 
 
 def test_two_that_overlap_add_up_and_each_ends_for_itself() -> None:

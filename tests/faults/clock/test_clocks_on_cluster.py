@@ -54,9 +54,11 @@ def broken(fault: MovedClock, view: ClusterView) -> Iterator[Proof]:
     assert not fault.proof(view, nodes).took_effect
     fault.inject(view, nodes)
     fault.inject(view, nodes)
-    yield wait_until(lambda: _bitten(fault, view), f"{fault.kind} to bite", timeout=15)
-    fault.heal(view, nodes)
-    fault.heal(view, nodes)
+    try:
+        yield wait_until(lambda: _bitten(fault, view), f"{fault.kind} to bite", timeout=15)
+    finally:
+        fault.heal(view, nodes)
+        fault.heal(view, nodes)
     assert not fault.proof(view, nodes).took_effect
 
 
@@ -72,7 +74,8 @@ def stamped_ahead(cluster: Cluster) -> float:
     producer.produce(TOPIC, b"", on_delivery=lambda error, message: times.append(message.timestamp()[1] / 1000))
     before = time.time()
     assert producer.flush(30) == 0
-    return times[0] - before
+    # On a busy machine it takes a while until the leader stamps it: whenever that was, it was in between.
+    return times[0] - min(max(times[0], before), time.time())
 
 
 def test_a_clock_that_jumps_is_the_broker_s_own_and_records_go_on(clocked: Cluster) -> None:

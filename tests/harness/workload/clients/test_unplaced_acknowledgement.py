@@ -67,7 +67,7 @@ def test_a_record_that_is_acknowledged_without_its_offset_is_a_row_without_one(t
         tables=tables,
         reservations=reservations,
         on_notice=print,
-        on_change=lambda *_: None,
+        on_change=print,
     )
     load = LaneLoad(lane, settings)
     client = Client()
