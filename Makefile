@@ -1,5 +1,6 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all mutation sensitivity tla walk scenarios random-walks stories nightly nightly-turn \
+.PHONY: demo test test-unit test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories \
+	nightly nightly-turn \
 	keep-summaries docs links bench bench-verify bench-verify-sizes bench-verify-transactions bench-versions lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
@@ -10,6 +11,7 @@ MATRIX := $(foreach fault,kill stop pause partition,experiments/nightly/$(fault)
 DEMO ?= demo
 MUTATION_LOWEST ?= 70
 WALKS ?= 200
+SCHEDULES ?= 20
 # Tests of pure Python run side by side; then those with a cluster or Spark, which need the whole machine, one by one.
 PURE := not cluster and not spark
 
@@ -66,6 +68,12 @@ random-walks: setup
 stories: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos reproduce --matrix --results docs/reproduced.json $(if $(STORY_MINUTES),--minutes $(STORY_MINUTES))
+
+# Random schedules of faults of every kind on eight lanes: nothing that is forbidden, and nothing left behind.
+random-schedules: setup
+	mkdir -p runs
+	$(BIN)/python benchmarks/random_schedules.py $(SCHEDULES) --on 3.9.1/zookeeper
+	$(BIN)/python benchmarks/random_schedules.py $(SCHEDULES) --on 4.3.1/kraft
 
 # Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
 nightly: setup

@@ -15,7 +15,17 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
 STEPS = (ROOT / ".ci" / "steps").read_text(encoding="utf-8")
-SLOW = ["test-all", "scenarios", "random-walks", "nightly-turn", "benchmarks", "sizes", "mutation"]
+SLOW = [
+    "test-all",
+    "scenarios",
+    "random-walks",
+    "random-schedules",
+    "stories",
+    "nightly-turn",
+    "benchmarks",
+    "sizes",
+    "mutation",
+]
 
 
 def load(path: Path) -> Any:
@@ -60,7 +70,9 @@ def test_every_benchmark_and_every_test_is_run_by_some_step() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     run = set(re.findall(r"benchmarks/(\w+\.py)", makefile))
     # The yardstick that verify_bench.py and verify_sizes.py run beside Spark, and what several benchmarks share.
-    assert run | {"verify_duckdb.py", "tables.py"} == {path.name for path in (ROOT / "benchmarks").glob("*.py")}
+    assert run | {"verify_duckdb.py", "tables.py", "leftovers.py"} == {
+        path.name for path in (ROOT / "benchmarks").glob("*.py")
+    }
     (recipe,) = re.findall(r"^test-all:.*\n((?:\t.*\n)*)", makefile, re.MULTILINE)
     choices = re.findall(r"pytest.* -m \"(.*)\"$", recipe, re.MULTILINE)
     assert choices == ["$(PURE)", "not ($(PURE))"], "a choice of tests leaves some out"
