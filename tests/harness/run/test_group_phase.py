@@ -134,6 +134,18 @@ def check_group(tables: Tables, group: str, ends: Mapping[int, int]) -> None:
     assert {int(place.rpartition("/")[2]): offset for place, offset in tables.groups[group].items()} == last
 
 
+def check_committed(tables: Tables, group: str, ends: Mapping[int, int]) -> None:
+    """All is committed. Only where the last commit of a partition was refused, nobody had a record left to commit."""
+    refused = {
+        (row["partition"], row["offset"])
+        for row in tables.commits
+        if row["group"] == group and row["outcome"] == "fail" and row["transaction"] is None
+    }
+    committed = {int(place.rpartition("/")[2]): offset for place, offset in tables.groups[group].items()}
+    for partition, end in ends.items():
+        assert committed[partition] == end or (committed[partition] < end and (partition, end) in refused)
+
+
 def test_a_group_whose_members_crash_and_freeze_while_its_coordinator_dies(
     cluster: Cluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
@@ -146,7 +158,7 @@ def test_a_group_whose_members_crash_and_freeze_while_its_coordinator_dies(
     check_group(tables, group, ends)
     seen = tables.read_by(group)
     assert set(seen) == {(partition, offset) for partition, end in ends.items() for offset in range(end)}
-    assert tables.groups[group] == {f"{read.lane}/{partition}": end for partition, end in ends.items()}
+    check_committed(tables, group, ends)
     assert max(seen.values()) > 1, "nothing was processed again after the crash"
     refused = {row["error"] for row in tables.commits if row["outcome"] == "fail"}
     assert refused & {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"}, "the frozen member's commit was not refused"
@@ -175,7 +187,7 @@ def test_loops_process_once_or_not_as_they_commit(cluster: Cluster, admin: Clust
     for loop in loops.values():
         if loop.transactional is None:
             check_group(tables, f"{loop.lane}-loop", ends)
-        assert tables.groups[f"{loop.lane}-loop"] == {f"{source.lane}/{number}": end for number, end in ends.items()}
+        check_committed(tables, f"{loop.lane}-loop", ends)
     assert set(made["transaction"]) == inputs
     assert set(made["transaction"].values()) == {1}
     assert set(made["after"]) == inputs
