@@ -1,6 +1,7 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all mutation sensitivity tla walk scenarios random-walks nightly nightly-turn keep-summaries docs links bench bench-verify bench-verify-sizes \
-	bench-versions lint lint-style lint-format lint-types lint-imports package setup clean stop-engine
+.PHONY: demo test test-unit test-all mutation sensitivity tla walk scenarios random-walks stories nightly nightly-turn \
+	keep-summaries docs links bench bench-verify bench-verify-sizes bench-verify-transactions bench-versions lint \
+	lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
 NIGHTLY_MINUTES ?= 60
@@ -61,6 +62,11 @@ random-walks: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos scenario walk --walks $(WALKS) $(if $(WALK_SEED),--seed $(WALK_SEED)) --out runs/walks.json
 
+# The stories of what the model permits, those first that were played least often; STORY_MINUTES=30 for a part of them.
+stories: setup
+	mkdir -p runs
+	$(BIN)/kafka-chaos reproduce --matrix --results docs/reproduced.json $(if $(STORY_MINUTES),--minutes $(STORY_MINUTES))
+
 # Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
 nightly: setup
 	$(if $(NIGHTLY_HISTORY),mkdir -p $(NIGHTLY_HISTORY))
@@ -105,6 +111,12 @@ bench-verify-sizes: setup
 	mkdir -p runs
 	$(BIN)/python benchmarks/verify_sizes.py --into runs/verify-sizes.json --plot runs/verify-sizes.svg
 	$(BIN)/python benchmarks/verify_sizes.py --dirty --sizes 10000000 --contenders spark --into runs/verify-sizes-dirty.json
+
+# Verification of transactions, up to a million, and what a group adds to that of its lane.
+bench-verify-transactions: setup
+	$(BIN)/python benchmarks/verify_transactions.py
+	$(BIN)/python benchmarks/verify_transactions.py --planted --transactions 100000
+	$(BIN)/python benchmarks/verify_groups.py
 
 # Every supported version of Kafka in each of its modes, and what differs between them: builds the images, then a minute
 # for each run; for docs/versions.md. Needs root, for losses of power.

@@ -23,11 +23,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from leftovers import left_of
 
 from kafka_chaos.faults.storage.disks import why_no_disks
-from kafka_chaos.harness.cluster.containers.engine import docker_client
-from kafka_chaos.harness.cluster.containers.labels import RUN
-from kafka_chaos.harness.cluster.disks.journal import Journal
 
 FROZEN_SECONDS = 6.0
 RUN_SECONDS = 25.0
@@ -82,21 +80,6 @@ def read_events(path: Path) -> Iterator[dict[str, object]]:
                 yield event
 
 
-def left_of(run: Path) -> Counter[str]:
-    """What is left of a run on this machine, by kind."""
-    client, mine = docker_client(), {"label": f"{RUN}={run.name}"}
-    loops = (file.read_text().strip() for file in Path("/sys/block").glob("loop*/loop/backing_file"))
-    left = {
-        "containers": len(client.containers.list(all=True, filters=mine)),
-        "networks": len(client.networks.list(filters=mine)),
-        "mounts": sum(str(run) in line for line in Path("/proc/self/mountinfo").read_text().splitlines()),
-        "loop devices": sum(str(run) in loop for loop in loops),
-        "images of disks": len(list(run.glob("disks*/**"))),
-        "journals": int(Journal(run.name).path.exists()),
-    }
-    return Counter({kind: count for kind, count in left.items() if count})
-
-
 def history_rows(run: Path) -> int:
     """How many rows of the run's history can be read; raises where a file can't."""
     list(read_events(run / "events.jsonl"))
@@ -120,7 +103,7 @@ def main() -> None:
             started = time.monotonic()
             subprocess.run([*COMMAND, "clean"], check=True, timeout=CLEAN_TIMEOUT, stdout=subprocess.DEVNULL)
             seconds = time.monotonic() - started
-            found, read = left_of(run), history_rows(run)
+            found, read = left_of(run.name, run.glob("disks*")), history_rows(run)
         state = "with a frozen disk" if was_frozen else "without"
         print(f"killed {moment:.1f} s in, {state}: cleaned in {seconds:.1f} s, left {dict(found) or 'nothing'}; "
               f"{read:,} rows readable", flush=True)  # fmt: skip

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
+import os
 import subprocess
 import sys
 import tempfile
@@ -38,20 +38,7 @@ def make(folder: Path, records: int, *, dirty: bool) -> Path:
     chosen = shapes(records)
     if dirty:
         chosen = [LaneShape(lane="a", records=records, partitions=6, producers=2, retry_share=1.0)]
-    lanes: list[Any] = []
-    predictions: dict[str, Any] = {}
-    for shape in chosen:
-        part = write_run(folder / f".{shape.lane}", [lane_tables(shape, seed=1)])
-        lanes += json.loads((part / "lanes.json").read_text())["lanes"]
-        predictions.update(json.loads((part / "prediction.json").read_text())["lanes"])
-        for table in ("produced", "consumed", "log"):
-            (folder / table).mkdir(exist_ok=True)
-            for file in (part / table).iterdir():
-                file.rename(folder / table / file.name)
-        shutil.rmtree(part)
-    (folder / "lanes.json").write_text(json.dumps({"format_version": 1, "lanes": lanes}))
-    (folder / "prediction.json").write_text(json.dumps({"format_version": 1, "lanes": predictions}))
-    return folder
+    return write_run(folder, (lane_tables(shape, seed=1) for shape in chosen))
 
 
 def with_spark(run_dir: Path) -> dict[str, Any]:
@@ -128,8 +115,12 @@ def children(pid: int) -> list[int]:
 
 def measured(contender: str, run_dir: Path) -> dict[str, Any]:
     """One contender in a separate process."""
-    command = [sys.executable, __file__, "--contender", contender, str(run_dir)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
+    return measured_process([__file__, "--contender", contender, str(run_dir)])
+
+
+def measured_process(arguments: list[str]) -> dict[str, Any]:
+    """The JSON object that a Python script prints last, with the script's peak memory as `peak_mib`."""
+    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True) as started:
         peak, done = [0.0], threading.Event()
 
         def look() -> None:
@@ -144,8 +135,17 @@ def measured(contender: str, run_dir: Path) -> dict[str, Any]:
             done.set()
             looker.join()
     if started.returncode:
-        raise SystemExit(f"{contender} failed on {run_dir}")
+        raise SystemExit(f"{' '.join(arguments)} failed")
     return {**json.loads(output.splitlines()[-1]), "peak_mib": round(peak[0])}
+
+
+def cpu_seconds() -> float:
+    """What this process and its children, such as Spark's JVM, have spent so far."""
+    ticks = 0
+    for process in (os.getpid(), *children(os.getpid())):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def plot(figures: dict[str, dict[str, dict[str, Any]]], target: Path) -> None:

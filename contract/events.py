@@ -221,6 +221,32 @@ class HighWatermark(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LastStableOffset(Event):
+    """A partition's leader reported its last stable offset: up to where `read_committed` consumers may read.
+
+    Only of transactional lanes, and only when it has moved.
+    """
+
+    lane: str
+    partition: int
+    broker: int
+    last_stable_offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberChanged(Event):
+    """A member of a group `joins`, `leaves`, `crashes`, `freezes` or `thaws`, as the load asked; or it
+    `is killed` by a fault.
+
+    A crash is told when the member has ended. `member` is the beginning of its names in `assignments/`.
+    """
+
+    group: str
+    member: str
+    change: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClientNotice(Event):
     """An error that a client reported without stopping."""
 

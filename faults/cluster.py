@@ -43,6 +43,14 @@ class DiskControl(Protocol):
         """Whether writes wait, as the kernel tells."""
         ...
 
+    def slow_down(self, pid: int, writes_per_second: int) -> None:
+        """Let each write wait until it is on the disk, which takes so many a second of a process's container."""
+        ...
+
+    def speed_up(self) -> None:
+        """Let writes be as fast as they were."""
+        ...
+
     def cut_power(self) -> None:
         """Lose what was not flushed by now; nobody can read or write until `power_back`."""
         ...
@@ -71,6 +79,14 @@ class DiskControl(Protocol):
         """Bytes that can still be written."""
         ...
 
+    def refuse_appends(self, topic: str | None) -> None:
+        """Refuse writes to the newest segment of each partition, of one topic or of all; others are taken still."""
+        ...
+
+    def refused(self) -> Mapping[str, bool]:
+        """The segments to which writes were refused since the disk was whole, by name, and whether they are."""
+        ...
+
     def fail(self) -> None:
         """Let the file system find an error of its disk: it becomes read-only, and what was not flushed is lost."""
         ...
@@ -94,6 +110,46 @@ class LinkControl(Protocol):
     def tally(self, rule_id: str) -> Mapping[str, Any] | None:
         """How many frames the rule `named` and has `taken` so far, and the first of these, `told`; None where it does
         not apply."""
+        ...
+
+
+class PacketControl(Protocol):
+    """Queues of packets in a container's network namespace, by names. All actions are idempotent."""
+
+    def serve(self, name: str, **treatment: Any) -> int | None:
+        """Let packets wait that the packet filter sends to a queue (see `harness/cluster/packets/treatment.py`).
+
+        The queue's number; None where the container is down. It lasts until `end`, or until the container ends.
+        """
+        ...
+
+    def tally(self, name: str) -> Mapping[str, Any] | None:
+        """The `packets` and `bytes` that have passed, those that `waited`, for how many `seconds` in all, and those
+        that were `overtaken`; None where the queue is not served. Raises where its process is gone."""
+        ...
+
+    def end(self, name: str) -> None:
+        """Let everything go on that waits. Raises where its process was gone before."""
+        ...
+
+
+class ClockControl(Protocol):
+    """A wall clock that can be moved, by shifts with names. All actions are idempotent."""
+
+    def shift(self, name: str, *, seconds: float = 0.0, per_second: float = 0.0) -> None:
+        """Move the clock by so many seconds, and further with each second that passes."""
+        ...
+
+    def end(self, name: str) -> None:
+        """Move the clock back."""
+        ...
+
+    def told(self, name: str) -> Mapping[str, float] | None:
+        """How many seconds the process's clock is `ahead` of the true time, as the process itself tells, what is
+        `wanted` of it, and by how much of that this shift has `moved` it.
+
+        None where the process is down, or nothing was shifted under this name. Raises where it does not answer.
+        """
         ...
 
 
@@ -123,6 +179,16 @@ class NodeControl(Protocol):
     @property
     def link(self) -> LinkControl | None:
         """What every connection to it passes, if there is one."""
+        ...
+
+    @property
+    def packets(self) -> PacketControl | None:
+        """Queues where its packets can wait, if it can have some."""
+        ...
+
+    @property
+    def clock(self) -> ClockControl | None:
+        """Its wall clock, if it can be moved."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -215,6 +281,10 @@ class ClusterControl(Protocol):
         """The broker that coordinates the transactions of the lane's first transactional id now, likewise."""
         ...
 
+    def members(self, lane: str) -> Sequence[NodeControl]:
+        """The members of the lane's group, or of its loop, that are processes of their own and run."""
+        ...
+
     def topic(self, lane: str) -> str:
         """The name of a lane's topic."""
         ...
@@ -252,7 +322,7 @@ class ClusterControl(Protocol):
         ...
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
-        """Start the servers that are down, with the same data, and wait until they are up.
+        """Start the servers that are down, with the same data, and wait until they are up; replace members.
 
         With ZooKeeper, a broker starts only after its former session has expired. Earlier, it would find its own
         registration taken, and exit.

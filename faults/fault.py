@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol, get_type_hints
 from kafka_chaos.contract.errors import quoted
 from kafka_chaos.contract.refusals import expected
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.target import Target
+from kafka_chaos.faults.target import OF_CLIENTS, Target
 
 Nodes = tuple[NodeControl, ...]
 
@@ -91,11 +91,14 @@ class Fault(Protocol):
     is injected again, which must change nothing where it is still in place. A static method
     `unavailable() -> str | None` returns why this machine can't do the fault, and what would be needed. With
     `needs_disk`, brokers get disks of their own where a schedule has such a fault (`NodeControl.disk`); with
-    `needs_links`, every connection to a broker or controller passes a link (`NodeControl.link`).
+    `needs_links`, every connection to a broker or controller passes a link (`NodeControl.link`); with `needs_clock`,
+    nodes have wall clocks that can be moved (`NodeControl.clock`).
 
     Two attributes say which clusters and targets a kind is for. A static method `refusal(cluster: Setting)` returns why
     such a cluster can't have the fault, and what to write instead, or None. With `only_brokers`, servers that are no
-    brokers are refused as targets.
+    brokers are refused as targets. With `hits_clients`, its targets are members of groups and loops alone, which are
+    processes of this machine and no containers; without it, these are refused. With `crashes_members`, the reference
+    model is told of one crash more for each member hit.
     """
 
     kind: ClassVar[str]
@@ -164,6 +167,16 @@ def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
 def mark(fault: Fault) -> str:
     """A short name of this very fault, the same after a crash of the injector."""
     return f"{fault.kind}-{zlib.crc32(repr(fault).encode()):08x}"
+
+
+def fits(kind: type[Fault], target: Target) -> bool:
+    """Whether a kind may have such a target: those of clients have only clients, all others only servers."""
+    return bool(getattr(kind, "hits_clients", False)) == (target.role in OF_CLIENTS)
+
+
+def crashes_members(fault: Fault) -> bool:
+    """Whether it ends the members that it hits."""
+    return bool(getattr(fault, "crashes_members", False))
 
 
 def parameters(fault: Fault) -> dict[str, Any]:

@@ -8,6 +8,8 @@ container have these rules:
 - What ends a frozen process ends its freeze.
 - A fault that a restart would end, such as a partition, applies again once its container is back.
 
+A fault whose target nobody is at its time, such as the leader amid an election, waits until somebody is.
+
 The injector emits no events. It calls an observer instead, which makes it testable without a cluster.
 """
 
@@ -24,12 +26,15 @@ from typing import Any, Protocol
 
 from kafka_chaos.faults.cluster import ClusterControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
-from kafka_chaos.faults.target import TargetError
+from kafka_chaos.faults.target import TargetError, VacantRoleError
 
 PROOF_TIMEOUT = 10.0
+ROLE_TIMEOUT = 60.0
+"""Seconds that a role may be vacant: elections take seconds, and many of them on a machine that is short of time."""
 _PROOF_INTERVAL = 0.1
 _CANCELLED_INTERVAL = 0.1
 _TURN_INTERVAL = 0.05
+_ROLE_INTERVAL = 0.2
 
 
 class Observer(Protocol):
@@ -117,7 +122,10 @@ class Injector:
         self.heal_all()
 
     def inject(self, fault: Fault) -> Occurrence:
-        """Resolve the target, inject, and wait for the proof (at most `PROOF_TIMEOUT` seconds)."""
+        """Resolve the target, inject, and wait for the proof (at most `PROOF_TIMEOUT` seconds).
+
+        Raises `TargetError` if the cluster has no such target, or nobody holds the role within `ROLE_TIMEOUT` seconds.
+        """
         return self._inject(fault, self._next_number(), None, threading.Event())
 
     def heal(self, occurrence: Occurrence) -> None:
@@ -179,13 +187,15 @@ class Injector:
 
     def _inject(self, fault: Fault, number: int, due: float | None, ended: threading.Event) -> Occurrence:
         try:
-            nodes = fault.target.resolve(self._cluster, self._seed + number)
+            nodes = self._resolve(fault, number, ended)
         except TargetError as error:
             nowhere = Occurrence(number, fault, (), due)
             self._observer.requested(nowhere.fault_id, fault, (), late=_late(due))
             self._observer.not_proven(nowhere.fault_id, str(error))
             raise
-        occurrence = Occurrence(number, fault, nodes, due)
+        occurrence = Occurrence(number, fault, nodes or (), due)
+        if nodes is None:
+            return occurrence
         self._occurrences.append(occurrence)
         while any(occurrence.comes_after(other) and not other.ended for other in list(self._occurrences)):
             if ended.wait(_TURN_INTERVAL):
@@ -202,6 +212,18 @@ class Injector:
         else:
             self._observer.not_proven(occurrence.fault_id, proof.reason)
         return occurrence
+
+    def _resolve(self, fault: Fault, number: int, ended: threading.Event) -> Nodes | None:
+        """The containers that hold the target's role, once somebody does; None if the schedule ended before."""
+        deadline = time.monotonic() + ROLE_TIMEOUT
+        while True:
+            try:
+                return fault.target.resolve(self._cluster, self._seed + number)
+            except VacantRoleError:
+                if time.monotonic() > deadline:
+                    raise
+            if ended.wait(_ROLE_INTERVAL):
+                return None
 
     def _heal(self, occurrence: Occurrence) -> None:
         """Heal what no other fault holds in the same state; then apply again what a restart has ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 CAP_SYS_ADMIN = 21
@@ -13,6 +14,18 @@ def engine_elsewhere() -> str | None:
     """The address of a Docker engine on another machine; None where it is on this one."""
     engine = os.environ.get("DOCKER_HOST", _LOCAL[0])
     return None if engine.startswith(_LOCAL) else engine
+
+
+def why_not_inside(what: str, *, of: str = "network namespaces") -> str | None:
+    """Why this machine can't do things inside the containers' network namespaces (or what else they have: `of`), and
+    what would be needed; None where it can. `what`: in the plural, such as `links`."""
+    if not sys.platform.startswith("linux"):
+        return f"{what} are in the containers' {of}: it needs Linux, with the Docker engine on this machine"
+    if (engine := engine_elsewhere()) is not None:
+        return f"{what} are in {of} of this machine, and DOCKER_HOST={engine} is another: unset it"
+    if not has_capability(CAP_SYS_ADMIN):
+        return f"{what} enter the containers' {of}: it needs root (with CAP_SYS_ADMIN and CAP_NET_ADMIN)"
+    return None
 
 
 def has_capability(number: int) -> bool:

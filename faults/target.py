@@ -2,11 +2,13 @@
 
 `leader(lane)`, `follower(lane)`, `group-coordinator(lane)`, `transaction-coordinator(lane)`, `controller`, `broker:2`,
 `brokers:1,3`, `zookeeper`, `zookeeper:1`, `controllers`, `controllers:minority`, `controllers:majority`,
-`controller:1`, `controllers:1,3`, `random`, `all`, `minority`, `majority`. `leader(lane)` means the leader of partition
+`controller:1`, `controllers:1,3`, `random`, `all`, `minority`, `majority`, `member(lane)`, `members(lane)`.
+`leader(lane)` means the leader of partition
 0; `leader(lane/3)` names another partition. `group-coordinator(lane)` coordinates the lane's group, or the group that
 feeds its loop, `transaction-coordinator(lane)` its first transactional id. `all`, `minority`, `majority` and `random`
 mean brokers. `controllers`, a part of them and `controller:1` mean KRaft's dedicated
-controllers. `controller` is the active one, broker or not.
+controllers. `controller` is the active one, broker or not. `member(lane)` is one of the
+lane's group, or of its loop, `members(lane)` are all of them: processes of this machine, each of them a client.
 """
 
 from __future__ import annotations
@@ -21,11 +23,15 @@ from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 
 _OF_A_LANE = ("leader", "follower")
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = "group-coordinator", "transaction-coordinator"
+MEMBER, MEMBERS = "member", "members"
+OF_CLIENTS = (MEMBER, MEMBERS)
+"""Roles of clients; all others are roles of servers."""
 _OF_BROKERS = ("random", "all", "minority", "majority")
 _IN_KRAFT = "brokers and controllers"
 _SYNTAX = re.compile(
     r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"
     r"|(?P<coordinator>group-coordinator|transaction-coordinator)\((?P<coordinated>[^()/]+)\)"
+    r"|(?P<clients>members?)\((?P<of_clients>[^()/]+)\)"
     r"|(?P<numbered>broker|zookeeper|controller):(?P<number>\d+)"
     r"|(?P<group>brokers|controllers):(?P<several>\d+(?:,\d+)+)"
     r"|controllers:(?P<part>minority|majority)"
@@ -35,7 +41,8 @@ _SYNTAX = re.compile(
 EXPECTED = (
     "leader(LANE), leader(LANE/PARTITION), follower(LANE), group-coordinator(LANE), transaction-coordinator(LANE), "
     "controller, broker:ID, brokers:ID,ID…, zookeeper, zookeeper:NUMBER, controllers, controllers:minority, "
-    "controllers:majority, controller:NUMBER, controllers:NUMBER,NUMBER…, random, all, minority or majority"
+    "controllers:majority, controller:NUMBER, controllers:NUMBER,NUMBER…, random, all, minority, majority, "
+    "member(LANE) or members(LANE)"
 )
 
 
@@ -72,6 +79,8 @@ class Target:
             return cls(text, match["lane_role"], match["lane"], int(match["partition"] or 0))
         if match["coordinator"]:
             return cls(text, match["coordinator"], match["coordinated"])
+        if match["clients"]:
+            return cls(text, match["clients"], match["of_clients"])
         if match["numbered"]:
             role = "controllers" if match["numbered"] == "controller" else match["numbered"]
             return cls(text, role, number=int(match["number"]))
@@ -131,13 +140,19 @@ class Target:
             assert self.lane is not None
             found = cluster.group_coordinator if self.role == GROUP_COORDINATOR else cluster.transaction_coordinator
             return (cluster.brokers[self._held(found(self.lane))],)
+        if self.role in OF_CLIENTS:
+            assert self.lane is not None
+            members = list(cluster.members(self.lane))
+            if not members:
+                raise VacantRoleError(f"{self.text}: no member runs as a process of its own at the moment")
+            return tuple(members) if self.role == MEMBERS else (chosen.choice(members),)
         if self.role == "random":
             return (chosen.choice(brokers),)
         return tuple(sorted(chosen.sample(brokers, self.brokers_hit(len(brokers))), key=lambda node: node.number))
 
     def brokers_hit(self, brokers: int) -> int:
         """How many of a cluster's brokers hold this role at once."""
-        if self.role in ("zookeeper", "controllers"):
+        if self.role in ("zookeeper", "controllers", *OF_CLIENTS):
             return 0
         if self.role == "brokers":
             return len(self.several)
@@ -160,7 +175,7 @@ class Target:
             return leader
         followers = [broker for broker in cluster.replicas(self.lane, self.partition) if broker != leader]
         if not followers:
-            raise VacantRoleError(f"{self.text}: the partition has no followers")
+            raise TargetError(f"{self.text}: the partition has no followers")
         return chosen.choice(followers)
 
     def _held(self, broker: int | None) -> int:

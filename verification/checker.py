@@ -115,7 +115,7 @@ def _judged_by_spark(
         refusals.require_no_nulls(session, run, frames)
         transactions = of_transactions.transactions_of(run, frames)
         groups = of_groups.groups_of(session, run, frames, transactions)
-        frames = of_transactions.in_doubt_if_aborted(frames, transactions)
+        frames = of_transactions.as_ended(frames, transactions)
         survey = survey_of(session, run, frames, method=method)
         facts = counts.with_replicas(run, frames, survey.facts)
         facts = counts.with_unjudged(run, survey.scope.records, facts)

@@ -14,10 +14,11 @@ from kafka_chaos.verification.inputs.parquet import first_rows
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.run_length.stride import Sampled, Stride, strides
 from kafka_chaos.verification.run_length.survey import by_runs
+from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables import counts, evidence, history
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.refusals import require_unique_identities
-from kafka_chaos.verification.tables.scope import Method, Scope, Survey, keep
+from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Method, Scope, Survey, keep, keys
 
 SAMPLED_FILES, SAMPLED_ROWS = 8, 2048
 
@@ -66,15 +67,34 @@ def by_rows(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:
         require_unique_identities(run, frames)
     if frames.log is not None:
         facts = counts.with_doubled(seen, facts)
-    stored = history.places_in_log(seen)
+    stored, shown = history.places_in_log(seen), history.places_shown(seen)
     scope = Scope(
         seen=seen,
         records=keep(history.records(seen)),
-        shown=history.places_shown(seen),
+        shown=shown if small else _of_several(shown),
         stored=stored,
         held=stored,
-        polls=history.genuine(frames.consumed, history.phantoms(seen)),
+        polls=history.genuine(frames.consumed, history.phantoms(seen)) if small else _polls(frames.consumed, seen),
         consumed=frames.consumed,
         runs=None if frames.log is None else history.single_runs(frames.log),
     )
     return Survey(frames, facts, scope)
+
+
+def _of_several(shown: DataFrame) -> DataFrame:
+    """Of the places at which identities are shown, those with several; numbers aggregate without a sort."""
+    ends = [F.expr(f"{best}({name}) AS {best}_{name}") for name in ("producer_id", "seq") for best in ("min", "max")]
+    several = shown.groupBy(*POSITION).agg(*ends)
+    several = several.where("min_producer_id != max_producer_id OR min_seq != max_seq").select(*POSITION)
+    return shown.join(_selecting(several), list(POSITION), "left_semi")
+
+
+def _polls(consumed: DataFrame, seen: DataFrame) -> DataFrame:
+    """The reads of produced records; phantoms are few, if there are any."""
+    return history.genuine(consumed, _selecting(history.phantoms(seen)))
+
+
+def _selecting(table: DataFrame) -> DataFrame:
+    """The table, computed now, as the selecting side of a join."""
+    kept = keep(table)
+    return keys(kept, few=kept.count() <= MOST_BROADCAST)

@@ -10,6 +10,7 @@ from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.group_observation import GIVEN, Deed
 
 RECORDS = 3
+_SELDOM_MS = 20_000
 
 
 def killed_before_the_commit(stage: Stage, of: Group) -> None:
@@ -116,6 +117,33 @@ def back_in_time(stage: Stage, of: Group) -> None:
         _one_batch(group, first)
         stage.expect("It is given record 1 again", seen=group.did("given"), expected={first: [0, 1, 1], second: []})
         stage.expect("Committed is what was processed", seen=group.seen.committed, expected=(2,))
+
+
+def taken_over(stage: Stage, of: Group) -> None:
+    """A static member goes on after another one was started with its `group.instance.id`.
+
+    Its next heartbeat would tell it, too. It has its answer before that.
+    """
+    _produce(stage)
+    with group_on(stage, of, records=RECORDS, heartbeat_ms=_SELDOM_MS) as group:
+        _one_batch(group, 1)
+        before = group.seen
+        group.poll(1)
+        group.process(1)
+        group.take_over(2, former=1)
+        stage.expect("Member 2 is in the group in its place", seen=group.seen.members, expected=(2,))
+        stage.expect("It has the partition", seen=group.seen.owners, expected=(2,))
+        generations = [one.generation for one in (before.each[1], group.seen.each[2])]
+        stage.expect("The generation is the same", seen=generations, expected=[1, 1])
+        group.commit(1)
+        stage.expect("The answer", seen=group.members.errors(1)[-1], expected="FENCED_INSTANCE_ID")
+        stage.expect("The commit of offset 2 is refused", seen=group.did("refused")[1], expected=[2])
+        stage.expect("Committed is what was before", seen=group.seen.committed, expected=before.committed)
+        _one_batch(group, 2)
+        _one_batch(group, 2)
+        stage.expect("Record 1 is processed twice, no record never", seen=group.processed(), expected=[0, 1, 1, 2])
+        stage.expect("All is committed", seen=group.seen.committed, expected=(RECORDS,))
+        stage.expect("Nothing of it is an anomaly of a group", seen=group.model.anomalies(), expected=[])
 
 
 def rebalanced(stage: Stage, of: Group, again: set[int] | None) -> None:

@@ -11,6 +11,7 @@ from kafka_chaos.experiments.behaviours.group_acts import (
     killed_after_the_commit,
     killed_before_the_commit,
     rebalanced,
+    taken_over,
 )
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
@@ -84,11 +85,15 @@ def group_rebalance(play: Play) -> None:
 def group_static_member(play: Play) -> None:
     """Members have a `group.instance.id` each. One is killed after it has processed a record, before the commit, and is
     started again within its session time-out. It gets its partition back in the same generation, and the other member
-    notices nothing. What it had not committed it is given again.
+    notices nothing. What it had not committed it is given again. A member that is started with the `group.instance.id`
+    of one that goes on gets its partition in the same way. The commit of the former one is then refused, with
+    FENCED_INSTANCE_ID.
     """
     of = Group(members=2, commits=AFTER, static=True, session_timeout_ms=60_000, max_poll_interval_ms=60_000)
     with play.act("killed, and back in time") as stage:
         back_in_time(stage, of)
+    with play.act("its group.instance.id is taken over") as stage:
+        taken_over(stage, of)
 
 
 @scenario(

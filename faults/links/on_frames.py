@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,7 +15,7 @@ from typing import Any, ClassVar
 from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.faults.cluster import ClusterControl, LinkControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Proof, at_once, mark, one_per_broker
-from kafka_chaos.faults.machine import CAP_SYS_ADMIN, engine_elsewhere, has_capability
+from kafka_chaos.faults.machine import why_not_inside
 from kafka_chaos.faults.target import Target
 
 SIDES = ("request", "response")
@@ -154,12 +153,8 @@ def link_of(node: NodeControl) -> LinkControl:
 
 def why_no_links() -> str | None:
     """Why there can't be links on this machine, and what would be needed; None where there can."""
-    if not sys.platform.startswith("linux"):
-        return "links are in the containers' network namespaces: it needs Linux, with the Docker engine on this machine"
-    if (engine := engine_elsewhere()) is not None:
-        return f"links are in network namespaces of this machine, and DOCKER_HOST={engine} is another: unset it"
-    if not has_capability(CAP_SYS_ADMIN):
-        return "links enter the containers' network namespaces: it needs root (with CAP_SYS_ADMIN and CAP_NET_ADMIN)"
+    if (reason := why_not_inside("links")) is not None:
+        return reason
     if shutil.which("nsenter") is None:
         return "nsenter not found in PATH: install util-linux"
     return None

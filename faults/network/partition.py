@@ -13,15 +13,10 @@ from typing import Any, ClassVar, Literal
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
 from kafka_chaos.faults.network.packet_filter import Rule, Rules, chain_name, counted_packets
+from kafka_chaos.faults.network.peers import DIRECTIONS, HOOKS, PORTS, named_nodes
 from kafka_chaos.faults.target import Target
 
-PORTS = {"replication": 9092, "control": 9091}
-"""Listener ports that can be cut separately: replication (followers fetch from it) and control (controller to broker
-with ZooKeeper, the controllers' own listener in KRaft mode)."""
-
-DIRECTIONS = ("both", "in", "out")
 ACTIONS = ("drop", "reject")
-_HOOKS = {"in": "INPUT", "out": "OUTPUT"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,17 +78,11 @@ class Partition:
         return f"{counted_packets(evidence)} {fate}"
 
     def _peers(self, cluster: ClusterControl, nodes: Nodes) -> Sequence[NodeControl]:
-        kinds = {"brokers": list(cluster.brokers.values()), "controllers": list(cluster.controllers.values())}
         targets = {node.name for node in nodes}
-        if isinstance(self.peers, tuple):
-            named = [node for kind in kinds.values() for node in kind if node.number in self.peers]
-        else:
-            controllers = self.peers is None and any(node.name in targets for node in kinds["controllers"])
-            named = kinds[self.peers or ("controllers" if controllers else "brokers")]
-        return [node for node in named if node.name not in targets]
+        return [node for node in named_nodes(self.peers, cluster, nodes) if node.name not in targets]
 
     def _rules(self, peers: Sequence[NodeControl] = ()) -> Rules:
-        hooks = [hook for direction, hook in _HOOKS.items() if self.direction in ("both", direction)]
+        hooks = [hook for direction, hook in HOOKS.items() if self.direction in ("both", direction)]
         return Rules(chain_name(self), {hook: [self._rule(hook, peer) for peer in peers] for hook in hooks})
 
     def _rule(self, hook: str, peer: NodeControl) -> Rule:

@@ -54,4 +54,4 @@ def start_whole(cluster: ClusterControl, nodes: Nodes) -> None:
 
 
 def _is_broken(disk: DiskControl) -> bool:
-    return disk.is_filled() or disk.refuses_writes()
+    return disk.is_filled() or disk.refuses_writes() or any(disk.refused().values())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl
@@ -20,6 +20,9 @@ from kafka_chaos.faults.process.pause import Pause
 from kafka_chaos.faults.process.stop import Stop
 from kafka_chaos.harness.attached.node import DOWN, FROZEN, RUNNING, AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
+
+CUT_OFF = "cut off"
+"""The state of a node that `mend` brings back from both `isolate` and `cut`: the last fault to end does it."""
 
 
 class _ShownBy:
@@ -62,6 +65,7 @@ class AttachedIsolate(_ShownBy, Isolate):
     """`isolate` by the commands `isolate` and `mend`."""
 
     leaves, answers = RUNNING, False
+    holds: ClassVar[str] = CUT_OFF
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Cut the nodes off from everybody."""
@@ -74,6 +78,8 @@ class AttachedIsolate(_ShownBy, Isolate):
 
 class AttachedPartition(Partition):
     """`partition` by the commands `cut` and `mend`; `stopped` proves it."""
+
+    holds: ClassVar[str] = CUT_OFF
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Cut the nodes off from their peers."""

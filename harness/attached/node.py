@@ -37,6 +37,8 @@ class AttachedNode:
     client_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
     disk: None = None
     link: None = None
+    packets: None = None
+    clock: None = None
     _broken: dict[str, int] = field(default_factory=dict)
     """What is broken, by the command that heals it, with its number in the journal."""
     _lock: threading.RLock = field(default_factory=threading.RLock)

@@ -139,8 +139,7 @@ def check_disks() -> Check:
 
     name, reason = "Disks of brokers", why_no_disks()
     if reason is not None:
-        found, _, remedy = reason.partition(": ")
-        return Check(name, "note", found, f"{remedy}; only storage faults need it")
+        return _optional(name, reason, "", "storage faults")
     run_id = f"doctor-{secrets.token_hex(4)}"
     try:
         lost = lost_in_trial(run_id, run_labels(run_id, keep=False))
@@ -231,24 +230,39 @@ def _probe(image: str) -> Iterator[Check]:
             result = container.exec_run(list(command))
             return int(result.exit_code), bytes(result.output).decode(errors="replace").strip()
 
-        yield from probe_packets(execute)
-        yield _probe_links(container)
+        yield probe_packets(execute)
+        container.reload()
+        pid = int(container.attrs["State"]["Pid"])
+        yield _probe_links(pid)
+        yield _probe_queues(pid)
         yield _probe_freezer(container)
     finally:
         remove_run(client, run_id)
 
 
-def _probe_links(container: Container) -> Check:
-    """A link in the container's network namespace, which faults of single requests need."""
+def _probe_links(pid: int) -> Check:
+    """A link in the network namespace of a container's process, which faults of single requests need."""
     from kafka_chaos.faults.links.on_frames import why_no_links
     from kafka_chaos.harness.cluster.links.links import try_link
 
-    container.reload()
-    reason = why_no_links() or try_link(int(container.attrs["State"]["Pid"]))
+    reason, done = why_no_links() or try_link(pid), "connections to a container were redirected to a link"
+    return _optional("Links", reason, done, "faults of single requests")
+
+
+def _probe_queues(pid: int) -> Check:
+    """A queue of packets in the same place, and packets that are sent twice."""
+    from kafka_chaos.faults.network.queued import Queued
+    from kafka_chaos.harness.cluster.packets.queues import try_queue
+
+    reason, done = Queued.unavailable() or try_queue(pid), "packets of a container waited in a queue"
+    return _optional("Packet queues", reason, done, "delays, rates, reordering and duplication of packets")
+
+
+def _optional(name: str, reason: str | None, done: str, needed_by: str) -> Check:
     if reason is None:
-        return Check("Links", "ok", "connections to a container were redirected to a link")
+        return Check(name, "ok", done)
     found, _, remedy = reason.partition(": ")
-    return Check("Links", "note", found, f"{remedy}; only faults of single requests need it")
+    return Check(name, "note", found, f"{remedy}; only {needed_by} need it")
 
 
 def _probe_freezer(container: Container) -> Check:
@@ -264,8 +278,8 @@ def _probe_freezer(container: Container) -> Check:
     return Check("Freezer", "ok", "a container was frozen and thawed")
 
 
-def probe_packets(execute: Callable[..., tuple[int, str]]) -> Iterator[Check]:
-    """Packet filters, which partitions need, and delays, which no fault needs yet. `execute` runs in a container."""
+def probe_packets(execute: Callable[..., tuple[int, str]]) -> Check:
+    """The packet filter, which partitions need. `execute` runs in a container."""
     chain = ("iptables", "-w", "-N", "KC-doctor")
     rules = [
         ("iptables", "-w", "-A", "KC-doctor", "-p", "tcp", "--dport", "9092", "-j", "DROP"),
@@ -273,24 +287,13 @@ def probe_packets(execute: Callable[..., tuple[int, str]]) -> Iterator[Check]:
     ]
     failed = next((output for command in (chain, *rules) for code, output in [execute(*command)] if code != 0), None)
     if failed is None:
-        yield Check("Packet filter", "ok", "iptables takes DROP and REJECT rules in a container")
-    else:
-        yield Check(
-            "Packet filter",
-            "missing",
-            f"iptables: {_first_line(failed)}",
-            "load the kernel's modules ip_tables, iptable_filter and ipt_REJECT: partitions need them",
-        )
-    code, output = execute("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
-    if code == 0:
-        yield Check("Delays (netem)", "ok", "tc netem works in a container")
-    else:
-        yield Check(
-            "Delays (netem)",
-            "note",
-            f"tc netem: {_first_line(output)}",
-            "load the kernel's module sch_netem; no fault needs it",
-        )
+        return Check("Packet filter", "ok", "iptables takes DROP and REJECT rules in a container")
+    return Check(
+        "Packet filter",
+        "missing",
+        f"iptables: {_first_line(failed)}",
+        "load the kernel's modules ip_tables, iptable_filter and ipt_REJECT: partitions need them",
+    )
 
 
 def _first_line(text: str) -> str:

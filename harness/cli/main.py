@@ -25,6 +25,7 @@ _ELSEWHERE = {
     "hunt": ("kafka_chaos.harness.replay.hunt_command", "hunt_command"),
     "replay": ("kafka_chaos.harness.replay.command", "replay_command"),
     "shrink": ("kafka_chaos.harness.replay.command", "shrink_command"),
+    "reproduce": ("kafka_chaos.harness.reproduce.command", "reproduce_command"),
     "trace": ("kafka_chaos.harness.cli.trace_command", "trace_command"),
     "runs": ("kafka_chaos.harness.cli.runs_command", "runs_command"),
     "serve": ("kafka_chaos.harness.cli.serve", "serve_command"),

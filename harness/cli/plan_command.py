@@ -64,7 +64,7 @@ def planned(experiment: Experiment) -> dict[str, Any]:
 
 
 def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
-    from kafka_chaos.faults.fault import parameters
+    from kafka_chaos.faults.fault import crashes_members, parameters
     from kafka_chaos.harness.experiment.model_faults import brokers_hit, model_faults_of, together
     from kafka_chaos.harness.run.run import predicted
 
@@ -76,7 +76,9 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
             "fault": fault.kind,
             "target": fault.target.text,
             "brokers": brokers_hit(fault, cluster),
+            "members": phase.members_hit(fault),
             "model_faults": list(model_faults_of(fault, cluster)),
+            "crashes": phase.members_hit(fault) if crashes_members(fault) else 0,
             "parameters": parameters(fault),
         }
         for fault in phase.faults()
@@ -118,7 +120,8 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
             table.add_column(heading, justify="right" if heading in ("at", "until") else "left")
         for one in phase["schedule"]:
             hits = counted(one["brokers"], "broker") if one["brokers"] else "no broker"
-            expected = ", ".join(one["model_faults"]) or "nothing"
+            hits = counted(one["members"], "member") if one["members"] else hits
+            expected = ", ".join([*one["model_faults"], *["crash"] * one["crashes"]]) or "nothing"
             table.add_row(f"{one['at']:g} s", f"{one['until']:g} s", one["fault"], one["target"], hits, expected)
         terminal.print(table)
     if phase["model_faults_together"]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafka_chaos.harness.cluster.clock import PRELOADED
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import ROLE
@@ -66,8 +67,11 @@ class NodeBuilder:
 
         api_version = docker_client().api._version
         endpoint = EndpointConfig(version=api_version, aliases=[name], ipv4_address=self.addresses[name])
-        container = DockerContainer(ensure_image(version.number), name=f"kafka-chaos-{self.run_id}-{name}")
-        container.with_command(["/opt/kafka/bin/start-server", server, *jvm_options])
+        image = ensure_image(version.number, clock=self.spec.clocks)
+        container = DockerContainer(image, name=f"kafka-chaos-{self.run_id}-{name}")
+        # Not in the container's own environment: what else runs inside is to have the true time.
+        preloaded = ["env", *(f"{key}={value}" for key, value in PRELOADED.items())] if self.spec.clocks else []
+        container.with_command([*preloaded, "/opt/kafka/bin/start-server", server, *jvm_options])
         # Not copied into the container: that costs every start a mount of its file system.
         for key, value in {"SERVER_PROPERTIES": properties, **(environment or {})}.items():
             container.with_env(key, value)

@@ -187,7 +187,7 @@ class Cluster:
         client = docker_client()
         heal_abandoned_disks(client)
         for version in (self.spec.version, *self.spec.versions):
-            ensure_image(version.number)
+            ensure_image(version.number, clock=self.spec.clocks)
         choose_reaper(client, keep=self.keep)
         logging.getLogger("testcontainers").setLevel(logging.WARNING)
         labels = run_labels(self.run_id, keep=self.keep)
@@ -200,6 +200,9 @@ class Cluster:
         self._mode = _mode(build)
         self.members = self._mode.make()
         self._make_links()
+        if self.spec.clocks:
+            for node in self.nodes:
+                node.add_clock()
         self._start_nodes()
         for disk in disks.values():
             # A loss of power is to take records, not the set-up.

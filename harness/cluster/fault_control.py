@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafka_chaos.contract.groups import group_of, loop_group_of
@@ -18,14 +17,13 @@ from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.leadership import newest_leadership, transfer
 from kafka_chaos.harness.cluster.server_properties import LOG_DIRECTORIES
-from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
+from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
-_FIND_TIMEOUT = 10.0
-_AGAIN = 0.2
+_DEPOSED_TIMEOUT = 10.0
 _REGISTRATION_TIMEOUT = 60.0
 
 
@@ -73,13 +71,36 @@ class BreakableCluster(Protocol[N]):
         ...
 
 
-class ClusterView(Generic[N]):
-    """Implements `kafka_chaos.faults.cluster.ClusterControl`; `loops` names the lanes that a loop writes."""
+class Clients(Protocol):
+    """The processes of clients that faults may hit."""
 
-    def __init__(self, cluster: BreakableCluster[N], admin: ClusterAdmin, *, loops: Collection[str] = ()) -> None:
+    def members(self, lane: str) -> Sequence[NodeControl]:
+        """The members of the lane's group, or of its loop, that run."""
+        ...
+
+    def start_again(self, members: Sequence[NodeControl]) -> None:
+        """Let new members take the places of those of these that a fault has ended."""
+        ...
+
+
+class ClusterView(Generic[N]):
+    """Implements `kafka_chaos.faults.cluster.ClusterControl`; `loops` names the lanes that a loop writes.
+
+    `clients`: those of the load, if any may be hit.
+    """
+
+    def __init__(
+        self,
+        cluster: BreakableCluster[N],
+        admin: ClusterAdmin,
+        *,
+        loops: Collection[str] = (),
+        clients: Clients | None = None,
+    ) -> None:
         self._cluster = cluster
         self._admin = admin
         self._loops = loops
+        self._clients = clients
         self.noted: dict[str, Any] = {}
 
     @property
@@ -122,14 +143,7 @@ class ClusterView(Generic[N]):
         return self._coordinator(transactional_id(lane, 0), CoordinatorKind.TRANSACTION)
 
     def _coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
-        """The first answer of any broker; None if nobody knows it within a few seconds, as during an election."""
-        ask = partial(self._ask_for_coordinator, key, kind)
-        try:
-            return wait_until(ask, f"the coordinator of {key}", timeout=_FIND_TIMEOUT, interval=_AGAIN)
-        except WaitTimeout:
-            return None
-
-    def _ask_for_coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
+        """The first answer of any broker; None if nobody knows it, as during an election."""
         for number in self._cluster.brokers:
             address = self._cluster.client_address(number)
             try:
@@ -140,6 +154,10 @@ class ClusterView(Generic[N]):
             if found is not None and self._cluster.brokers[found].is_running():
                 return found
         return None
+
+    def members(self, lane: str) -> Sequence[NodeControl]:
+        """As the load tells."""
+        return () if self._clients is None else self._clients.members(lane)
 
     def topic(self, lane: str) -> str:
         """The lane's topic, as the admin client knows it."""
@@ -172,7 +190,7 @@ class ClusterView(Generic[N]):
     def depose_controller(self) -> None:
         """Where no controller is elected in time, or ZooKeeper does not answer, the epoch tells."""
         with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
-            zookeeper.depose_controller(timeout=_FIND_TIMEOUT)
+            zookeeper.depose_controller(timeout=_DEPOSED_TIMEOUT)
 
     def registration(self, broker: int) -> Registration | None:
         """As ZooKeeper has it."""
@@ -199,7 +217,7 @@ class ClusterView(Generic[N]):
             lambda: wanted <= self._own.registered_brokers(),
             f"brokers {sorted(wanted)} to be registered",
             timeout=_REGISTRATION_TIMEOUT,
-            interval=_AGAIN,
+            interval=0.2,
         )
 
     @property
@@ -213,4 +231,8 @@ class ClusterView(Generic[N]):
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
         """Start what is down, none of them in the way of its own former session, and wait until all serve."""
         named = {node.name for node in nodes}
-        self._cluster.start_again([node for node in self._cluster.nodes if node.name in named])
+        servers = [node for node in self._cluster.nodes if node.name in named]
+        if servers:
+            self._cluster.start_again(servers)
+        if self._clients is not None:
+            self._clients.start_again([node for node in nodes if node.name not in {one.name for one in servers}])

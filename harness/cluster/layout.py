@@ -32,7 +32,8 @@ class ClusterLayout:
     starts all at once. With two `log_directories` a broker outlives the loss of one (`BROKER_DATA`,
     `SECOND_BROKER_DATA`). With `disk_mib`, the log directories of each broker and controller are on a disk of their
     own, of so many MiB: storage faults need it.
-    With `links`, every connection to a broker or controller passes a link (`harness/cluster/links/`).
+    With `links`, every connection to a broker or controller passes a link (`harness/cluster/links/`). With `clocks`,
+    every node has a wall clock that can be moved (`harness/cluster/clock.py`).
     `security` is how clients connect: `plaintext`, `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client
     certificates).
     """
@@ -51,6 +52,7 @@ class ClusterLayout:
     log_directories: int = 1
     disk_mib: int = 0
     links: bool = False
+    clocks: bool = False
     security: str = PLAINTEXT
 
     def __post_init__(self) -> None:
@@ -200,12 +202,25 @@ class ClusterLayout:
             return None
         return self.oldest.elr if self.elr is None else self.elr
 
+    def lacks(self, wanted: ClusterLayout) -> str | None:
+        """What a cluster of this layout lacks that faults need, who want another; None where it has all of it."""
+        if wanted.disk_mib > self.disk_mib:
+            size = wanted.disk_mib
+            lacking = f"a fault breaks disks, and the cluster's brokers have none of {size} MiB"
+            return f"{lacking}: start it with disk_mib={size}"
+        if wanted.links and not self.links:
+            return "a fault acts on single requests, and the cluster has no links: start it with links"
+        if wanted.clocks and not self.clocks:
+            return "a fault moves clocks, and those of the cluster can't be moved: start it with clocks"
+        return None
+
     @property
     def described(self) -> str:
         """The nodes, the metadata mode, the version, disks and links, as a run says what it starts."""
         owners = "each broker and controller" if self.controllers else "each broker"
         disks = f", {owners} with a disk of its own" if self.disk_mib else ""
-        return f"{self._nodes}{disks}{', every connection through a link' if self.links else ''}"
+        links = ", every connection through a link" if self.links else ""
+        return f"{self._nodes}{disks}{links}{', with clocks that can be moved' if self.clocks else ''}"
 
     @property
     def _nodes(self) -> str:

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_chaos.faults.cluster import LinkControl
+from kafka_chaos.harness.cluster.clock import Clock, with_engine_time
 from kafka_chaos.harness.cluster.containers.engine import Pipe, execute_inside, freeze, size_inside
+from kafka_chaos.harness.cluster.packets.queues import PacketQueues
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
@@ -52,9 +54,21 @@ class Node:
     testcontainer: DockerContainer
     disk: Disk | None = None
     link: Link | None = None
+    packets: PacketQueues = field(init=False)
+    clock: Clock | None = None
     former: list[Container] = field(default_factory=list)
     """Containers of other versions of Kafka that ran before; they are down, and kept for their logs."""
     _following: tuple[DockerContainer, Sequence[str]] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.packets = PacketQueues(self._pid)
+
+    def add_clock(self) -> None:
+        """Have a wall clock that can be moved, for which its process was started."""
+        self.clock = Clock(self._pid, self.write_file)
+
+    def _pid(self) -> int:
+        return int(self.state()["Pid"])
 
     @property
     def container(self) -> Container:
@@ -164,7 +178,7 @@ class Node:
 
     def _attach_link(self) -> None:
         """Before the server listens: a Java process takes longer to begin."""
-        if self.link is not None and (pid := int(self.state()["Pid"])):
+        if self.link is not None and (pid := self._pid()):
             self.link.attach(pid)
 
     def pause(self) -> None:
@@ -219,9 +233,13 @@ class Node:
         return b"".join(bytes(one.logs(since=since)) for one in self._containers).decode(errors="replace")
 
     def log_stream(self, *, since: float | None = None) -> Iterator[bytes]:
-        """The whole log, or from `since` on (seconds since the epoch), in pieces: it may be too large to hold."""
+        """The whole log, or from `since` on (seconds since the epoch), in pieces: it may be too large to hold.
+
+        Where the server's own clock can be moved, its lines have the engine's time in place of it.
+        """
         for one in self._containers:
-            yield from one.logs(stream=True, follow=False, since=since)
+            for piece in one.logs(stream=True, follow=False, since=since, timestamps=self.clock is not None):
+                yield piece if self.clock is None else with_engine_time(piece)
 
     @property
     def _containers(self) -> list[Container]:

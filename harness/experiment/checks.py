@@ -10,15 +10,17 @@ from difflib import get_close_matches
 from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.groups import CONSUMER
-from kafka_chaos.faults.fault import Fault, parameters
+from kafka_chaos.faults.clients.client_pause import ClientPause
+from kafka_chaos.faults.fault import Fault, fits, parameters
 from kafka_chaos.faults.links.on_frames import needs_links
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.storage.disks import needs_disk
-from kafka_chaos.faults.target import GROUP_COORDINATOR, TRANSACTION_COORDINATOR, Target, TargetError
+from kafka_chaos.faults.target import GROUP_COORDINATOR, OF_CLIENTS, TRANSACTION_COORDINATOR, Target, TargetError
 from kafka_chaos.harness.cluster.configs import check_keys
 from kafka_chaos.harness.cluster.links.frames import API_KEYS
 from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS, GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS
+from kafka_chaos.harness.experiment.clock_checks import check_clock
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS, OWNED_TOPIC_KEYS, LaneSpec
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
@@ -131,10 +133,13 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         _check_target(cluster, (*place, "target"), fault.target, phase)
         _check_kind(cluster, place, fault)
         _check_lane_key(place, fault, phase)
+        _check_frozen_producer((*place, "target"), fault, phase)
         _check_kraft(cluster, place, fault)
+        _check_peers(cluster, place, fault)
         _check_cut(cluster, place, fault)
         _check_control_port(cluster, place, fault)
         _check_links(cluster, place, fault, phase)
+        check_clock(cluster, place, fault, phase)
         _check_power(cluster, place, fault, number)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
@@ -157,11 +162,9 @@ def _check_kraft(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Faul
         )
 
 
-def _check_cut(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
-    """Refuse a partition that cuts nothing: peers that are not there, or a listener that nobody connects to."""
-    if not isinstance(fault, Partition):
-        return
-    peers = fault.peers
+def _check_peers(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    """Refuse peers that are not there."""
+    peers = parameters(fault).get("peers")
     known = [*range(1, cluster.brokers + 1), *(CONTROLLER_IDS + n for n in range(1, cluster.controllers + 1))]
     for number in peers if isinstance(peers, tuple) else ():
         if number not in known:
@@ -169,6 +172,13 @@ def _check_cut(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault)
             raise ExperimentError((*place, "peers"), f"{number} is not the id of a node: expected {expected}")
     if peers == "controllers" and not cluster.controllers:
         raise ExperimentError((*place, "peers"), "the cluster has no controllers that are no brokers")
+
+
+def _check_cut(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    """Refuse a partition that cuts nothing: peers that are the targets, or a listener that nobody connects to."""
+    if not isinstance(fault, Partition):
+        return
+    peers = fault.peers
     of_controllers = bool(cluster.controllers) and fault.target.role in OF_CONTROLLERS
     hit = fault.target.controllers_hit(cluster.controllers)
     if of_controllers and peers in (None, "controllers") and hit == cluster.controllers:
@@ -199,6 +209,10 @@ def _check_kind(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault
     refusal = getattr(fault, "refusal", None)
     if refusal is not None and (reason := refusal(cluster.spec())):
         raise ExperimentError((*place, "fault"), f"{fault.kind}: {reason}")
+    if not fits(type(fault), fault.target):
+        on_server = fault.target.role not in OF_CLIENTS
+        expected = "member(LANE) or members(LANE)" if on_server else "a server: it hits no clients"
+        raise ExperimentError((*place, "target"), f"{fault.target.text}: {fault.kind} expects {expected}")
     others = ("zookeeper", "controllers", *(("controller",) if cluster.controllers else ()))
     if fault.target.role not in others:
         return
@@ -218,11 +232,26 @@ def _check_lane_key(place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec
         raise ExperimentError((*place, "lane"), message)
 
 
+def _check_frozen_producer(place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
+    """Refuse to freeze the producer of a loop that repeats what it was not answered: the model knows no slow producers.
+
+    Thawed, it takes requests for lost whose answers wait in its sockets.
+    """
+    frozen = fault.target.lane if fault.kind == ClientPause.kind else None
+    lane = next((lane for lane in phase.lanes if lane.lane == frozen), None)
+    if lane is not None and lane.group is None and not lane.idempotence:
+        message = f"{fault.target.text}: a producer that is thawed may send again what was written: expected a lane "
+        raise ExperimentError(place, f"{message}with idempotence")
+
+
 def _check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
     """Refuse what a link can't do, and what can't be done past one."""
     keys = parameters(fault)
     if not needs_links(type(fault)):
         by_link = cluster.links or any(needs_links(fault_kinds()[entry.fault]) for entry in phase.schedule)
+        if by_link and fault.kind == "connection-reset":
+            message = f"{fault.kind}: connections of clients end at links, which break them themselves: expected cut"
+            raise ExperimentError((*place, "fault"), message)
         if by_link and fault.kind == "partition" and keys.get("port") and keys.get("direction") != "out":
             message = f"{keys['port']}: connections to the target's listeners pass its link: expected direction out"
             raise ExperimentError((*place, "port"), message)
@@ -278,5 +307,8 @@ def _check_target(cluster: ClusterSpec, place: tuple[str | int, ...], target: Ta
     lane = next((lane for lane in phase.lanes if lane.lane == target.lane), None)
     if target.role == GROUP_COORDINATOR and lane is not None and lane.group is None and lane.loop is None:
         raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no group and no loop")
+    if target.role in OF_CLIENTS and lane is not None and lane.group is None and lane.loop is None:
+        message = "its producer and its consumer are threads of the harness; only members of a group or of a loop are "
+        raise ExperimentError(place, f"{target.text}: {message}processes of their own")
     if target.role == TRANSACTION_COORDINATOR and lane is not None and lane.transactional is None:
         raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no transactions")

@@ -1,9 +1,10 @@
-"""What an experiment's faults need of its cluster: disks of their own for brokers, and links."""
+"""What an experiment's faults need of its cluster: disks of their own for brokers, links, and clocks."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from kafka_chaos.faults.clock.clocks import needs_clock
 from kafka_chaos.faults.links.on_frames import needs_links
 from kafka_chaos.faults.storage.disks import needs_disk
 from kafka_chaos.harness.cluster.layout import USUAL_DISK_MIB, ClusterLayout
@@ -15,12 +16,14 @@ _ROOM = 2
 
 
 def layout_of(experiment: Experiment) -> ClusterLayout:
-    """The cluster that an experiment needs, with disks where one of its faults breaks disks, and links where one acts
-    on single requests."""
+    """The cluster that an experiment needs, with disks where one of its faults breaks disks, links where one acts on
+    single requests, and clocks that can be moved where one moves them."""
     kinds = {type(fault) for phase in experiment.phases for fault in phase.faults()}
     layout = experiment.cluster.spec()
     if any(map(needs_links, kinds)):
         layout = replace(layout, links=True)
+    if any(map(needs_clock, kinds)):
+        layout = replace(layout, clocks=True)
     if not any(map(needs_disk, kinds)):
         return layout
     return replace(layout, disk_mib=max(USUAL_DISK_MIB, _ROOM * planned_bytes(experiment) >> 20))

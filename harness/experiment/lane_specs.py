@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -112,14 +113,19 @@ class LaneSpec(Spec):
             return {"idempotence": True, **value}
         return value
 
-    def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None) -> Lane:
+    def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None, *, crashes: int = 0) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`.
 
-        `cluster`: what it runs on, where that is known.
+        `cluster`: what it runs on, where that is known. `crashes`: of members, by faults, beside those of its own.
         """
         excluded = {"leader", "topic", "topic_configs", "producer_configs", "transactional", "group", "loop"}
         fields = {**self.model_dump(exclude=excluded), "transactional": self.transactions}
-        fields |= {"group": self.consumer_group, "loop": self.consuming_loop}
+        group, loop = self.consumer_group, self.consuming_loop
+        if crashes and group is not None:
+            group = replace(group, crashes=group.crashes + crashes)
+        elif crashes and loop is not None:
+            loop = replace(loop, group=replace(loop.group, crashes=loop.group.crashes + crashes))
+        fields |= {"group": group, "loop": loop}
         if cluster is not None:
             fields |= {"kafka_version": cluster.oldest.number, "metadata_mode": cluster.metadata_mode}
             fields["elr"] = cluster.elects_from_elr

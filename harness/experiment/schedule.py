@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from kafka_chaos.faults.fault import fits
 from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.faults.target import Target, TargetError
+from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.refusals import refusals
@@ -73,7 +74,8 @@ class GenerateSpec(Spec):
         entries: list[dict[str, Any]] = []
         at = self.first_at
         while self.count is None or len(entries) < self.count:
-            kind, target = self._choose(drawn, self.faults), self._choose(drawn, self.targets)
+            kind = self._choose(drawn, self.faults)
+            target = self._choose(drawn, self._targets_of(kind))
             duration, gap = round(drawn.uniform(*self.duration), 1), round(drawn.uniform(*self.gap), 1)
             at = budget.first_moment(at, target)
             if at + duration > load_seconds - self.quiet_end:
@@ -89,10 +91,24 @@ class GenerateSpec(Spec):
             )
         return entries
 
+    def _targets_of(self, kind: str) -> list[str]:
+        """The targets that a kind may have; raises `ValueError` if there is none."""
+        found = [target for target in self.targets if _fits(kind, target)]
+        if not found:
+            raise ValueError(f"targets: none of {', '.join(self.targets)} is one for {kind}")
+        return found
+
     def _choose(self, drawn: random.Random, options: Sequence[str]) -> str:
         if not self.weights:
             return drawn.choice(options)
         return drawn.choices(options, [self.weights.get(option, 1.0) for option in options])[0]
+
+
+def _fits(kind: str, target: str) -> bool:
+    try:
+        return fits(fault_kinds()[kind], Target.parse(target))
+    except TargetError:
+        return True  # The check of the schedule refuses it, and names its place.
 
 
 class _Budget:
@@ -126,6 +142,8 @@ class _Budget:
             parsed = Target.parse(target)
         except TargetError:
             return 0  # The check of the schedule refuses it, and names its place.
+        if parsed.role in OF_CLIENTS:
+            return 0
         # Without ZooKeeper, or without controllers, any broker may lose its session.
         return parsed.brokers_hit(self._brokers) or self._brokers
 

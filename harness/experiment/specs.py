@@ -17,7 +17,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.faults.fault import Fault
+from kafka_chaos.faults.fault import Fault, crashes_members
+from kafka_chaos.faults.target import MEMBER, OF_CLIENTS
 from kafka_chaos.harness.cluster.layout import ClusterLayout
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.fault_spec import FaultSpec, one_by_one
@@ -90,6 +91,21 @@ class PhaseSpec(Spec):
         kinds = (kind for counted in hit for kind, count in counted.items() for _ in range(min(count, replicas)))
         return (*kinds, *self.outside_faults)
 
+    def members_hit(self, fault: Fault) -> int:
+        """How many members of a group or a loop a fault may hit; 0 where its target is a server."""
+        if fault.target.role not in OF_CLIENTS:
+            return 0
+        if fault.target.role == MEMBER:
+            return 1
+        lane = next(lane for lane in self.lanes if lane.lane == fault.target.lane)
+        group = lane.group or (None if lane.loop is None else lane.loop.group)
+        return 0 if group is None else group.members + group.joins
+
+    def member_crashes(self, lane: LaneSpec) -> int:
+        """How many members of the lane's group, or of its loop, the timed faults may end."""
+        ending = [fault for fault in self.faults() if fault.target.lane == lane.lane and crashes_members(fault)]
+        return sum(self.members_hit(fault) for fault in ending)
+
 
 class Experiment(Spec):
     """A whole experiment."""
@@ -131,4 +147,5 @@ class Experiment(Spec):
     def as_lane(self, phase: PhaseSpec, lane: LaneSpec) -> Lane:
         """A lane of a phase as the model knows it, with all its faults."""
         cluster = self.cluster.spec()
-        return lane.as_lane(phase.lane_faults(cluster, lane.replication_factor), cluster)
+        faults = phase.lane_faults(cluster, lane.replication_factor)
+        return lane.as_lane(faults, cluster, crashes=phase.member_crashes(lane))

@@ -45,6 +45,8 @@ class Hunt:
     """How often each fault kind and each target was injected."""
     found: dict[Finding, Path] = field(default_factory=dict)
     """Forbidden findings, each with the first run that showed it."""
+    clusters: list[str] = field(default_factory=list)
+    """The ids of the clusters that it started, one after the other."""
     _cluster: Cluster | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
 
@@ -111,11 +113,12 @@ class Hunt:
     def _whole_cluster(self, experiment: Experiment) -> Cluster:
         layout = layout_of(experiment)
         has = None if self._cluster is None else self._cluster.spec
-        if has is not None and (layout.disk_mib > has.disk_mib or layout.links > has.links):
-            # Schedules so far broke no disks, or acted on no requests.
+        if has is not None and has.lacks(layout):
+            # Schedules so far broke no disks, acted on no requests, or moved no clocks.
             self._discard()
         if self._cluster is None:
-            cluster = Cluster(layout, run_id=f"hunt-{secrets.token_hex(4)}")
+            self.clusters.append(f"hunt-{secrets.token_hex(4)}")
+            cluster = Cluster(layout, run_id=self.clusters[-1])
             self._cluster = self._stack.enter_context(cluster)
         else:
             restore(self._cluster)

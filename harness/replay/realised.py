@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ruamel.yaml.error import YAMLError
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
+from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
 
@@ -76,7 +78,7 @@ def _faults(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             phase,
             {
                 "fault": event["kind"],
-                "target": _target(event.get("resolved") or (), place),
+                "target": _target(event, place),
                 "at": round(at + late, 3),
                 "duration": duration,
                 **_parameters(event.get("parameters")),
@@ -84,8 +86,13 @@ def _faults(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         )
 
 
-def _target(resolved: Any, place: str) -> str:
-    """The target that names just these containers."""
+def _target(event: Mapping[str, Any], place: str) -> str:
+    """The target that names just the containers that were hit; members of groups are named by their lane alone."""
+    resolved = event.get("resolved") or ()
+    with suppress(TargetError):
+        asked = Target.parse(str(event.get("target")))
+        if asked.role in OF_CLIENTS:
+            return asked.text
     found = [_NODE.fullmatch(str(name)) for name in resolved]
     matches = [match for match in found if match is not None]
     roles = {match["role"] for match in matches}

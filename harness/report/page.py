@@ -34,10 +34,10 @@ SEQUENCES = 6
 """Requests hit by faults of which a report shows a diagram."""
 
 LEVELS = (
-    Detail(charts=40, partitions=3, panels=40, lines=8, events=60, rows=400, text=60_000),
-    Detail(charts=12, partitions=1, panels=12, lines=4, events=20, rows=200, text=20_000),
-    Detail(charts=4, partitions=1, panels=4, lines=2, events=5, rows=60, text=4_000),
-    Detail(charts=0, partitions=0, panels=0, lines=0, events=0, rows=30, text=0),
+    Detail(charts=40, partitions=3, activity=12, panels=40, lines=8, events=60, rows=400, text=60_000),
+    Detail(charts=12, partitions=1, activity=6, panels=12, lines=4, events=20, rows=200, text=20_000),
+    Detail(charts=4, partitions=1, activity=3, panels=4, lines=2, events=5, rows=60, text=4_000),
+    Detail(charts=0, partitions=0, activity=0, panels=0, lines=0, events=0, rows=30, text=0),
 )
 
 

@@ -57,13 +57,8 @@ def run_experiment(
     """
     require_available(experiment)
     layout = layout_of(experiment)
-    if cluster is not None and layout.disk_mib > cluster.spec.disk_mib:
-        raise UsageFailure(
-            f"a fault breaks disks, and the cluster's brokers have none of {layout.disk_mib} MiB: start it with "
-            f"disk_mib={layout.disk_mib}"
-        )
-    if cluster is not None and layout.links and not cluster.spec.links:
-        raise UsageFailure("a fault acts on single requests, and the cluster has no links: start it with links")
+    if cluster is not None and (lacking := cluster.spec.lacks(layout)):
+        raise UsageFailure(lacking)
     version = experiment.cluster.kafka_version
     run = Run(
         experiment,
@@ -205,9 +200,9 @@ class Stages:
             create_topic(admin, lane, brokers=self.run.experiment.cluster.brokers)
         admin.await_full_isr(running.lanes)
         loops = [lane.lane for lane in phase.lanes if lane.loop is not None and lane.group is None]
-        view = ClusterView(cluster, admin, loops=loops)
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=running.lanes)
         with running.loaded() as load:
+            view = ClusterView(cluster, admin, loops=loops, clients=load.clients)
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:
                 if phase.lockstep is None:
                     self.follow_schedule(phase, injector)

@@ -96,11 +96,12 @@ class SteppedMember:
         return {}
 
     def tell(self) -> dict[str, Any]:
-        """Its generation and its partitions, where it knows them: between batches."""
+        """Its member id; its generation and its partitions, where it knows them: between batches."""
+        told = {"id": self._client.memberid(), "generation": None, "has": None}
         if self._record is not None:
-            return {"generation": None, "has": None}
+            return told
         generation = generation_of(self._client.consumer_group_metadata())
-        return {"generation": generation or 0, "has": sorted(self._held)}
+        return told | {"generation": generation or 0, "has": sorted(self._held)}
 
     def leave(self) -> dict[str, Any]:
         """Leave the group in order."""

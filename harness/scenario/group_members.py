@@ -40,6 +40,7 @@ from kafka_chaos.reference_model.lockstep.group_observation import (
 )
 
 _MODULE = "kafka_chaos.harness.scenario.group_member"
+HEARTBEAT_MS = 500
 _ASKED = 10.0
 _SETTLED = ("STABLE", "EMPTY")
 _REFUSALS = frozenset(KafkaError(code).name() for code in REFUSALS)
@@ -52,6 +53,7 @@ class MemberProcess:
     def __init__(self, settings: Mapping[str, Any], did: list[Deed]) -> None:
         self.did = did
         self.errors: list[str] = []
+        self.id: str | None = None
         self.is_frozen = False
         paths = os.pathsep.join(path for path in sys.path if path)
         self._process = subprocess.Popen(
@@ -103,13 +105,18 @@ class MemberProcess:
 
 @dataclass
 class Members:
-    """The members of a group that reads `topic`, by number from 1; a context manager that ends them."""
+    """The members of a group that reads `topic`, by number from 1; a context manager that ends them.
+
+    `heartbeat_ms`: how often members learn from their coordinator what has become of them, with the protocol `classic`.
+    """
 
     bootstrap_servers: str
     topic: str
     partitions: int
     group: Group
+    heartbeat_ms: int = HEARTBEAT_MS
     _processes: dict[int, MemberProcess] = field(default_factory=dict)
+    _successors: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.id = f"{self.topic}-group"
@@ -126,8 +133,11 @@ class Members:
 
     # --- What members do -------------------------------------------------------------------------------------------
 
-    def join(self, number: int) -> None:
-        """Start a member, or one that was killed again: it has the same history."""
+    def join(self, number: int, *, place_of: int | None = None) -> None:
+        """Start a member, or one that was killed again: it has the same history.
+
+        `place_of`: the member whose `group.instance.id` it has, if not one of its own.
+        """
         configs = {
             **member_configs(self.group),
             "bootstrap.servers": self.bootstrap_servers,
@@ -137,11 +147,13 @@ class Members:
             "enable.partition.eof": False,
             # A member that is in the middle of a batch between two steps takes as long as these take.
             "max.poll.interval.ms": 900_000,
-            **({"heartbeat.interval.ms": 500} if self.group.protocol == CLASSIC else {}),
-            **({"group.instance.id": _client_id(number)} if self.group.static else {}),
+            **({"heartbeat.interval.ms": self.heartbeat_ms} if self.group.protocol == CLASSIC else {}),
+            **({"group.instance.id": _client_id(place_of or number)} if self.group.static else {}),
         }
         incremental = self.group.protocol != CLASSIC or self.group.assignor == COOPERATIVE
         settings = {"topic": self.topic, "commits": self.group.commits, "configs": configs, "incremental": incremental}
+        if place_of is not None:
+            self._successors[place_of] = number
         before = self._processes.get(number)
         self._processes[number] = MemberProcess(settings, [] if before is None else before.did)
 
@@ -199,8 +211,8 @@ class Members:
         Raises `ClusterFailure` if nobody tells, or if a rebalance goes on in which no member has to be waited for.
         """
         described = self._described()
-        members = {_number(member.client_id): member for member in described.members}
         each = {number: self._member(process) for number, process in self._processes.items()}
+        members = {self._number(member): member for member in described.members}
         is_settled = described.state.name in _SETTLED
         if not is_settled and all(each[number].has is not None for number in members):
             raise ClusterFailure(f"the group is {described.state.name}")
@@ -234,17 +246,20 @@ class Members:
             raise ClusterFailure(f"nobody tells what is committed: {failure.args[0].str()}") from failure
         return tuple(max(one.offset, 0) for one in sorted(found.topic_partitions, key=lambda one: one.partition))
 
+    def _number(self, described: Any) -> int:
+        """Whom the coordinator describes: by client.id, but it keeps that of a static member that another replaced."""
+        number = int(described.client_id.removeprefix("member-"))
+        successor = self._successors.get(number, number)
+        return successor if self._processes[successor].id == described.member_id else number
+
     def _member(self, process: MemberProcess) -> MemberObservation:
         if not process.runs:
             return MemberObservation(did=tuple(process.did))
         told = process.order("tell")
+        process.id = told["id"]
         has = None if told["has"] is None else tuple(told["has"])
         return MemberObservation(generation=told["generation"], has=has, did=tuple(process.did))
 
 
 def _client_id(number: int) -> str:
     return f"member-{number}"
-
-
-def _number(client_id: str) -> int:
-    return int(client_id.removeprefix("member-"))

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from kafka_chaos.contract.groups import Group
-from kafka_chaos.harness.scenario.group_members import Members
+from kafka_chaos.harness.scenario.group_members import HEARTBEAT_MS, Members
 from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.group_observation import PROCESSED, GroupObservation
-from kafka_chaos.reference_model.lockstep.groups import GroupedModel, GroupModel, first_state, group_step
+from kafka_chaos.reference_model.lockstep.group_steps import first_state, group_step
+from kafka_chaos.reference_model.lockstep.groups import GroupedModel, GroupModel
 
 _OFTEN = 9
 
@@ -66,6 +67,12 @@ class GroupStage:
         what = f"Member {member} is started again, with the same group.instance.id."
         self._take(what, "member_comes_back", member, partial(self.members.join, member))
 
+    def take_over(self, member: int, former: int) -> None:
+        """A member is started in the place of a static one that goes on."""
+        what = f"Member {member} is started with the group.instance.id of member {former}."
+        act = partial(self.members.join, member, place_of=former)
+        self.stage.take(what, act, group_step("member_takes_over", member=member, former=former))
+
     def freeze(self, member: int) -> None:
         """SIGSTOP of a member's process."""
         what = f"Member {member} is frozen (SIGSTOP)."
@@ -111,7 +118,9 @@ class GroupStage:
 
 
 @contextmanager
-def group_on(stage: Stage, group: Group, *, records: int, partitions: int = 1) -> Iterator[GroupStage]:
+def group_on(
+    stage: Stage, group: Group, *, records: int, partitions: int = 1, heartbeat_ms: int = HEARTBEAT_MS
+) -> Iterator[GroupStage]:
     """A group that reads the act's topic, which has so many `records` in each partition.
 
     Its first step: member 1 joins, and has all partitions. Members commit when a step says so; with commits=auto that
@@ -129,7 +138,8 @@ def group_on(stage: Stage, group: Group, *, records: int, partitions: int = 1) -
         leaves=_OFTEN,
     )
     model = GroupModel(setup, frozenset([first_state(setup, partitions)]))
-    with Members(stage.lease.cluster.bootstrap_servers, stage.topic, partitions, group) as members:
+    servers = stage.lease.cluster.bootstrap_servers
+    with Members(servers, stage.topic, partitions, group, heartbeat_ms) as members:
         stage.model = GroupedModel(stage.model, model)
         stage.observer.group = members.observe
         members.join(1)

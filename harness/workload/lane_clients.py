@@ -21,7 +21,7 @@ from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIsolation, RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.lanes import LoopProducing, group_reading
-from kafka_chaos.harness.workload.groups.load import GroupLoad
+from kafka_chaos.harness.workload.groups.load import GroupLoad, OnChange
 from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, HistoryWriter, RowBuffer
@@ -72,6 +72,7 @@ class LoadSettings:
     tables: LoadTables
     reservations: Reservations
     on_notice: Callable[[str], None]
+    on_change: OnChange
     groups: GroupTables | None = None
     on_precondition: OnPrecondition | None = None
     client_configs: Mapping[str, str] = field(default_factory=dict)
@@ -179,6 +180,7 @@ def _loop(lane: LaneSpec, source: LaneSpec, load: LoadSettings, tables: GroupTab
         workload=load.workload,
         tables=tables,
         on_notice=load.on_notice,
+        on_change=load.on_change,
         run_directory=str(load.tables.run_directory.resolve()),
         seed=load.seed,
     )
@@ -240,4 +242,5 @@ def _group(lane: LaneSpec, load: LoadSettings) -> GroupLoad:
         workload=load.workload,
         tables=load.groups,
         on_notice=load.on_notice,
+        on_change=load.on_change,
     )

@@ -17,6 +17,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
+from kafka_chaos.harness.workload.groups.load import GroupClients, GroupLoad, OnChange
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import LoadSettings, Members
 from kafka_chaos.harness.workload.lane_load import LaneLoad
@@ -41,6 +42,7 @@ class PhaseLoad:
         workload: WorkloadSpec,
         run_directory: Path,
         on_notice: Callable[[str], None],
+        on_change: OnChange = lambda group, member, change: None,
         on_precondition: OnPrecondition | None = None,
         applications: Mapping[str, Application] | None = None,
         client_configs: Mapping[str, str] | None = None,
@@ -57,6 +59,7 @@ class PhaseLoad:
             tables=self._tables,
             reservations=self._reservations,
             on_notice=on_notice,
+            on_change=on_change,
             groups=self._tables.of_groups(self._reservations),
             on_precondition=on_precondition,
             client_configs=client_configs or {},
@@ -87,6 +90,12 @@ class PhaseLoad:
             stack.callback(self._tables.close)
             for lane in self.lanes.values():
                 stack.callback(lane.close)
+
+    @property
+    def clients(self) -> GroupClients:
+        """The members of all groups and loops, for faults to hit."""
+        groups = {name: lane.groups for name, lane in self.lanes.items()}
+        return GroupClients({name: [one for one in of if isinstance(one, GroupLoad)] for name, of in groups.items()})
 
     @property
     def counts(self) -> Mapping[str, tuple[int, int, int]]:

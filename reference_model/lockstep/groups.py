@@ -7,31 +7,34 @@ protocol `consumer` members have epochs of their own, so it may read one partiti
 compared.
 
 What follows by itself is urgent, except that the coordinator removes a member that it does not hear from: that may
-happen at any time, to a member that is dead or frozen. A frozen member does nothing.
+happen at any time, to a member that is dead or frozen. A frozen member does nothing. Nor does a static member whose
+`group.instance.id` another one took over (KIP-345), but for the commit that it is told to make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
 
 from kafka_chaos.contract.groups import OF_GROUPS
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.examine import GROUPS
-from kafka_chaos.reference_model.groups.state import ACTIVE, DEAD, NONE, Setup, State, initial_state, slots_in
+from kafka_chaos.reference_model.groups.state import (
+    ACTIVE,
+    DEAD,
+    NONE,
+    Setup,
+    State,
+    slots_in,
+)
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step
 from kafka_chaos.reference_model.lockstep.group_observation import (
-    COMMITTED,
-    GIVEN,
     NOBODY,
-    PROCESSED,
-    REFUSED,
-    Deed,
     GroupObservation,
     MemberObservation,
 )
+from kafka_chaos.reference_model.lockstep.group_steps import ACTIONS, GroupState, of_group
 from kafka_chaos.reference_model.lockstep.observation import GROUP, Comparison, Difference, Observation, nearest
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterState
@@ -42,108 +45,18 @@ from kafka_chaos.reference_model.tuples import exchanged
 MAX_STATES = 20_000
 
 
-class GroupState(NamedTuple):
-    """A state of the rules for each partition, the slots of members that are frozen, and by slot what members did.
-
-    `gave_back`: some partition was given back in the last generation, and nobody has come or gone since.
-    """
-
-    partitions: tuple[State, ...]
-    frozen: frozenset[int]
-    did: tuple[tuple[Deed, ...], ...]
-    gave_back: bool = False
-
-
-def first_state(setup: Setup, partitions: int) -> GroupState:
-    """One member has all partitions and has read nothing yet. Raises `ActionError` for what this can't follow."""
-    if partitions > 1 and not setup.rules.waits_for_all:
-        raise ActionError(f"{partitions} partitions: expected one with the protocol consumer")
-    return GroupState((initial_state(setup),) * partitions, frozenset(), ((),) * setup.slots)
-
-
-# --- Steps of scenarios ----------------------------------------------------------------------------------------------
-
-
-def _at_partition(name: str, deed: str) -> Callable[[GroupState, Setup, int, int], Iterator[GroupState]]:
-    """What a member does with a record of one partition."""
-
-    def act(state: GroupState, setup: Setup, slot: int, partition: int) -> Iterator[GroupState]:
-        for action, after in GROUPS.steps(state.partitions[partition], setup):
-            if action.name == name and action.slot == slot and slot not in state.frozen:
-                parts = exchanged(state.partitions, partition, after)
-                done = (*state.did[slot], (deed, partition, action.offset))
-                yield state._replace(partitions=parts, did=exchanged(state.did, slot, done))
-
-    return act
-
-
-def _of_group(name: str) -> Callable[[GroupState, Setup, int], Iterator[GroupState]]:
-    """What happens to a member in all partitions at once."""
-
-    def act(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
-        choices = [
-            [after for action, after in GROUPS.steps(part, setup) if action.name == name and action.slot == slot]
-            for part in state.partitions
-        ]
-        for parts in product(*choices):
-            yield state._replace(partitions=parts, gave_back=state.gave_back and name == "join_again")
-
-    return act
-
-
-def _freeze(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
-    if slot not in state.frozen:
-        yield state._replace(frozen=state.frozen | {slot})
-
-
-def _thaw(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
-    if slot in state.frozen:
-        yield state._replace(frozen=state.frozen - {slot})
-
-
-def _any_of(*acts: Callable[..., Iterator[GroupState]]) -> Callable[..., Iterator[GroupState]]:
-    def act(state: GroupState, setup: Setup, slot: int, partition: int) -> Iterator[GroupState]:
-        for one in acts:
-            yield from one(state, setup, slot, partition)
-
-    return act
-
-
-ACTIONS: Mapping[str, Callable[..., Iterator[GroupState]]] = {
-    "member_polls": _at_partition("poll", GIVEN),
-    "member_processes": _at_partition("process", PROCESSED),
-    "member_commits": _any_of(
-        _at_partition("commit", COMMITTED), _at_partition("auto_commit", COMMITTED), _at_partition("refused", REFUSED)
-    ),
-    "member_joins": _of_group("join"),
-    "member_leaves": _of_group("leave"),
-    "member_crashes": _of_group("crash"),
-    "member_comes_back": _of_group("come_back"),
-    "member_freezes": _freeze,
-    "member_thaws": _thaw,
-}
-
-
-def group_step(name: str, *, member: int, partition: int | None = None) -> Step:
-    """A step of a member by name; an unknown one raises `ActionError`."""
-    if name not in ACTIONS:
-        raise ActionError(f"{name!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
-    where = () if partition is None else (("partition", partition),)
-    return Step(name, (*where, ("slot", member - 1)))
-
-
 # --- What follows by itself ------------------------------------------------------------------------------------------
 
 
 def urgent(state: GroupState, setup: Setup) -> Iterator[GroupState]:
     """What members that are not frozen do without being told, and how a generation begins."""
     for slot in range(setup.slots):
-        if slot in state.frozen:
+        if slot in state.frozen or slot in state.replaced:
             continue
         if all(part.members[slot].phase == ACTIVE for part in state.partitions):
-            yield from _of_group("join")(state, setup, slot)
+            yield from of_group("join")(state, setup, slot)
         for name in ("join_again", "learn"):
-            yield from _of_group(name)(state, setup, slot)
+            yield from of_group(name)(state, setup, slot)
         for partition, part in enumerate(state.partitions):
             for action, after in GROUPS.steps(part, setup):
                 if action.name == "ask" and action.slot == slot:
@@ -155,9 +68,9 @@ def optional(state: GroupState, setup: Setup) -> Iterator[GroupState]:
     """The coordinator removes a member that is dead, or one that is frozen."""
     for slot in range(setup.slots):
         if slot in state.frozen:
-            yield from _of_group("remove")(state, setup, slot)
+            yield from of_group("remove")(state, setup, slot)
         if any(part.members[slot].phase == DEAD for part in state.partitions):
-            yield from _of_group("expire")(state, setup, slot)
+            yield from of_group("expire")(state, setup, slot)
 
 
 def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:
@@ -247,14 +160,16 @@ class GroupModel:
 def observe_group(state: GroupState, setup: Setup) -> GroupObservation:
     """A state of the model, as one would observe all of it."""
     first = state.partitions[0]
-    each = {
-        slot + 1: MemberObservation(
-            generation=max(member.generation, 0) if setup.rules.waits_for_all else None,
-            has=tuple(number for number, part in enumerate(state.partitions) if part.members[slot].owns),
+    each = {}
+    for slot, member in enumerate(first.members):
+        knows = slot not in state.replaced
+        each[slot + 1] = MemberObservation(
+            generation=max(member.generation, 0) if setup.rules.waits_for_all and knows else None,
+            has=tuple(number for number, part in enumerate(state.partitions) if part.members[slot].owns)
+            if knows
+            else None,
             did=state.did[slot],
         )
-        for slot, member in enumerate(first.members)
-    }
     return GroupObservation(
         members=tuple(slot + 1 for slot in slots_in(first)),
         owners=tuple(

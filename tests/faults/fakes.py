@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
 from kafka_chaos.faults.fault import Nodes, Proof
 from kafka_chaos.faults.target import Target
@@ -23,6 +24,8 @@ class FakeDisk:
     read_only: bool = False
     free: int = 4096
     loss: dict[str, int] | None = None
+    slow: int | None = None
+    refusing: dict[str, bool] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
 
     def freeze(self) -> None:
@@ -34,6 +37,19 @@ class FakeDisk:
 
     def is_frozen(self) -> bool:
         return self.frozen
+
+    def refuse_appends(self, topic: str | None) -> None:
+        self.done.append(f"refuse appends to {topic}")
+        self.refusing = {f"log-directory-1/{topic or 'any'}-0/0.log": True}
+
+    def refused(self) -> dict[str, bool]:
+        return self.refusing
+
+    def slow_down(self, pid: int, writes_per_second: int) -> None:
+        self.slow = writes_per_second
+
+    def speed_up(self) -> None:
+        self.slow = None
 
     def cut_power(self) -> None:
         self.done.append("cut power")
@@ -63,7 +79,7 @@ class FakeDisk:
 
     def make_whole(self) -> None:
         self.frozen = self.filled = self.read_only = self.cut = False
-        self.free, self.loss = 4096, None
+        self.free, self.loss, self.refusing = 4096, None, {}
 
 
 @dataclass
@@ -89,6 +105,53 @@ class FakeLink:
 
 
 @dataclass
+class FakePackets:
+    """Queues that note how they treat packets; a test says what has passed."""
+
+    served: dict[str, dict[str, Any]] = field(default_factory=dict)
+    passed: dict[str, Any] = field(default_factory=dict)
+    gone: bool = False
+
+    def serve(self, name: str, **treatment: Any) -> int:
+        self.served.setdefault(name, treatment)
+        return 1 + list(self.served).index(name)
+
+    def tally(self, name: str) -> dict[str, Any] | None:
+        if self.gone:
+            raise EnvironmentFailure("the process of the packets ended with -9")
+        return self.passed if name in self.served else None
+
+    def end(self, name: str) -> None:
+        self.served.pop(name, None)
+
+
+@dataclass
+class FakeClock:
+    """A clock that is where its shifts put it; a test lets `passed` seconds go by, or the process lag behind."""
+
+    shifts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    passed: float = 0.0
+    lags: float = 0.0
+    silent: bool = False
+    down: bool = False
+
+    def shift(self, name: str, *, seconds: float = 0.0, per_second: float = 0.0) -> None:
+        self.shifts.setdefault(name, (seconds, per_second))
+
+    def end(self, name: str) -> None:
+        self.shifts.pop(name, None)
+
+    def told(self, name: str) -> dict[str, float] | None:
+        if self.silent:
+            raise EnvironmentFailure("process 7 does not tell its clock")
+        if self.down or name not in self.shifts:
+            return None
+        moved = {one: at + rate * self.passed for one, (at, rate) in self.shifts.items()}
+        wanted = sum(moved.values())
+        return {"moved": moved[name], "wanted": wanted, "ahead": wanted - self.lags}
+
+
+@dataclass
 class FakeNode:
     name: str
     number: int
@@ -102,6 +165,9 @@ class FakeNode:
     ends: bool = False
     disk: FakeDisk | None = None
     link: FakeLink | None = None
+    packets: FakePackets | None = field(default_factory=FakePackets)
+    clock: FakeClock | None = None
+    pid: int = 0
     suspended: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
 
@@ -113,7 +179,13 @@ class FakeNode:
 
     def state(self) -> dict[str, Any]:
         status = "paused" if self.paused else "running" if self.running else "exited"
-        return {"Status": status, "Running": self.running, "Paused": self.paused, "ExitCode": self.exit_code, "Pid": 0}
+        return {
+            "Status": status,
+            "Running": self.running,
+            "Paused": self.paused,
+            "ExitCode": self.exit_code,
+            "Pid": self.pid if self.running else 0,
+        }
 
     def is_running(self) -> bool:
         return self.running
@@ -160,6 +232,7 @@ class FakeCluster:
     coordinators: dict[tuple[str, str], int] = field(default_factory=dict)
     controller_id: int | None = 3
     noted: dict[str, Any] = field(default_factory=dict)
+    clients: dict[str, list[FakeNode]] = field(default_factory=dict)
     log_directories: tuple[str, ...] = ("/var/lib/kafka",)
     led: dict[Partition, Leadership] = field(default_factory=dict)
     registrations: dict[int, Registration] = field(default_factory=dict)
@@ -178,6 +251,9 @@ class FakeCluster:
 
     def transaction_coordinator(self, lane: str) -> int | None:
         return self.coordinators.get(("transaction", lane))
+
+    def members(self, lane: str) -> list[FakeNode]:
+        return self.clients.get(lane, [])
 
     def topic(self, lane: str) -> str:
         return f"topic-of-{lane}"
@@ -218,7 +294,8 @@ class FakeCluster:
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
         for node in nodes:
-            broker = self.brokers[node.number]
+            everyone = [*self.brokers.values(), *(one for of in self.clients.values() for one in of)]
+            broker = next(one for one in everyone if one.name == node.name)
             if broker.disk is not None and not broker.running:
                 broker.disk.make_whole()
             broker.running = True

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.target import Target, TargetError
-from tests.faults.fakes import FakeCluster, FakeFault, Notes
+from tests.faults.fakes import FakeCluster, FakeFault, FakeNode, Notes
 
 
 def injector(notes: Notes) -> Injector:
@@ -136,7 +136,33 @@ def test_one_failing_heal_does_not_keep_the_others_from_being_healed() -> None:
     assert did[-3:] == ["bad heal", "good heal", "good healed"]
 
 
-def test_a_role_that_nobody_holds_is_told_before_it_is_raised() -> None:
+def test_a_role_that_nobody_holds_at_its_time_is_waited_for() -> None:
+    notes, did, cluster = Notes(), [], FakeCluster()
+    threading.Timer(0.5, cluster.coordinators.update, [{("group", "orders"): 2}]).start()
+    fault = FakeFault(did, "late", target=Target.parse("group-coordinator(orders)"))
+    Injector(cluster, notes, seed=1).run([fault], start=time.monotonic(), cancelled=threading.Event())
+    assert notes.lines == ["fake-1 requested broker-2", "fake-1 proven", "fake-1 healed"]
+    assert 0.4 < notes.late[0] < 2.0
+
+
+def test_waiting_for_a_role_ends_with_the_schedule() -> None:
+    notes, did, cancelled = Notes(), [], threading.Event()
+    threading.Timer(0.3, cancelled.set).start()
+    fault = FakeFault(did, "never", target=Target.parse("leader(none)"))
+    injector(notes).run([fault], start=time.monotonic(), cancelled=cancelled)
+    assert (notes.lines, did) == ([], [])
+
+
+def test_a_target_that_the_cluster_does_not_have_is_not_waited_for() -> None:
+    notes = Notes()
+    cluster = FakeCluster(leaders={("orders", 0): 1}, brokers={1: FakeNode("broker-1", 1)})
+    with pytest.raises(TargetError, match="no followers"):
+        Injector(cluster, notes, seed=1).inject(FakeFault([], "x", target=Target.parse("follower(orders)")))
+    assert "not proven" in notes.lines[1]
+
+
+def test_a_role_that_nobody_holds_for_long_is_told_before_it_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.faults.injector.ROLE_TIMEOUT", 0.3)
     notes = Notes()
     with pytest.raises(TargetError, match="nobody holds"):
         injector(notes).inject(FakeFault([], "x", target=Target.parse("leader(none)")))

@@ -17,13 +17,8 @@ from kafka_chaos.reference_model.groups.rules import (
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
 from kafka_chaos.reference_model.lockstep.group_observation import GroupObservation, MemberObservation
-from kafka_chaos.reference_model.lockstep.groups import (
-    GroupedModel,
-    GroupModel,
-    first_state,
-    group_step,
-    observe_group,
-)
+from kafka_chaos.reference_model.lockstep.group_steps import first_state, group_step
+from kafka_chaos.reference_model.lockstep.groups import GroupedModel, GroupModel, observe_group
 from kafka_chaos.reference_model.lockstep.observation import GROUP, Observation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
@@ -116,6 +111,41 @@ def test_a_static_member_that_comes_back_in_time_has_what_it_had() -> None:
     assert all_seen(model, "member 2, generation") == {2}
     do(model, "polls", member=1)
     assert {did[-1] for did in all_seen(model, "member 1, did")} == {("given", 0, 0)}  # type: ignore[index]
+
+
+def taken_over(*, is_static: bool = True) -> GroupModel:
+    """Member 1 has processed a record when member 2 starts with its `group.instance.id`."""
+    model = group(EAGER_RULES, is_static=is_static)
+    do(model, "polls", "processes", "commits", "polls", "processes", member=1)
+    model.apply(group_step("member_takes_over", member=2, former=1))
+    return model
+
+
+def test_a_static_member_in_the_place_of_another_one_fences_it() -> None:
+    model = taken_over()
+    assert (all_seen(model, "members"), all_seen(model, "owners")) == ({(2,)}, {(2,)})
+    assert all_seen(model, "member 2, generation") == {1}
+    do(model, "commits", member=1)
+    assert {did[-1] for did in all_seen(model, "member 1, did")} == {("refused", 0, 2)}  # type: ignore[index]
+    assert all_seen(model, "committed") == {(1,)}
+    do(model, "polls", "processes", "commits", member=2)
+    assert all_seen(model, "committed") == {(2,)}
+    assert model.anomalies() == []
+
+
+def test_a_fenced_member_does_not_join_again() -> None:
+    model = taken_over()
+    do(model, "commits", member=1)
+    for state in model.states:
+        assert [part.members[0].generation for part in state.partitions] == [-1]
+        assert not state.partitions[0].preparing
+    with pytest.raises(ActionError, match="impossible"):
+        do(model, "polls", member=1)
+
+
+def test_only_of_a_static_member_the_place_can_be_taken() -> None:
+    with pytest.raises(ActionError, match="impossible"):
+        taken_over(is_static=False)
 
 
 def test_a_member_that_is_not_static_can_not_come_back() -> None:

@@ -283,7 +283,7 @@ ENTRIES = {"lost_write", "truncated_read", "offset_mismatch", "inconsistent_offs
             {"replica_divergence"},
         ),
     ],
-    ids=str,
+    ids=["clean", "acks1", "unclean", "power", "eligible", "old"],
 )
 def test_bounds_exclude(lane: Lane, expected: set[str]) -> None:
     assert excluded(CHECKS.keys(), [lane], Scope(), Budget(1_000_000)) == expected

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.transactions import DATA
 from kafka_chaos.verification.schemas import POSITION
+from kafka_chaos.verification.tables.blocks import within
 from kafka_chaos.verification.tables.history import FAIL, OK
 
 WHO = "struct(producer_id, seq)"
@@ -157,27 +158,31 @@ def nonmonotonic_poll(polls: DataFrame) -> DataFrame:
     return _cases(back, Anomaly.NONMONOTONIC_POLL, cause=cause)
 
 
-def stepped_over(polls: DataFrame, consumed: DataFrame, held: DataFrame) -> DataFrame:
+def stepped_over(
+    polls: DataFrame, consumed: DataFrame, held: DataFrame, *, doubtful: DataFrame | None = None
+) -> DataFrame:
     """The places that a consumer, after its first offset, steps over and never reads: lane, consumer, POSITION, who.
 
     `held`: the places of produced records in the log; without a log: that an acknowledgement or another read
     shows. `consumed`: every read, phantoms included, since an offset that was read was not stepped over.
+    `doubtful`: the only blocks that matter (`blocks.differing`), by lane, consumer and partition; None: all.
     """
+    reader = ("lane", "consumer", "partition")
+    if doubtful is not None:
+        polls = polls.join(F.broadcast(doubtful.select(*reader).distinct()), list(reader), "left_semi")
     steps = (
         _in_poll_order(polls)
         .groupBy("lane", "consumer", "partition", "lowest")
         .agg(F.expr("max(offset) AS highest"))
         .where("highest > lowest + 1")
     )
-    due = held.groupBy(*POSITION).agg(F.expr(f"max({WHO}) AS who")).select(*POSITION, "who.*")
-    delivered = consumed.select("lane", "consumer", "partition", "offset")
-    missed_by = ("lane", "consumer", "partition", "offset")
-    missed = (
-        due.join(F.broadcast(steps), ["lane", "partition"])
-        .where("offset > lowest AND offset < highest")
-        .join(delivered, list(missed_by), "left_anti")
-    )
-    return missed.select(*missed_by, "producer_id", "seq")
+    delivered = consumed.select(*reader, "offset")
+    due = held.join(F.broadcast(steps), ["lane", "partition"]).where("offset > lowest AND offset < highest")
+    if doubtful is not None:
+        due, delivered = (within(rows, doubtful, reader) for rows in (due, delivered))
+    missed = due.join(delivered, [*reader, "offset"], "left_anti")
+    who = missed.groupBy(*reader, "offset").agg(F.expr(f"max({WHO}) AS who"))
+    return who.select(*reader, "offset", "who.*")
 
 
 def skipped_poll(missed: DataFrame) -> DataFrame:

@@ -30,7 +30,7 @@ from kafka_chaos.verification.tables import history
 from kafka_chaos.verification.tables.evidence import is_small
 from kafka_chaos.verification.tables.facts import LaneFacts
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Survey, asked, keep
-from kafka_chaos.verification.transactions.findings import cases_of_transactions, due_to, unseen_in
+from kafka_chaos.verification.transactions.findings import cases_of_transactions, doubtful_blocks, due_to, unseen_in
 from kafka_chaos.verification.transactions.survey import Transactions, with_transactions
 
 EXAMPLES = 5
@@ -168,11 +168,11 @@ def _tables_of_cases(
     if (polls := scope.polls) is not None and (consumed := scope.consumed) is not None:
         finders[Anomaly.NONMONOTONIC_POLL] = lambda: anomalies.nonmonotonic_poll(polls)
         if (held := scope.held) is not None:
-            missed = anomalies.stepped_over(polls, consumed, held)
-            due = missed if transactions is None else due_to(spark, transactions, missed)
-            finders[Anomaly.SKIPPED_POLL] = lambda: anomalies.skipped_poll(due)
+            finders[Anomaly.SKIPPED_POLL] = lambda: anomalies.skipped_poll(
+                _missed(spark, run, transactions, polls, consumed, held)
+            )
     if (runs := scope.runs) is not None:
-        finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(_with_markers(runs, replicas))
+        finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(_with_markers(runs, replicas, small=is_small(run)))
     if replicas is not None:
         limits = history.local_frame(spark, _LIMITS, _replica_limits(run, survey))
         if (compared := replicas if is_small(run) else suspects(replicas, limits)) is not None:
@@ -189,24 +189,48 @@ def _tables_of_cases(
     return found
 
 
+def _missed(
+    spark: SparkSession,
+    run: RunDirectory,
+    transactions: Transactions | None,
+    polls: DataFrame,
+    consumed: DataFrame,
+    held: DataFrame,
+) -> DataFrame:
+    """What consumers stepped over although they were to be given it (`stepped_over`)."""
+    if transactions is None:
+        return anomalies.stepped_over(polls, consumed, held)
+    if is_small(run):
+        missed = anomalies.stepped_over(polls, consumed, held)
+        return due_to(spark, transactions, missed, has_log=run.has_log)
+    other = F.col("lane").isin(list(transactions.lanes))
+    doubtful = doubtful_blocks(spark, transactions, consumed.where(other), held)
+    suspects = (polls.where(other), consumed.where(other), held.where(other))
+    missed = anomalies.stepped_over(*suspects, doubtful=doubtful)
+    found = due_to(spark, transactions, missed, has_log=run.has_log)
+    if len(transactions.lanes) == len(run.lanes):
+        return found
+    return found.unionByName(anomalies.stepped_over(polls.where(~other), consumed.where(~other), held.where(~other)))
+
+
 def _unseen(spark: SparkSession, run: RunDirectory, survey: Survey, transactions: Transactions | None) -> DataFrame:
     """Records that nobody read; in transactional lanes those that somebody was to be given."""
     records, seen = survey.scope.records, survey.scope.seen
     assert records is not None
     found = anomalies.unseen(records, final_log=run.has_log)
-    if transactions is None:
+    if transactions is None or not run.has_log:
         return found
     assert seen is not None
     other = F.col("lane").isin(list(transactions.lanes))
     return found.where(~other).unionByName(unseen_in(spark, transactions, survey.facts, found.where(other), seen))
 
 
-def _with_markers(runs: DataFrame, replicas: DataFrame | None) -> DataFrame:
+def _with_markers(runs: DataFrame, replicas: DataFrame | None, *, small: bool) -> DataFrame:
     """The offsets of the log, with those that the markers of transactions take."""
-    if replicas is None:
-        return runs
-    markers = replicas.where(F.col("kind").isin(COMMIT, ABORT))
-    return runs.select("lane", "partition", "first", "last").union(history.single_runs(markers))
+    if replicas is not None:
+        markers = replicas.where(F.col("kind").isin(COMMIT, ABORT))
+        runs = runs.select("lane", "partition", "first", "last").union(history.single_runs(markers))
+    return runs if small else history.joined_runs(runs)
 
 
 def _replica_limits(run: RunDirectory, survey: Survey) -> list[tuple[str, int, int]]:

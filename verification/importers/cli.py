@@ -14,6 +14,7 @@ import click
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import ACKS, CLEANUP_POLICIES, Lane
+from kafka_chaos.contract.transactions import ISOLATION_LEVELS, READ_COMMITTED
 from kafka_chaos.reference_model.cli import fault_kinds
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -60,12 +61,27 @@ def verifiable_command(producers: tuple[Path, ...], consumers: tuple[Path, ...],
 @import_command.command("jepsen")
 @click.argument("history", metavar="HISTORY", type=_FILE)
 @click.option("--lane", default="jepsen", show_default=True, help="The lane's name.")
+@click.option(
+    "--transactional/--no-transactional",
+    default=None,
+    help="Whether each operation was a transaction; by default, if the log has an operation txn.",
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(ISOLATION_LEVELS),
+    default=READ_COMMITTED,
+    show_default=True,
+    help="The isolation level of the consumers, with transactions.",
+)
 @_lane_options
-def jepsen_command(history: Path, lane: str, out: str, **settings: Any) -> None:
+def jepsen_command(
+    history: Path, lane: str, transactional: bool | None, isolation: str, out: str, **settings: Any
+) -> None:
     """Import an operation log of Jepsen's kafka workload: history.edn, or the same as JSON (.json, .jsonl)."""
     from kafka_chaos.verification.importers.jepsen import import_jepsen
 
-    _say_what_is_there(import_jepsen(history, out, lane=lane, settings=settings), out)
+    lanes = import_jepsen(history, out, lane=lane, transactional=transactional, isolation=isolation, settings=settings)
+    _say_what_is_there(lanes, out)
 
 
 def _say_what_is_there(lanes: list[Lane], out: str) -> None:

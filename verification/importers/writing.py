@@ -9,14 +9,14 @@ from __future__ import annotations
 import io
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.contract.columns import TABLES, arrow_type
+from kafka_chaos.contract.columns import OF_TRANSACTIONS, TABLES, arrow_schema, arrow_type
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, lanes_document
@@ -34,14 +34,14 @@ class HistoryError(UsageFailure, ValueError):
 
 
 class RunWriter:
-    """Takes rows of produced/ and consumed/ as tuples in the order of the contract's columns."""
+    """Takes rows one by one; those of a table all name the same columns."""
 
     def __init__(self, folder: RunPath) -> None:
         self._folder = folder
-        self._rows: dict[str, list[Sequence[Any]]] = {"produced": [], "consumed": []}
+        self._rows: dict[str, list[Mapping[str, Any]]] = {}
         self._files = 0
-        for table in self._rows:
-            (folder / table).mkdir(parents=True)
+        for table in ("produced", "consumed"):
+            self._begin(table)
 
     def produced(
         self,
@@ -56,24 +56,56 @@ class RunWriter:
         complete_ns: int | None = None,
         outcome: str,
         error: str | None = None,
+        transaction: int | None = None,
     ) -> None:
-        """One produced record and its outcome."""
-        row = (lane, producer_id, seq, key, partition, offset, invoke_ns, complete_ns, outcome, error)
-        self._add("produced", row)
+        """One produced record and its outcome; `transaction`: in a transactional lane, the number of its own."""
+        row = {
+            "lane": lane,
+            "producer_id": producer_id,
+            "seq": seq,
+            "key": key,
+            "partition": partition,
+            "offset": offset,
+            "invoke_ns": invoke_ns,
+            "complete_ns": complete_ns,
+            "outcome": outcome,
+            "error": error,
+        }
+        self._add("produced", row if transaction is None else {**row, "transaction": transaction})
 
     def consumed(
         self, lane: str, consumer: str, partition: int, offset: int, producer_id: int, seq: int, poll_ns: int
     ) -> None:
         """One record that a consumer read."""
-        self._add("consumed", (lane, consumer, partition, offset, producer_id, seq, None, poll_ns))
+        row = {"lane": lane, "consumer": consumer, "partition": partition, "offset": offset}
+        self._add("consumed", {**row, "producer_id": producer_id, "seq": seq, "poll_ns": poll_ns})
+
+    def transaction(self, lane: str, producer_id: int, transaction: int, **columns: Any) -> None:
+        """One transaction; `columns`: those of the contract."""
+        self._add("transactions", {"lane": lane, "producer_id": producer_id, "transaction": transaction, **columns})
+
+    def assignment(self, lane: str, consumer: str, partition: int, **columns: Any) -> None:
+        """One partition that a consumer read; `columns`: those of the contract."""
+        self._add("assignments", {"lane": lane, "consumer": consumer, "partition": partition, **columns})
 
     def finish(self, lanes: Sequence[Lane]) -> None:
         """Write what is left, and lanes.json."""
         for table in self._rows:
             self._flush(table)
+        if any(lane.transactional is not None for lane in lanes):
+            for table in OF_TRANSACTIONS:
+                if table not in self._rows:
+                    self._begin(table)
+                    self._write(table, arrow_schema(TABLES[table]).empty_table())
         (self._folder / LANES_FILE).write_bytes((json.dumps(lanes_document(lanes), indent=2) + "\n").encode())
 
-    def _add(self, table: str, row: Sequence[Any]) -> None:
+    def _begin(self, table: str) -> None:
+        if table not in self._rows:
+            self._rows[table] = []
+            (self._folder / table).mkdir(parents=True)
+
+    def _add(self, table: str, row: Mapping[str, Any]) -> None:
+        self._begin(table)
         rows = self._rows[table]
         rows.append(row)
         if len(rows) >= ROWS_PER_FILE:
@@ -83,17 +115,16 @@ class RunWriter:
         rows = self._rows[table]
         if not rows:
             return
-        columns = TABLES[table][: len(rows[0])]
-        arrays = [
-            pa.array(values, arrow_type(column))
-            for column, values in zip(columns, zip(*rows, strict=True), strict=True)
-        ]
-        whole = pa.Table.from_arrays(arrays, names=[column.name for column in columns])
-        content = io.BytesIO()
-        pq.write_table(whole, content, compression="zstd")
-        (self._folder / table / f"part-{self._files:05d}.parquet").write_bytes(content.getvalue())
-        self._files += 1
+        columns = [column for column in TABLES[table] if column.name in rows[0]]
+        arrays = [pa.array([row[column.name] for row in rows], arrow_type(column)) for column in columns]
+        self._write(table, pa.Table.from_arrays(arrays, names=[column.name for column in columns]))
         rows.clear()
+
+    def _write(self, table: str, content: pa.Table) -> None:
+        file = io.BytesIO()
+        pq.write_table(content, file, compression="zstd")
+        (self._folder / table / f"part-{self._files:05d}.parquet").write_bytes(file.getvalue())
+        self._files += 1
 
 
 @contextmanager

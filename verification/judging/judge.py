@@ -14,7 +14,7 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import AnyAnomaly, TransactionAnomaly
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.account import MISFIRES_WITHOUT_LOG, Account, account_of
+from kafka_chaos.verification.judging.account import Account, account_of
 from kafka_chaos.verification.judging.known_defects import explaining
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -28,7 +28,7 @@ LOST_FOR_CERTAIN = (
     Anomaly.UNSEEN,
 )
 """A lane is unknown if one of these is forbidden or required, but could not be judged."""
-NEVER_LEFT_OUT = (*TransactionAnomaly, *MISFIRES_WITHOUT_LOG)
+NEVER_LEFT_OUT = (*TransactionAnomaly, Anomaly.LOST_WRITE, Anomaly.UNSEEN, Anomaly.SKIPPED_POLL)
 """A transactional lane is unknown if one of these could not be judged; any lane, if an anomaly of groups could not."""
 
 

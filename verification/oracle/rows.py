@@ -137,11 +137,11 @@ class View:
         self.claimed: dict[Identity, Place] = {}
         for row in history.produced:
             if row.partition is not None and row.offset is not None:
-                place = (row.partition, row.offset)
-                if row.outcome == "ok":
-                    self.acknowledged[row.producer_id, row.seq] = place
-                elif row.outcome == "info":
-                    self.claimed[row.producer_id, row.seq] = place
+                place, identity = (row.partition, row.offset), (row.producer_id, row.seq)
+                if self.outcome[identity] == "ok":
+                    self.acknowledged[identity] = place
+                elif self.outcome[identity] == "info" and row.outcome != "fail":
+                    self.claimed[identity] = place
         self.read = _places(self.genuine(history.consumed))
         if history.log is not None:
             self.log = _places(self.genuine(history.log))
@@ -169,19 +169,30 @@ class View:
         return [row for row in rows if (row.producer_id, row.seq) in self.outcome]
 
     def _outcome(self, row: Produced) -> str:
-        """What became of a record: nobody can be certain that one of an aborted transaction was not written."""
-        aborted = self.ended.get((row.producer_id, row.transaction)) == "aborted"
-        return "info" if row.outcome == "fail" and aborted else row.outcome
+        """What became of a record: nobody can be certain that one of an aborted transaction was not written.
+
+        Without a log, nor that readers were to be given one whose transaction is not known to be committed.
+        """
+        ended = self.ended.get((row.producer_id, row.transaction))
+        missed = not self.final_log and row.transaction is not None and self.history.timeout_ms is not None
+        in_doubt = {"fail": ended == "aborted", "ok": missed and ended != "committed", "info": True}
+        return "info" if in_doubt[row.outcome] else row.outcome
 
     def isolation(self, consumer: str) -> str | None:
         """The consumer's isolation level, as far as the assignments say."""
         return min((row.isolation for row in self.history.assignments if row.consumer == consumer), default=None)
 
     def _visible(self) -> set[Place]:
-        """The places of the log that every consumer must be given: in a transactional lane, those of commits."""
+        """The places of the log that every consumer must be given: in a transactional lane, those of commits.
+
+        Without a log, the places of which producers and readers were told that they are committed.
+        """
         rows = self.history.log or ()
         if self.history.timeout_ms is None:
             return {(row.partition, row.offset) for row in rows}
+        if not self.final_log:
+            given = (row for row in self.history.consumed if self.isolation(row.consumer) == "read_committed")
+            return {*self.acknowledged.values(), *((row.partition, row.offset) for row in given)}
         fates = fates_of(self.history)
         return {(row.partition, row.offset) for row in rows if fates[row] == "commit"}
 

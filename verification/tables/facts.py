@@ -80,10 +80,11 @@ class TransactionFacts:
     """The transactions of a lane. `committed`, `aborted`, `in_doubt`: by what their producers learned.
 
     `unnamed`: transactions of produced/ that transactions/ lacks; `outside`: acknowledged records without a
-    transaction. `markers`: those in replicas/, None if it does not tell them from records. `unknown_readers`: consumers
-    without an assignment. `read_to`: by partition the highest offset that a read_committed consumer read. `open_ends`:
-    where the log ends within a transaction; `ends_ns`: the last moment of the history. `entangled`: dependencies that
-    may be part of a cycle, where they are too many to search, and the first have none.
+    transaction; `failed`: records of transactions that failed. `markers`: those in replicas/, None if it does not tell
+    them from records. `unknown_readers`: consumers without an assignment. `read_to`: by partition the highest offset
+    that a read_committed consumer read. `open_ends`: where the log ends within a transaction; `ends_ns`: the last
+    moment of the history. `entangled`: dependencies that may be part of a cycle, where they are too many to search, and
+    the first have none.
     """
 
     transactions: int = 0
@@ -93,6 +94,7 @@ class TransactionFacts:
     assignments: int = 0
     unnamed: int = 0
     outside: int = 0
+    failed: int = 0
     markers: int | None = None
     unknown_readers: tuple[str, ...] = ()
     read_to: Mapping[int, int] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -45,6 +46,17 @@ def local_frame(spark: SparkSession, schema: StructType, rows: Iterable[Sequence
     # Spark 3.5 takes no Arrow table.
     content = F.lit(json.dumps(table.to_pylist()))
     return spark.range(1).select(F.inline(F.from_json(content, ArrayType(schema))))
+
+
+def numbers(table: DataFrame, *columns: str) -> list[np.ndarray[Any, np.dtype[np.int64]]]:
+    """Columns of whole numbers without nulls, brought to the driver."""
+    wanted = table.selectExpr(*(f"cast({column} AS bigint) AS {column}" for column in columns))
+    if int(table.sparkSession.version.partition(".")[0]) >= 4:
+        arrow = wanted.toArrow()
+        return [arrow[column].to_numpy() for column in columns]
+    # Spark 3.5 gives no Arrow table.
+    rows = np.array(wanted.collect(), dtype=np.int64).reshape(-1, len(columns))
+    return list(rows.T)
 
 
 def gathered(table: DataFrame, *, small: bool) -> DataFrame:
@@ -174,3 +186,17 @@ def places_shown(seen: DataFrame) -> DataFrame:
 def single_runs(log: DataFrame) -> DataFrame:
     """LOG as ranges of a single offset: lane, partition, first, last."""
     return log.selectExpr("lane", "partition", "offset AS first", "offset AS last")
+
+
+def joined_runs(runs: DataFrame) -> DataFrame:
+    """Ranges of offsets, in which those of a single offset are joined if they fill what they span of 64 neighbours."""
+    single = runs.where("first = last").groupBy("lane", "partition", F.expr("shiftright(first, 6) AS block"))
+    bit = "shiftleft(1L, cast(first & 63 AS int))"
+    blocks = single.agg(F.expr("min(first) AS first"), F.expr("max(first) AS last"), F.expr(f"bit_or({bit}) AS bits"))
+    whole = "bit_count(bits) = last - first + 1"
+    each = blocks.where(f"NOT ({whole})").selectExpr("*", "explode(sequence(0, 63)) AS at")
+    alone = each.where("(shiftright(bits, at) & 1) = 1").selectExpr(
+        "lane", "partition", "shiftleft(block, 6) + at AS first", "shiftleft(block, 6) + at AS last"
+    )
+    columns = ("lane", "partition", "first", "last")
+    return runs.where("first != last").select(*columns).union(blocks.where(whole).select(*columns)).union(alone)

@@ -9,6 +9,8 @@ Kafka lets that marker decide what read_committed consumers are given, whatever 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -68,21 +70,28 @@ def torn_transaction(outlines: DataFrame, given_in_part: DataFrame | None) -> Da
     return found.union(_named(rest, TransactionAnomaly.TORN_TRANSACTION, "seq", cause))
 
 
-def given_in_part(missed: DataFrame, due: DataFrame, reads: DataFrame, members: DataFrame) -> DataFrame:
+def given_in_part(
+    missed: DataFrame, due: DataFrame, reads: DataFrame, members: DataFrame, few: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
     """The transactions of which a read_committed consumer was given some records and passed others by.
 
     `due`: the committed places between the lowest and the highest offset that a consumer read in their partition:
     READER, partition, offset, producer_id, seq; `missed`: those that it was not given. TRANSACTION, seq, consumer: the
-    first record that was not given, and to whom.
+    first record that was not given, and to whom. `few`: marks tables that are as small as `missed`.
     """
     sent = members.where("sent").select(*IDENTITY, "transaction")
-    lacking = missed.join(sent, list(IDENTITY)).select(*READER, "producer_id", "transaction", "seq")
+    lacking = sent.join(few(missed), list(IDENTITY)).select(*READER, "producer_id", "transaction", "seq")
     doubtful = lacking.select(*READER, "producer_id", "transaction").distinct()
-    records = sent.join(doubtful, list(TRANSACTION))
+    records = sent.join(few(doubtful), list(TRANSACTION))
+    places = due.join(few(records), [*READER, "producer_id", "seq"])
     given = (
-        due.join(records, [*READER, "producer_id", "seq"])
-        .join(reads.select(*READER, "partition", "offset"), [*READER, "partition", "offset"], "left_semi")
+        reads.select(*READER, "partition", "offset")
+        .join(
+            few(places.select(*READER, "partition", "offset", "producer_id", "transaction")),
+            [*READER, "partition", "offset"],
+        )
         .select(*READER, "producer_id", "transaction")
+        .distinct()
     )
     torn = lacking.join(given, [*READER, "producer_id", "transaction"], "left_semi")
     first = torn.groupBy(*TRANSACTION).agg(F.expr("min(struct(seq, consumer)) AS first"))
@@ -118,13 +127,13 @@ def zombie_commit(outlines: DataFrame) -> DataFrame:
     return _named(found, TransactionAnomaly.ZOMBIE_COMMIT, "first_sent", cause)
 
 
-def open_ends(stored: DataFrame, members: DataFrame, outlines: DataFrame) -> DataFrame:
+def open_ends(pending: DataFrame, members: DataFrame, outlines: DataFrame) -> DataFrame:
     """The first record of each partition that is in an open transaction: what holds the last stable offset back.
 
     POSITION, producer_id, seq, transaction, last_ns: when its producer last heard of a record of the transaction. One
-    row per partition.
+    row per partition. `pending`: the rows of STORED that no marker follows.
     """
-    pending = stored.where("fate IS NULL").join(members.select(*IDENTITY, "transaction"), list(IDENTITY))
+    pending = pending.join(members.select(*IDENTITY, "transaction"), list(IDENTITY))
     first = pending.groupBy("lane", "partition").agg(
         F.expr("min(struct(offset, producer_id, seq, transaction)) AS first")
     )

@@ -6,17 +6,19 @@ component once.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_chaos.verification.tables.scope import keep
 from kafka_chaos.verification.transactions.tables import TRANSACTION
 
-Node = TypeVar("Node", bound=Hashable)
+Nodes = np.ndarray[Any, np.dtype[np.int64]]
 
+MANY = 10
+"""While trimming removes at least one edge in so many, it is faster than the search."""
 _ENDS = ("lane", "producer_id", "transaction", "to_producer_id", "to_transaction")
 
 
@@ -61,45 +63,70 @@ def _spans(back: DataFrame) -> DataFrame:
     return numbered.groupBy("lane", "span").agg(F.expr("min(low) AS low"), F.expr("max(high) AS high"))
 
 
-def cycles(edges: Iterable[tuple[Node, Node]]) -> list[list[Node]]:
-    """The strongly connected components of at least two nodes (Tarjan), each sorted."""
-    follows: dict[Node, list[Node]] = {}
-    for before, after in edges:
-        follows.setdefault(before, []).append(after)
-        follows.setdefault(after, [])
-    number: dict[Node, int] = {}
-    lowest: dict[Node, int] = {}
-    path: dict[Node, None] = {}
-    found: list[list[Node]] = []
-    for start in follows:
-        walk: list[tuple[Node, Iterator[Node]]] = []
-        entered = [start] if start not in number else []
-        while entered or walk:
-            if entered:
-                node = entered.pop()
-                number[node] = lowest[node] = len(number)
-                path[node] = None
-                walk.append((node, iter(follows[node])))
-            node, ahead = walk[-1]
-            for after in ahead:
-                if after not in number:
-                    entered.append(after)
-                    break
-                if after in path:
+def cycles(before: Nodes, after: Nodes) -> list[list[int]]:
+    """The strongly connected components of at least two nodes, each sorted. Edge i goes from before[i] to after[i]."""
+    names, codes = np.unique(np.concatenate([before, after]), return_inverse=True)
+    sources, targets = _trimmed(codes[: before.size], codes[before.size :])
+    order = np.argsort(sources, kind="stable")
+    starts = np.searchsorted(sources[order], np.arange(names.size + 1)).tolist()
+    found = _components(starts, targets[order].tolist(), np.unique(sources).tolist())
+    return [names[sorted(component)].tolist() for component in found]
+
+
+def _trimmed(sources: Nodes, targets: Nodes) -> tuple[Nodes, Nodes]:
+    """The edges without those at which a path begins or ends, again and again while that removes many."""
+    while sources.size:
+        size = int(max(sources.max(), targets.max())) + 1
+        goes_on, is_reached = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+        goes_on[sources] = is_reached[targets] = True
+        inner = is_reached[sources] & goes_on[targets]
+        removed = sources.size - int(inner.sum())
+        sources, targets = sources[inner], targets[inner]
+        if removed * MANY < sources.size or not removed:
+            break
+    return sources, targets
+
+
+def _components(starts: list[int], targets: list[int], nodes: list[int]) -> list[list[int]]:
+    """Tarjan's algorithm: the edges of node n are `targets` from starts[n] to starts[n + 1]."""
+    number, lowest = [0] * len(starts), [0] * len(starts)
+    on_path = [False] * len(starts)
+    ahead = list(starts)
+    path: list[int] = []
+    found: list[list[int]] = []
+    count = 0
+    for start in nodes:
+        if number[start]:
+            continue
+        walk = [start]
+        while walk:
+            node = walk[-1]
+            if not number[node]:
+                count += 1
+                number[node] = lowest[node] = count
+                path.append(node)
+                on_path[node] = True
+            if ahead[node] < starts[node + 1]:
+                after = targets[ahead[node]]
+                ahead[node] += 1
+                if not number[after]:
+                    walk.append(after)
+                elif on_path[after]:
                     lowest[node] = min(lowest[node], number[after])
-            else:
-                walk.pop()
-                if walk:
-                    lowest[walk[-1][0]] = min(lowest[walk[-1][0]], lowest[node])
-                if lowest[node] == number[node]:
-                    component = _taken_until(path, node)
-                    if len(component) > 1:
-                        found.append(sorted(component))  # type: ignore[type-var]
+                continue
+            walk.pop()
+            if walk:
+                lowest[walk[-1]] = min(lowest[walk[-1]], lowest[node])
+            if lowest[node] == number[node]:
+                component = _taken_until(path, on_path, node)
+                if len(component) > 1:
+                    found.append(component)
     return found
 
 
-def _taken_until(path: dict[Node, None], node: Node) -> list[Node]:
-    taken: list[Node] = []
+def _taken_until(path: list[int], on_path: list[bool], node: int) -> list[int]:
+    taken: list[int] = []
     while not taken or taken[-1] != node:
-        taken.append(path.popitem()[0])
+        taken.append(path.pop())
+        on_path[taken[-1]] = False
     return taken

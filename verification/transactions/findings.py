@@ -10,28 +10,29 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 
+import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.transactions import READ_COMMITTED
+from kafka_chaos.contract.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import CASES, IDENTITY, POSITION
+from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.evidence import is_small
 from kafka_chaos.verification.tables.facts import LaneFacts
-from kafka_chaos.verification.tables.history import local_frame
+from kafka_chaos.verification.tables.history import local_frame, numbers
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, keep
 from kafka_chaos.verification.transactions import anomalies, cycles
+from kafka_chaos.verification.transactions.cycles import Nodes
 from kafka_chaos.verification.transactions.evidence import hangs
-from kafka_chaos.verification.transactions.survey import Transactions
+from kafka_chaos.verification.transactions.survey import Transactions, shown_committed
 from kafka_chaos.verification.transactions.tables import ABORTED, TRANSACTION
 
-MOST_ENTANGLED = 200_000
+MOST_ENTANGLED = 5_000_000
 """Cycles are searched among up to this many dependencies of all lanes, the first ones of each."""
-BLOCK_BITS = 10
-"""A block is 1,024 neighbouring offsets of a partition."""
-_BLOCKS = ("lane", "consumer", "partition", "block")
+_READER = ("lane", "consumer", "partition")
 
 _RANGES = StructType(
     [
@@ -61,6 +62,8 @@ _OPEN = StructType(
         StructField("transaction", LongType()),
     ]
 )
+_NUMBERS = StructType([StructField("lane", StringType()), StructField("number", LongType())])
+_ENDS = ("producer_id", "transaction", "to_producer_id", "to_transaction")
 _CYCLES = StructType(
     [
         StructField("lane", StringType()),
@@ -90,9 +93,20 @@ def cases_of_transactions(
     placed = _at_acknowledgement(by_records, tables.members, few=few)
     found = [placed, anomalies.hanging_transaction(_hanging(spark, run, transactions))]
     if reads is not None:
-        found.append(anomalies.aborted_read(reads, tables.members, tables.stored, tables.outlines))
+        members, stored = _of_records(reads, tables.members, tables.stored, small=small)
+        found.append(anomalies.aborted_read(reads, members, stored, tables.outlines))
     cases = reduce(DataFrame.unionByName, found).withColumn("units", F.lit(1).cast("bigint"))
     return cases.select(*CASES.names), transactions
+
+
+def _of_records(
+    reads: DataFrame, members: DataFrame, stored: DataFrame | None, *, small: bool
+) -> tuple[DataFrame, DataFrame | None]:
+    """What both tables have of the records that are read; if these are few, without an exchange of all others."""
+    if stored is None or small or reads.count() > MOST_BROADCAST:
+        return members, stored
+    who = F.broadcast(reads.select(*IDENTITY).distinct())
+    return members.join(who, list(IDENTITY), "left_semi"), stored.join(who, list(IDENTITY), "left_semi")
 
 
 def _at_acknowledgement(named: DataFrame, members: DataFrame, *, few: bool) -> DataFrame:
@@ -125,16 +139,30 @@ def _cycles(spark: SparkSession, transactions: Transactions) -> tuple[DataFrame,
     counts = {row.lane: row["count"] for row in edges.groupBy("lane").count().collect()}
     most = MOST_ENTANGLED // max(1, len(counts))
     some = edges if sum(counts.values()) <= MOST_ENTANGLED else _first(edges, most)
-    by_lane: dict[str, list[tuple[tuple[int, int], tuple[int, int]]]] = {}
-    for row in some.collect():
-        by_lane.setdefault(row.lane, []).append(((row[1], row[2]), (row[3], row[4])))
+    lanes = sorted(counts)
+    known = local_frame(spark, _NUMBERS, [(lane, number) for number, lane in enumerate(lanes)])
+    number, *ends = numbers(some.join(F.broadcast(known), "lane"), "number", *_ENDS)
     rows, facts = [], dict(transactions.facts)
-    for lane, pairs in sorted(by_lane.items()):
-        found = cycles.cycles(pairs)
-        if len(pairs) < counts[lane] and not found:
+    for at, lane in enumerate(lanes):
+        of_lane = number == at
+        found = _cycles_of(*(column[of_lane] for column in ends))
+        if np.count_nonzero(of_lane) < counts[lane] and not found:
             facts[lane] = replace(facts[lane], entangled=counts[lane])
         rows += [_cycle(lane, cycle) for cycle in found]
     return local_frame(spark, _CYCLES, rows), replace(transactions, facts=facts)
+
+
+def _cycles_of(
+    producer_id: Nodes, transaction: Nodes, to_producer_id: Nodes, to_transaction: Nodes
+) -> list[list[tuple[int, int]]]:
+    """The cycles of one lane, each as the sorted (producer_id, transaction) in it."""
+    producers, of_producer = np.unique(np.concatenate([producer_id, to_producer_id]), return_inverse=True)
+    transactions, of_transaction = np.unique(np.concatenate([transaction, to_transaction]), return_inverse=True)
+    before, after = np.split(of_producer * transactions.size + of_transaction, 2)
+    return [
+        [(int(producers[one // transactions.size]), int(transactions[one % transactions.size])) for one in cycle]
+        for cycle in cycles.cycles(before, after)
+    ]
 
 
 def _first(edges: DataFrame, most: int) -> DataFrame:
@@ -168,43 +196,22 @@ def _suspicious(
     due = due.select("lane", "consumer", "partition", "offset", "producer_id", "seq")
     reads = tables.reads
     if not is_small(run):
-        differing = keep(_differing(reads, due))
+        differing = keep(blocks.differing(reads, due, _READER, ("offset", "producer_id", "seq")))
         # A transaction whose abort was acknowledged and that is committed all the same is no difference in the log.
         reversed_ = tables.outlines.where(f"outcome = {ABORTED} AND committed > 0").select(*TRANSACTION)
         records = tables.members.join(F.broadcast(reversed_), list(TRANSACTION), "left_semi").select(*IDENTITY)
         of_these = reads.join(F.broadcast(records), list(IDENTITY), "left_semi")
-        reads = keep(_within(reads, differing).unionByName(of_these).distinct())
-        due_here, reads_here = _within(due, differing), _within(tables.reads, differing)
+        reads = keep(blocks.within(reads, differing, _READER).unionByName(of_these).distinct())
+        due_here, reads_here = (blocks.within(rows, differing, _READER) for rows in (due, tables.reads))
     else:
         due_here, reads_here = due, reads
     place = ["lane", "consumer", "partition", "offset"]
     missed = keep(due_here.join(reads_here.select(*place), place, "left_anti"))
-    if missed.isEmpty():
+    count = missed.count()
+    if not count:
         return reads, None
-    return reads, keep(anomalies.given_in_part(missed, due, tables.reads, tables.members))
-
-
-def _differing(reads: DataFrame, due: DataFrame) -> DataFrame:
-    """The blocks in which a consumer did not read just what is committed there."""
-    content = (F.expr("count(1) AS n"), F.expr("sum(xxhash64(offset, producer_id, seq)) AS content"))
-    side = {
-        name: rows.selectExpr("*", _block()).groupBy(*_BLOCKS).agg(*content).selectExpr(*_BLOCKS, "n", "content")
-        for name, rows in (("read", reads), ("due", due))
-    }
-    both = side["read"].selectExpr(*_BLOCKS, "n", "content", "1 AS side")
-    both = both.union(side["due"].selectExpr(*_BLOCKS, "n", "content", "2 AS side"))
-    sums = both.groupBy(*_BLOCKS).agg(
-        F.expr("count(1) AS sides"), F.expr("min(n) != max(n) OR min(content) != max(content) AS differs")
-    )
-    return sums.where("sides = 1 OR differs").select(*_BLOCKS)
-
-
-def _block() -> str:
-    return f"shiftright(offset, {BLOCK_BITS}) AS block"
-
-
-def _within(rows: DataFrame, blocks: DataFrame) -> DataFrame:
-    return rows.selectExpr("*", _block()).join(F.broadcast(blocks), list(_BLOCKS), "left_semi").drop("block")
+    few = F.broadcast if count <= MOST_BROADCAST else lambda table: table
+    return reads, keep(anomalies.given_in_part(missed, due, tables.reads, tables.members, few))
 
 
 def unseen_in(
@@ -244,7 +251,26 @@ def unseen_in(
     )
 
 
-def due_to(spark: SparkSession, transactions: Transactions, missed: DataFrame) -> DataFrame:
+def doubtful_blocks(spark: SparkSession, transactions: Transactions, consumed: DataFrame, held: DataFrame) -> DataFrame:
+    """The blocks of transactional lanes in which a consumer did not read just what it was to be given.
+
+    `consumed`: all reads of these lanes. `held`: the places of the log.
+    """
+    rows: dict[bool, list[tuple[object, ...]]] = {True: [], False: []}
+    for one in transactions.ranges:
+        is_given_all = one.isolation == READ_UNCOMMITTED or transactions.committed is None
+        rows[is_given_all].append((one.lane, one.consumer, one.partition, one.lowest, one.highest))
+    places = {True: held, False: held if transactions.committed is None else transactions.committed}
+    due = [
+        places[is_given_all].join(F.broadcast(local_frame(spark, _RANGES, ranges)), ["lane", "partition"])
+        for is_given_all, ranges in rows.items()
+    ]
+    columns = (*_READER, "offset")
+    given = reduce(DataFrame.union, (one.where("offset BETWEEN lowest AND highest").select(*columns) for one in due))
+    return keep(blocks.differing(consumed, given, _READER, ("offset",)))
+
+
+def due_to(spark: SparkSession, transactions: Transactions, missed: DataFrame, *, has_log: bool) -> DataFrame:
     """Of the places that consumers stepped over (lane, consumer, POSITION, …), those that they were to be given.
 
     In a transactional lane, a consumer that is not known to be read_uncommitted is to be given committed records only.
@@ -253,8 +279,8 @@ def due_to(spark: SparkSession, transactions: Transactions, missed: DataFrame) -
     of_transactions = missed.where(is_transactional)
     readers = F.broadcast(local_frame(spark, _READERS, transactions.uncommitted_readers))
     found = missed.where(~is_transactional).union(of_transactions.join(readers, ["lane", "consumer"], "left_semi"))
-    if transactions.committed is None:
+    if transactions.committed is None and has_log:
         return found
     others = of_transactions.join(readers, ["lane", "consumer"], "left_anti")
-    places = transactions.committed.select(*POSITION).distinct()
+    places = shown_committed(transactions)
     return found.union(others.join(places, list(POSITION), "left_semi").select(*missed.columns))

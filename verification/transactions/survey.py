@@ -16,11 +16,12 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.contract.transactions import READ_UNCOMMITTED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.schemas import IDENTITY, POSITION
 from kafka_chaos.verification.tables import evidence
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import CommittedEnds, LaneFacts, OpenEnd, TransactionFacts
 from kafka_chaos.verification.tables.history import gathered
-from kafka_chaos.verification.tables.scope import keep
+from kafka_chaos.verification.tables.scope import MOST_BROADCAST, keep, keys
 from kafka_chaos.verification.transactions import anomalies, tables
 from kafka_chaos.verification.transactions.refusals import refuse_stray_values
 from kafka_chaos.verification.transactions.tables import ABORTED, BY_COMMIT, COMMITTED, Tables
@@ -80,14 +81,14 @@ def transactions_of(run: RunDirectory, frames: Frames) -> Transactions | None:
     if frames.log is not None and frames.replicas is not None:
         fates = tables.stored(_of(lanes, frames.log), _of(lanes, frames.replicas), ended)
         stored = keep(gathered(fates, small=small), small=small)
-    outlines = keep(gathered(tables.outlines(members, stored, ended), small=small), small=small)
+    outlines = keep(gathered(tables.outlines(members, stored, ended, small=small), small=small), small=small)
     reads = tables.committed_reads(consumed, isolation)
     built = Tables(members, reads, ended, stored, outlines)
     ranges = _ranges(consumed, isolation)
     uncommitted = [one for one in ranges if one.isolation == READ_UNCOMMITTED]
     return Transactions(
         tables=built,
-        facts=_facts(lanes, frames, built, produced, ranges),
+        facts=_facts(lanes, frames, built, produced, ranges, small=small),
         ends=CommittedEnds(lanes, _committed_ends(stored), _highest(uncommitted)),
         ranges=ranges,
         committed=None if stored is None else stored.where(f"fate = {BY_COMMIT}"),
@@ -102,26 +103,42 @@ def with_transactions(facts: Mapping[str, LaneFacts], transactions: Transactions
     return {lane: replace(of_lane, transactions=transactions.facts.get(lane)) for lane, of_lane in lanes.items()}
 
 
-def in_doubt_if_aborted(frames: Frames, transactions: Transactions | None) -> Frames:
-    """The tables, where PRODUCED has an `info` without an offset for each `fail` of an aborted transaction.
+def as_ended(frames: Frames, transactions: Transactions | None) -> Frames:
+    """The tables, where PRODUCED has an `info` for each record of a transaction of which an outcome promises nothing.
 
-    Whether such a record is in the log is nobody's promise: an abort drops what it finds unsent.
+    Whether a `fail` of an aborted transaction is in the log is nobody's promise: an abort drops what it finds unsent.
+    It loses its offset. Without a final log, only readers show records, and they rightly miss those that are not
+    committed: an `ok` counts if its transaction is known to be committed.
     """
     if transactions is None:
         return frames
-    aborted = transactions.tables.ended.where(f"outcome = {ABORTED}").select(*tables.TRANSACTION)
-    failed = "outcome = 'fail' AND transaction IS NOT NULL"
-    doubtful = frames.produced.where(failed).join(
-        aborted.withColumn("aborted", F.lit(True)), list(tables.TRANSACTION), "left"
-    )
+    known = transactions.tables.ended.select(*tables.TRANSACTION, F.col("outcome").alias("ended"))
+    failed, missed = f"outcome = 'fail' AND coalesce(ended = {ABORTED}, false)", "false"
+    concerned = "outcome = 'fail' AND transaction IS NOT NULL"
+    if frames.log is None:
+        missed = f"outcome = 'ok' AND coalesce(ended != {COMMITTED}, true)"
+        concerned = "outcome IN ('ok', 'fail') AND transaction IS NOT NULL"
+    elif not any(facts.failed for facts in transactions.facts.values()):
+        return replace(frames, ends=transactions.ends)
+    doubtful = frames.produced.where(concerned).join(known, list(tables.TRANSACTION), "left")
     columns = frames.produced.columns
     dropped = {
-        "outcome": "IF(coalesce(aborted, false), 'info', outcome) AS outcome",
-        "offset": "IF(coalesce(aborted, false), NULL, offset) AS offset",
+        "outcome": f"IF(({failed}) OR ({missed}), 'info', outcome) AS outcome",
+        "offset": f"IF({failed}, NULL, offset) AS offset",
     }
     changed = doubtful.selectExpr(*(dropped.get(column, column) for column in columns))
-    produced = frames.produced.where(f"NOT coalesce({failed}, false)").select(*columns).union(changed)
+    produced = frames.produced.where(f"NOT coalesce({concerned}, false)").select(*columns).union(changed)
     return replace(frames, produced=produced, ends=transactions.ends)
+
+
+def shown_committed(transactions: Transactions) -> DataFrame:
+    """POSITION of what is known to be committed: by the final log, or by what producers and readers were told."""
+    if transactions.committed is not None:
+        return transactions.committed.select(*POSITION).distinct()
+    built = transactions.tables
+    ended = built.ended.where(f"outcome = {COMMITTED}").select(*tables.TRANSACTION)
+    acknowledged = built.members.where("offset IS NOT NULL").join(ended, list(tables.TRANSACTION), "left_semi")
+    return acknowledged.select(*POSITION).union(built.reads.select(*POSITION)).distinct()
 
 
 def _of(lanes: tuple[str, ...], table: DataFrame) -> DataFrame:
@@ -153,10 +170,16 @@ def _committed_ends(stored: DataFrame | None) -> dict[Place, int]:
 
 
 def _facts(
-    lanes: tuple[str, ...], frames: Frames, built: Tables, produced: DataFrame, ranges: tuple[Ranges, ...]
+    lanes: tuple[str, ...],
+    frames: Frames,
+    built: Tables,
+    produced: DataFrame,
+    ranges: tuple[Ranges, ...],
+    *,
+    small: bool,
 ) -> dict[str, TransactionFacts]:
     counts = _counts(lanes, frames, built, produced)
-    open_ends = _open_ends(built)
+    open_ends = _open_ends(built, small=small)
     facts = {}
     for lane in lanes:
         found = counts.get(lane, Counter())
@@ -166,6 +189,7 @@ def _facts(
             **{name: found[name] for name in ("transactions", "committed", "aborted", "in_doubt", "assignments")},
             unnamed=found["unnamed"],
             outside=found["outside"],
+            failed=found["failed"],
             markers=found["markers"] if found["kinds"] else None,
             unknown_readers=tuple(sorted({one.consumer for one in reads if one.isolation is None})),
             read_to={partition: end for (_, partition), end in _highest(committed).items()},
@@ -198,6 +222,7 @@ def _counts(lanes: tuple[str, ...], frames: Frames, built: Tables, produced: Dat
         by_lane(
             produced,
             outside="count_if(transaction IS NULL AND outcome = 'ok')",
+            failed="count_if(transaction IS NOT NULL AND outcome = 'fail')",
             ends_ns="max(greatest(invoke_ns, coalesce(complete_ns, 0)))",
         ),
         by_lane(_of(lanes, frames.consumed), ends_ns="max(poll_ns)"),
@@ -214,10 +239,15 @@ def _counts(lanes: tuple[str, ...], frames: Frames, built: Tables, produced: Dat
     return counts
 
 
-def _open_ends(built: Tables) -> dict[str, list[OpenEnd]]:
+def _open_ends(built: Tables, *, small: bool) -> dict[str, list[OpenEnd]]:
     found: dict[str, list[OpenEnd]] = {}
     if built.stored is not None:
-        for row in anomalies.open_ends(built.stored, built.members, built.outlines).collect():
+        pending, members = built.stored.where("fate IS NULL"), built.members
+        if not small:
+            pending = keep(pending)
+            who = keys(pending.select(*IDENTITY).distinct(), few=pending.count() <= MOST_BROADCAST)
+            members = members.join(who, list(IDENTITY), "left_semi")
+        for row in anomalies.open_ends(pending, members, built.outlines).collect():
             end = OpenEnd(row.partition, row.offset, row.producer_id, row.seq, row.transaction, row.last_ns)
             found.setdefault(row.lane, []).append(end)
     return found

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.contract.transactions import ABORT, COMMIT, READ_COMMITTED, TRANSACTION_OUTCOMES
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
+from kafka_chaos.verification.tables.history import gathered
 
 TRANSACTION = ("lane", "producer_id", "transaction")
 
@@ -23,6 +24,7 @@ _OUTCOMES = " ".join(
     f"WHEN '{name}' THEN {code}"
     for name, code in zip(TRANSACTION_OUTCOMES, (COMMITTED, ABORTED, IN_DOUBT), strict=True)
 )
+_TOGETHER = ("lane", "producer_id", "shiftright(seq, 10) AS near")
 _FATE = f"CASE kind WHEN '{COMMIT}' THEN {BY_COMMIT} WHEN '{ABORT}' THEN {BY_ABORT} END"
 
 
@@ -113,7 +115,25 @@ def stored(log: DataFrame, replicas: DataFrame, ended: DataFrame) -> DataFrame:
     return followed.where("marks IS NULL").drop("marks")
 
 
-def outlines(members: DataFrame, stored: DataFrame | None, ended: DataFrame) -> DataFrame:
+def _with_fate(members: DataFrame, stored: DataFrame | None, *, small: bool) -> DataFrame:
+    """MEMBERS without places, with whether a commit marker follows the record: `committed`."""
+    if stored is None:
+        return members.selectExpr("*", "false AS committed")
+    sent = {"transaction": "bigint", "sent": "boolean", "first_ns": "bigint", "last_ns": "bigint"}
+    rows = members.selectExpr(*_TOGETHER, "seq", *sent, "false AS committed")
+    commits = stored.where(f"fate = {BY_COMMIT}").selectExpr(
+        *_TOGETHER, "seq", *(f"cast(NULL AS {kind}) AS {name}" for name, kind in sent.items()), "true AS committed"
+    )
+    both = rows.union(commits)
+    # Neighbours stay together, so that a transaction's records meet before they are exchanged.
+    near = gathered(both, small=True) if small else both.repartition("lane", "producer_id", "near")
+    whole = near.groupBy("lane", "producer_id", "near", "seq").agg(
+        *(F.expr(f"max({name}) AS {name}") for name in (*sent, "committed"))
+    )
+    return whole.where("transaction IS NOT NULL")
+
+
+def outlines(members: DataFrame, stored: DataFrame | None, ended: DataFrame, *, small: bool = False) -> DataFrame:
     """One row per transaction of MEMBERS: TRANSACTION, what `ended` says of it (an unknown outcome is in doubt), and:
 
     `sent`: how many of its records may be written; `committed`: how many of them stand before a commit marker.
@@ -121,15 +141,11 @@ def outlines(members: DataFrame, stored: DataFrame | None, ended: DataFrame) -> 
     commit marker follows. `first_ns`, `sent_ns`: when it sent the first, and the last. `last_ns`: when it last heard of
     one. Without `stored`, nothing counts as committed.
     """
-    if stored is None:
-        rows = members.selectExpr("*", "false AS committed")
-    else:
-        commits = stored.where(f"fate = {BY_COMMIT}").select(*IDENTITY).distinct().withColumn("committed", F.lit(True))
-        rows = members.join(commits, list(IDENTITY), "left")
-    lacking = "sent AND NOT coalesce(committed, false)"
+    rows = _with_fate(members, stored, small=small)
+    lacking = "sent AND NOT committed"
     columns = {
         "sent": "count_if(sent)",
-        "committed": "count_if(sent AND coalesce(committed, false))",
+        "committed": "count_if(sent AND committed)",
         "first_seq": "min(seq)",
         "first_sent": "min(IF(sent, seq, NULL))",
         "first_lacking": f"min(IF({lacking}, seq, NULL))",

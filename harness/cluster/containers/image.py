@@ -33,8 +33,11 @@ _POM = "http://maven.apache.org/POM/4.0.0"
 _RECIPE = Path(__file__).resolve().parents[3] / "docker"
 
 
-def image_tag(kafka_version: str = KAFKA_VERSION) -> str:
-    """The image's name: it changes with any input of the build and with Kafka's version."""
+def image_tag(kafka_version: str = KAFKA_VERSION, *, clock: bool = False) -> str:
+    """The image's name: it changes with any input of the build and with Kafka's version. `clock`: with a wall clock
+    that can be moved."""
+    if clock:
+        return f"{image_tag(kafka_version)}-clock-{_hash_of(_RECIPE / 'clock' / 'Dockerfile')}"
     digest = hashlib.sha256(repr(known_version(kafka_version)).encode())
     for path in sorted((_RECIPE / "kafka").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -43,20 +46,25 @@ def image_tag(kafka_version: str = KAFKA_VERSION) -> str:
     return f"{REPOSITORY}:{kafka_version}-{digest.hexdigest()[:12]}"
 
 
-def ensure_image(kafka_version: str = KAFKA_VERSION, *, say: Callable[[str], None] = lambda _: None) -> str:
+def ensure_image(
+    kafka_version: str = KAFKA_VERSION, *, clock: bool = False, say: Callable[[str], None] = lambda _: None
+) -> str:
     """The image's name; builds the image if it isn't there, and calls `say` before each step."""
-    tag = image_tag(kafka_version)
-    if not is_built(kafka_version):
-        _build(docker_client(), tag, kafka_version, say)
+    tag = image_tag(kafka_version, clock=clock)
+    if not is_built(kafka_version, clock=clock):
+        if clock:
+            _build_clock(docker_client(), tag, ensure_image(kafka_version, say=say), say)
+        else:
+            _build(docker_client(), tag, kafka_version, say)
     return tag
 
 
-def is_built(kafka_version: str = KAFKA_VERSION) -> bool:
+def is_built(kafka_version: str = KAFKA_VERSION, *, clock: bool = False) -> bool:
     """Whether the image exists."""
     from docker.errors import ImageNotFound
 
     try:
-        docker_client().images.get(image_tag(kafka_version))
+        docker_client().images.get(image_tag(kafka_version, clock=clock))
     except ImageNotFound:
         return False
     return True
@@ -77,8 +85,6 @@ def read_file(kafka_version: str, path: str, labels: Mapping[str, str]) -> bytes
 
 
 def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[str], None]) -> None:
-    from docker.errors import BuildError
-
     version = known_version(kafka_version)
     properties = {"kafka.version": kafka_version, "scala.version": version.scala}
     base = _base_image(client, say)
@@ -89,22 +95,28 @@ def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[st
         _add_jars(context / "pom.xml", version.extra_jars)
         copy_dependencies(context / "pom.xml", context / "jars", properties)
         say(f"building the image {tag}")
-        try:
-            client.images.build(
-                path=folder,
-                tag=tag,
-                buildargs={
-                    "BASE_IMAGE": base,
-                    "KAFKA_VERSION": kafka_version,
-                    "METADATA_MODES": " ".join(version.modes),
-                },
-                labels={"kafka-chaos.image": "broker"},
-                rm=True,
-                forcerm=True,
-            )
-        except BuildError as error:
-            log = "".join(str(line.get("stream", "")) for line in error.build_log)
-            raise EnvironmentFailure(f"the image {tag} does not build: {error.msg}\n{log[-3000:]}") from error
+        arguments = {
+            "BASE_IMAGE": base,
+            "KAFKA_VERSION": kafka_version,
+            "METADATA_MODES": " ".join(version.modes),
+        }
+        _build_folder(client, context, tag, arguments)
+
+
+def _build_clock(client: DockerClient, tag: str, broker_image: str, say: Callable[[str], None]) -> None:
+    say(f"building the image {tag}")
+    _build_folder(client, _RECIPE / "clock", tag, {"BROKER_IMAGE": broker_image})
+
+
+def _build_folder(client: DockerClient, folder: Path, tag: str, arguments: Mapping[str, str]) -> None:
+    from docker.errors import BuildError
+
+    labels = {"kafka-chaos.image": "broker"}
+    try:
+        client.images.build(path=str(folder), tag=tag, buildargs=dict(arguments), labels=labels, rm=True, forcerm=True)
+    except BuildError as error:
+        log = "".join(str(line.get("stream", "")) for line in error.build_log)
+        raise EnvironmentFailure(f"the image {tag} does not build: {error.msg}\n{log[-3000:]}") from error
 
 
 def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> None:

@@ -30,6 +30,9 @@ class Disk:
         self._journal = journal
         self._loss: Mapping[str, int] | None = None
         self._lengths: Mapping[Path, int] = {}
+        self._refused: list[Path] = []
+        self._slowed: int | None = None
+        """The process whose container's writes are slow."""
         self._freezing = threading.Lock()
         """Held while `is_frozen` tries: a freeze that comes meanwhile would find the disk frozen, and not last."""
 
@@ -69,6 +72,27 @@ class Disk:
                 return True
             kernel.thaw(self.files.point)
         return False
+
+    def slow_down(self, pid: int, writes_per_second: int) -> None:
+        """Let each write wait until it is on the disk, which takes so many a second of a process's container."""
+        self._note("slow down")
+        self.thaw()
+        mount = kernel.mounted(self.files.point)
+        if mount is not None and self._refusal() is None:
+            kernel.remount(self.files.point, "sync")
+            kernel.limit_writes(pid, mount.device, writes_per_second)
+            self._slowed = pid
+
+    def speed_up(self) -> None:
+        """Let writes be as fast as they were; nothing where they are."""
+        pid, self._slowed = self._slowed, None
+        mount = kernel.mounted(self.files.point)
+        if mount is None or pid is None:
+            return
+        self.thaw()
+        kernel.limit_writes(pid, mount.device, None)
+        if "sync" in mount.options:
+            kernel.remount(self.files.point, "async")
 
     def cut_power(self) -> None:
         """What was not flushed is lost from now on; nobody can read or write until `power_back`."""
@@ -117,6 +141,26 @@ class Disk:
         room = os.statvfs(self.files.point)
         return room.f_bavail * room.f_frsize
 
+    def refuse_appends(self, topic: str | None) -> None:
+        """Refuse writes to the newest segment of each partition, of one topic or of all; others are taken still."""
+        self._note("refuse appends")
+        self.thaw()
+        for path in _newest_segments(self.files.point, topic):
+            kernel.refuse_writes(path, refuse=True)
+            self._refused.append(path)
+
+    def refused(self) -> Mapping[str, bool]:
+        """The segments to which writes were refused, by name, and whether they are."""
+        return {str(path.relative_to(self.files.point)): _refuses(path) for path in self._refused}
+
+    def take_appends(self) -> None:
+        """Take writes again to what refused them."""
+        self.thaw()
+        while self._refused:
+            with suppress(FileNotFoundError):
+                kernel.refuse_writes(self._refused[-1], refuse=False)
+            self._refused.pop()
+
     def fail(self) -> None:
         """Let the file system find an error of its disk: it refuses every write from then on."""
         self._note("fail")
@@ -135,9 +179,11 @@ class Disk:
         not run.
         """
         self.thaw()
+        self.speed_up()
         if self._refusal() in (errno.EROFS, errno.EIO):
             self._mount_again()
         (self.files.point / _FILLER).unlink(missing_ok=True)
+        self.take_appends()
         self._loss = None
 
     def _refusal(self) -> int | None:
@@ -178,6 +224,25 @@ def make_disks(
     for disk in disks.values():
         disk.make(log_directories)
     return disks
+
+
+def _newest_segments(folder: Path, topic: str | None) -> list[Path]:
+    """Of each partition of a topic, or of all; but not of KRaft's metadata."""
+    found = []
+    for partition in folder.glob("*/*-*/"):
+        name, _, number = partition.name.rpartition("-")
+        segments = sorted(partition.glob("*.log"))
+        if number.isdigit() and segments and name != "__cluster_metadata" and topic in (None, name):
+            found.append(segments[-1])
+    return found
+
+
+def _refuses(path: Path) -> bool:
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_APPEND))
+    except OSError as error:
+        return error.errno in (errno.EPERM, errno.EROFS)
+    return False
 
 
 def _lengths(folder: Path) -> dict[Path, int]:

@@ -20,9 +20,14 @@ from kafka_chaos.harness.errors import ClusterFailure
 _FREEZE = 0xC0045877
 _THAW = 0xC0045878
 _SHUT_DOWN = 0x8004587D
+_GET_FLAGS = 0x80086601
+_SET_FLAGS = 0x40086602
+_IMMUTABLE = 0x10
 _WITHOUT_FLUSH = struct.pack("I", 2)
 """`EXT4_GOING_FLAGS_NOLOGFLUSH`: what is in memory only is gone, the journal's unwritten end too."""
 _OPTIONS = "loop,noatime,noinit_itable,errors=remount-ro"
+CGROUPS = Path("/sys/fs/cgroup")
+_WRITE_LIMIT = "blkio.throttle.write_iops_device"
 _LOOPS = Path("/sys/block")
 _GONE = " (deleted)"
 
@@ -127,14 +132,56 @@ def fail(device: str) -> None:
     Path("/sys/fs/ext4", Path(device).name, "trigger_fs_error").write_text("1")
 
 
+def remount(point: Path, option: str) -> None:
+    """Change an option of a mounted file system: `sync`, or `async`."""
+    _run("mount", "-o", f"remount,{option}", str(point))
+
+
+def limit_writes(pid: int, device: str, per_second: int | None) -> None:
+    """Let the processes of a container, one of them by its id, write to a device so often a second; None: ever.
+
+    Raises `ClusterFailure` where the kernel keeps no such limits. The limit goes with the container's process.
+    """
+    number = os.stat(device).st_rdev
+    of = f"{os.major(number)}:{os.minor(number)}"
+    try:
+        file = limits_of(Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8"))
+        if file is None:
+            raise ClusterFailure(f"process {pid} is in no cgroup whose writes can be limited")
+        old = file.name == _WRITE_LIMIT
+        file.write_text(f"{of} {per_second or 0}" if old else f"{of} wiops={per_second or 'max'}", encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError):
+        # The process is gone, and the limit with it.
+        return
+
+
+def limits_of(groups: str) -> Path | None:
+    """The file with the limits of a process's writes, by its lines of `/proc/PID/cgroup`, of either version."""
+    for line in groups.splitlines():
+        hierarchy, controllers, path = line.split(":", 2)
+        if "blkio" in controllers.split(","):
+            return CGROUPS / "blkio" / path.lstrip("/") / _WRITE_LIMIT
+        if hierarchy == "0" and (file := CGROUPS / path.lstrip("/") / "io.max").exists():
+            return file
+    return None
+
+
+def refuse_writes(path: Path, *, refuse: bool) -> None:
+    """Let the kernel refuse every write to a file (`chattr +i`), also by those who have it open; or take them again."""
+    with _opened(path, os.O_RDONLY) as file:
+        (flags,) = struct.unpack("i", fcntl.ioctl(file, _GET_FLAGS, bytes(8))[:4])
+        wanted = flags | _IMMUTABLE if refuse else flags & ~_IMMUTABLE
+        fcntl.ioctl(file, _SET_FLAGS, struct.pack("q", wanted))
+
+
 def flush(point: Path) -> None:
     """Write everything of the file system to its disk."""
     _run("sync", "--file-system", str(point))
 
 
 @contextmanager
-def _opened(point: Path) -> Iterator[int]:
-    file = os.open(point, os.O_RDONLY | os.O_DIRECTORY)
+def _opened(path: Path, how: int = os.O_RDONLY | os.O_DIRECTORY) -> Iterator[int]:
+    file = os.open(path, how)
     try:
         yield file
     finally:

@@ -7,37 +7,23 @@ that starts again has a network namespace without rules. See docs/decisions/0043
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kafka_chaos.harness.cluster.helper import Helper
 from kafka_chaos.harness.cluster.links.rules import Rule
 from kafka_chaos.harness.errors import ClusterFailure
 
 _PROCESS = "kafka_chaos.harness.cluster.links.process"
-_END_TIMEOUT = 30.0
 
 
 class Links:
     """The links of one cluster. `names`: its host names by address; `ports`: those of its Kafka listeners."""
 
     def __init__(self, names: Mapping[str, str], ports: Sequence[int]) -> None:
-        start = json.dumps({"names": dict(names), "ports": list(ports)})
-        self._lock = threading.Lock()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", _PROCESS, start],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            # The terminal's signals are for the harness.
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
+        self._process = Helper(_PROCESS, "links", {"names": dict(names), "ports": list(ports)})
+        self.ask = self._process.ask
 
     def of(self, node: str) -> NodeLink:
         """The link of one node."""
@@ -54,37 +40,9 @@ class Links:
         found: dict[str, int] = self.ask("counts")
         return found
 
-    def ask(self, what: str, **values: Any) -> Any:
-        """Let the process do something; raises `ClusterFailure` with its reason where it can't."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        with self._lock:
-            try:
-                stdin.write(json.dumps({"do": what, **values}).encode() + b"\n")
-                stdin.flush()
-                line = stdout.readline()
-            except (OSError, ValueError) as error:
-                raise ClusterFailure(f"the process of the links is gone: {error}") from error
-        if not line:
-            raise ClusterFailure(f"the process of the links ended with {self._process.wait()}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise ClusterFailure(f"links: {answer['error']}")
-        return answer["ok"]
-
     def close(self) -> None:
         """Take every link away; what waits is lost."""
-        if self._process.poll() is not None:
-            return
-        with self._lock, suppress(OSError):
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-        try:
-            self._process.wait(_END_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.close()
 
 
 class NodeLink:

@@ -19,9 +19,10 @@ from typing import IO
 
 from kafka_chaos.harness.cluster.links.connection import Conversation, Counts, Exchange
 from kafka_chaos.harness.cluster.links.contents import Understanding
-from kafka_chaos.harness.cluster.links.namespace import Namespace, original_destination, redirection, undone
 from kafka_chaos.harness.cluster.links.pair import IN, End, Pair
+from kafka_chaos.harness.cluster.links.redirection import MARK, original_destination, redirection, undone
 from kafka_chaos.harness.cluster.links.rules import CLIENTS, DROP, REQUEST, RESPONSE, Rule, Tally
+from kafka_chaos.harness.cluster.namespace import Namespace
 from kafka_chaos.harness.errors import ClusterFailure
 
 _PIECE = 256 * 1024
@@ -213,7 +214,7 @@ class Relay:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             destination = original_destination(accepted)
-            onward = node.namespace.connection(destination)
+            onward = node.namespace.connection(destination, mark=MARK)
         except OSError:
             accepted.close()
             return

@@ -30,6 +30,12 @@ _TABLE_LACKS = {
     "findings": "where in the log an anomaly is",
     "log": "the ends of the partitions",
 }
+_OF_SOME_LANES = {
+    "transactions": ("transactions over time", ("transactional",)),
+    "assignments": ("who held which partition", ("group", "loop")),
+    "commits": ("commits of offsets over time", ("group", "loop")),
+}
+"""Tables that only some lanes have: what lacks without them, and the keys in lanes.json of these lanes."""
 EVENTS_READ = 200_000
 """Most events that are read; progress is not counted."""
 
@@ -81,8 +87,13 @@ def read_evidence(run_dir: Path) -> Evidence:
     missing: list[str] = []
     prediction = _optional_json(run_dir / PREDICTION_FILE, missing)
     text = _optional_text(run_dir / EXPERIMENT_FILE, missing)
-    tables = {name: tuple(sorted((run_dir / name).glob("*.parquet"))) for name in _TABLE_LACKS}
-    missing += [f"{name}/: no {lack}" for name, lack in _TABLE_LACKS.items() if not tables[name]]
+    tables = {name: tuple(sorted((run_dir / name).glob("*.parquet"))) for name in (*_TABLE_LACKS, *_OF_SOME_LANES)}
+    lacks = _TABLE_LACKS | {
+        name: lack
+        for name, (lack, keys) in _OF_SOME_LANES.items()
+        if any(lane.get(key) for lane in lanes.values() for key in keys)
+    }
+    missing += [f"{name}/: no {lack}" for name, lack in lacks.items() if not tables[name]]
     return Evidence(
         path=run_dir,
         verdict=verdict,

@@ -1,4 +1,4 @@
-"""Condenses a run's tables with Spark into what a page can show.
+"""Condenses a run's tables into what a page can show: those of records with Spark, the smaller ones without.
 
 Guarantee: the number of lanes and of partitions with findings bounds the data that leaves Spark; the number of records
 does not. Counts, maxima and gaps are exact, p50 and p99 are within `LATENCY_STEP` of the true value.
@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.harness.report.inputs.footers import Extent, Footers, read_footers
+from kafka_chaos.harness.report.inputs.groups import GroupOverTime, read_groups
 from kafka_chaos.harness.report.inputs.ranges import FindingRange, find_ranges
+from kafka_chaos.harness.report.inputs.transactions import TransactionalId, read_transactions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,11 +85,16 @@ class LaneSeries:
 
 @dataclass(frozen=True)
 class Series:
-    """What the report gets from Spark. `ends` maps lane and partition to the last offset of the final log."""
+    """What the report gets from a run's tables. `ends` maps lane and partition to the last offset of the final log.
+
+    `transactions`: by lane. `groups`: by the lane that a group reads, and the group.
+    """
 
     lanes: Mapping[str, LaneSeries] = field(default_factory=dict)
     ranges: Sequence[FindingRange] = ()
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    transactions: Mapping[str, Sequence[TransactionalId]] = field(default_factory=dict)
+    groups: Mapping[tuple[str, str], GroupOverTime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ class Span:
 def condense(
     spark: SparkSession, tables: Mapping[str, Sequence[Path]], spans: Mapping[str, Span], *, buckets: int = BUCKETS
 ) -> Series:
-    """Aggregate `produced`, `findings` and `log`; `spans` names the lanes and their phases (`group`)."""
+    """Aggregate the tables; `spans` names the lanes and their phases (`group`)."""
     from kafka_chaos.verification import schemas
     from kafka_chaos.verification.inputs.file_systems.storage import exact
     from kafka_chaos.verification.tables.evidence import tuned
@@ -112,7 +119,7 @@ def condense(
         for name, schema in (("produced", schemas.PRODUCED), ("findings", schemas.FINDINGS), ("log", schemas.LOG))
         if tables.get(name)
     }
-    footers = read_footers(tables)
+    footers = read_footers({name: tables[name] for name in frames})
     # Each of these takes Spark longer to plan than to compute: side by side, one is planned while another runs.
     with tuned(spark, footers.rows), ThreadPoolExecutor(max_workers=4) as threads:
         ranges = threads.submit(find_ranges, frames["findings"]) if "findings" in frames else None
@@ -121,7 +128,14 @@ def condense(
         found = ranges.result() if ranges is not None else []
         concerned = {one.lane for one in found}
         known = ends.result() if ends is not None else {}
-    return Series(lanes=lanes, ranges=found, ends={place: end for place, end in known.items() if place[0] in concerned})
+    charts = {lane: (one.start_ns, one.width_ns) for lane, one in lanes.items()}
+    return Series(
+        lanes=lanes,
+        ranges=found,
+        ends={place: end for place, end in known.items() if place[0] in concerned},
+        transactions=read_transactions(tables.get("transactions", ()), charts),
+        groups=read_groups(tables.get("assignments", ()), tables.get("commits", ()), charts),
+    )
 
 
 def bucket_width(span_ns: int, buckets: int) -> int:

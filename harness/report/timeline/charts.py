@@ -13,11 +13,16 @@ from typing import Any
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.groups import loop_group_of
 from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.series import ErrorCount, LaneSeries, Series
 from kafka_chaos.harness.report.timeline import elections
+from kafka_chaos.harness.report.timeline.activity import Activity
 from kafka_chaos.harness.report.timeline.events import Phase, Place, TimelineEvents
-from kafka_chaos.harness.report.timeline.picture import LaneTimeline, Strip, draw
+from kafka_chaos.harness.report.timeline.frame import Frame
+from kafka_chaos.harness.report.timeline.members import draw_group
+from kafka_chaos.harness.report.timeline.picture import Strip, draw
+from kafka_chaos.harness.report.timeline.transactions import draw_transactions
 
 _LONGEST_NAME = 120
 
@@ -26,12 +31,13 @@ _LONGEST_NAME = 120
 class Detail:
     """The most that is shown of a run.
 
-    `charts`, `partitions` per chart, `panels` of offsets, `lines` of ranges per panel, `events` per chart, `rows` of
-    tables, and characters of `text`.
+    `charts`, `partitions` per chart, rows of `activity` (transactional ids, partitions of a group) per picture,
+    `panels` of offsets, `lines` of ranges per panel, `events` per picture, `rows` of tables, and characters of `text`.
     """
 
     charts: int
     partitions: int
+    activity: int
     panels: int
     lines: int
     events: int
@@ -41,7 +47,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Chart:
-    """A lane's picture over time with its events and errors in words."""
+    """A lane's picture over time with its events and errors in words, and those of its transactions and groups."""
 
     lane: str
     phase: str
@@ -52,6 +58,7 @@ class Chart:
     left_out: int
     errors: Sequence[ErrorCount]
     skipped_epochs: Sequence[str]
+    activities: Sequence[Activity]
 
 
 def short(name: object) -> str:
@@ -76,7 +83,7 @@ def draw_charts(
         over_time = series.lanes.get(row.lane)
         span = _span(phases.get(names[row.lane]), over_time)
         if span is not None:
-            charts.append(_chart(row, span, timeline_events, over_time, detail, names[row.lane], len(charts)))
+            charts.append(_chart(row, span, timeline_events, series, detail, names[row.lane], len(charts)))
     return charts
 
 
@@ -84,34 +91,72 @@ def _chart(
     row: matrix.Row,
     span: tuple[int, int],
     timeline_events: TimelineEvents,
-    series: LaneSeries | None,
+    series: Series,
     detail: Detail,
     phase: str,
     number: int,
 ) -> Chart:
     start, end = span
-    drawn = LaneTimeline(
+    over_time = series.lanes.get(row.lane)
+    frame = Frame(
         lane=short(row.lane),
         start_ns=start,
         end_ns=end,
-        series=series,
         faults=[
             fault for fault in timeline_events.faults if fault.concerns(row.lane) and start <= fault.requested_ns <= end
         ][: detail.events],
-        strips=_strips(row.lane, timeline_events, detail.partitions, end),
     )
-    events = _events(row.lane, timeline_events, drawn)
+    strips = _strips(row.lane, timeline_events, detail.partitions, end)
+    events = _events(row.lane, timeline_events, frame)
     return Chart(
         lane=row.lane,
         phase=phase,
         verdict=row.verdict,
         settings=row.settings,
-        picture=draw(drawn, number),
+        picture=draw(frame, over_time, strips, number),
         events=events[: detail.events],
         left_out=max(0, len(events) - detail.events),
-        errors=series.errors if series else (),
+        errors=over_time.errors if over_time else (),
         skipped_epochs=elections.explain_skipped_epochs(row.lane, timeline_events, start, end, detail.lines),
+        activities=_activities(row.lane, frame, timeline_events, series, detail, number),
     )
+
+
+def _activities(
+    lane: str, frame: Frame, timeline_events: TimelineEvents, series: Series, detail: Detail, number: int
+) -> list[Activity]:
+    """The lane's transactions, the groups that read it, and the group that feeds its loop."""
+    found: list[Activity] = []
+    if lane in series.transactions:
+        offsets = [(place[1], known) for place, known in sorted(timeline_events.offsets.items()) if place[0] == lane]
+        found.append(
+            draw_transactions(
+                frame,
+                series.transactions[lane],
+                offsets[: detail.partitions],
+                number=number,
+                rows=detail.activity,
+                events=detail.events,
+            )
+        )
+    loops = {loop_group_of(name) for name in series.lanes}
+    own = [
+        group
+        for (read, name), group in series.groups.items()
+        if (read == lane and name not in loops) or name == loop_group_of(lane)
+    ]
+    for index, group in enumerate(own[: detail.activity]):
+        found.append(
+            draw_group(
+                frame,
+                group,
+                timeline_events.members.get(group.group, ()),
+                name=f"group-{number}-{index}",
+                rows=detail.activity,
+                events=detail.events,
+            )
+        )
+    return found
 
 
 def _span(phase: Phase | None, series: LaneSeries | None) -> tuple[int, int] | None:
@@ -147,7 +192,7 @@ def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns:
     return strips
 
 
-def _events(lane: str, timeline_events: TimelineEvents, drawn: LaneTimeline) -> list[tuple[str, str]]:
+def _events(lane: str, timeline_events: TimelineEvents, frame: Frame) -> list[tuple[str, str]]:
     """Elections, truncations, and changes as clients saw them, in order of time and in words."""
     found: list[tuple[int, str]] = []
 
@@ -167,7 +212,7 @@ def _events(lane: str, timeline_events: TimelineEvents, drawn: LaneTimeline) -> 
     for partition, cut in of_lane(timeline_events.truncations):
         found.append((cut.ts_ns, f"broker {cut.broker} truncates partition {partition} to offset {cut.offset:,}"))
     for before, after in pairwise(timeline_events.controllers):
-        if before.value != after.value and drawn.start_ns <= after.ts_ns <= drawn.end_ns:
+        if before.value != after.value and frame.start_ns <= after.ts_ns <= frame.end_ns:
             controller = "no controller" if after.value == "nobody" else f"broker {after.value} as controller"
             found.append((after.ts_ns, f"clients see {controller}"))
-    return [(f"{drawn.at(ts_ns):+.2f} s", text) for ts_ns, text in sorted(found)]
+    return [(f"{frame.at(ts_ns):+.2f} s", text) for ts_ns, text in sorted(found)]

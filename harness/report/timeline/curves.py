@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from kafka_chaos.harness.report.inputs.series import Bucket, LaneSeries
 from kafka_chaos.harness.report.svg import Scale, area, compact, duration, element, line, round_up
+from kafka_chaos.harness.report.timeline.frame import LEFT, RIGHT
 
-LEFT, RIGHT = 132, 992
 RATE_HEIGHT, LATENCY_HEIGHT, OTHER_HEIGHT = 78, 74, 26
 Place = Callable[[int], float]
 """From a time in nanoseconds to its pixel."""

@@ -88,13 +88,39 @@ class Truncation:
     reason: str
 
 
+@dataclass(frozen=True)
+class Offsets:
+    """What a partition's leader reported last: its high watermark, and its last stable offset."""
+
+    ts_ns: int
+    high_watermark: int
+    last_stable_offset: int
+
+    @property
+    def held_back(self) -> int:
+        """The offsets that `read_committed` consumers may not read yet, since a transaction is open."""
+        return self.high_watermark - self.last_stable_offset
+
+
+@dataclass(frozen=True)
+class MemberChange:
+    """What became of a member of a group: `change` is a verb, `member` its name without the group's."""
+
+    ts_ns: int
+    member: str
+    change: str
+
+
 Place = tuple[str, int]
 """Lane and partition."""
 
 
 @dataclass(frozen=True)
 class TimelineEvents:
-    """Everything that the events show, by phase, lane and partition. `controllers`: brokers, as clients see them."""
+    """Everything that the events show, by phase, lane and partition. `controllers`: brokers, as clients see them.
+
+    `offsets`: of transactional lanes. `members`: by group.
+    """
 
     phases: tuple[Phase, ...]
     faults: tuple[FaultSpan, ...] = ()
@@ -103,6 +129,8 @@ class TimelineEvents:
     elections: Mapping[Place, Sequence[Election]] = field(default_factory=dict)
     truncations: Mapping[Place, Sequence[Truncation]] = field(default_factory=dict)
     controllers: Sequence[Change] = ()
+    offsets: Mapping[Place, Sequence[Offsets]] = field(default_factory=dict)
+    members: Mapping[str, Sequence[MemberChange]] = field(default_factory=dict)
     notices: int = 0
     seconds: float | None = None
 
@@ -118,6 +146,7 @@ def timeline_events_of(evidence: Evidence) -> TimelineEvents:
     elections: dict[Place, list[Election]] = {}
     truncations: dict[Place, list[Truncation]] = {}
     controllers: list[Change] = []
+    members: dict[str, list[MemberChange]] = {}
     notices, seconds = 0, None
     for event in evidence.events:
         ts_ns = event["ts_ns"]
@@ -139,6 +168,10 @@ def timeline_events_of(evidence: Evidence) -> TimelineEvents:
                     truncations.setdefault(_place(event), []).append(truncation)
                 case "controller_changed":
                     controllers.append(Change(ts_ns, _broker(event["controller"])))
+                case "member_changed":
+                    group, member = str(event["group"]), str(event["member"])
+                    did = MemberChange(ts_ns, member.removeprefix(f"{group}-"), str(event["change"]))
+                    members.setdefault(group, []).append(did)
                 case "client_notice":
                     notices += 1
                 case "run_ended":
@@ -153,9 +186,35 @@ def timeline_events_of(evidence: Evidence) -> TimelineEvents:
         elections=elections,
         truncations=truncations,
         controllers=controllers,
+        offsets=_offsets(evidence.events),
+        members=members,
         notices=notices,
         seconds=seconds,
     )
+
+
+def _offsets(events: Iterable[Mapping[str, Any]]) -> dict[Place, list[Offsets]]:
+    """Per partition of a transactional lane what its leaders reported, from the first report of both offsets on.
+
+    The two are asked for one after the other: a last stable offset that has overtaken a former high watermark counts
+    as far as that.
+    """
+    marks: dict[Place, int] = {}
+    stable: dict[Place, int] = {}
+    found: dict[Place, list[Offsets]] = {}
+    for event in events:
+        kinds = {"high_watermark": marks, "last_stable_offset": stable}
+        if event["type"] not in kinds:
+            continue
+        try:
+            place = _place(event)
+            kinds[event["type"]][place] = int(event[event["type"]])
+        except (KeyError, TypeError, ValueError):
+            continue
+        if place in marks and place in stable:
+            step = Offsets(event["ts_ns"], marks[place], min(marks[place], stable[place]))
+            found.setdefault(place, []).append(step)
+    return found
 
 
 def _place(event: Mapping[str, Any]) -> Place:

@@ -1,5 +1,7 @@
 """Records the high watermarks that the brokers report during a phase, as `high_watermark` events.
 
+Of transactional lanes, it records the last stable offsets, too, as `last_stable_offset` events.
+
 Guarantee: each broker has its own thread, which sends one request per interval. So a frozen or dead broker does not
 delay the reports of others. All threads end with the block.
 """
@@ -9,9 +11,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from kafka_chaos.contract.events import HighWatermark
+from kafka_chaos.contract.events import HighWatermark, LastStableOffset
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.error_codes import NONE
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 
@@ -38,6 +41,9 @@ class HighWatermarkRecorder:
         self._configs = configs
         self._lane_of = {lane.topic_name: lane.lane for lane in lanes}
         self._partitions = {lane.topic_name: range(lane.partitions) for lane in lanes}
+        self._transactional = {
+            lane.topic_name: range(lane.partitions) for lane in lanes if lane.transactional is not None
+        }
         self._events = events
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -58,11 +64,13 @@ class HighWatermarkRecorder:
 
     def _follow(self, broker: int, address: str) -> None:
         known: dict[tuple[str, int], tuple[int, int]] = {}
+        stable: dict[tuple[str, int], int] = {}
         while not self._stop.is_set():
             try:
                 with BrokerClient(address, timeout=_ANSWER_TIMEOUT, configs=self._configs) as client:
                     while not self._stop.wait(_INTERVAL):
                         self._ask(broker, client, known)
+                        self._ask_for_stable(broker, client, stable)
             except BrokerUnreachable:
                 self._stop.wait(_INTERVAL)
 
@@ -83,3 +91,16 @@ class HighWatermarkRecorder:
             )
             with self._lock:
                 self.reports += 1
+
+    def _ask_for_stable(self, broker: int, client: BrokerClient, known: dict[tuple[str, int], int]) -> None:
+        if not self._transactional:
+            return
+        for (topic, partition), (error, offset) in client.latest_offsets(self._transactional, committed=True).items():
+            if error != NONE or known.get((topic, partition)) == offset:
+                continue
+            known[topic, partition] = offset
+            self._events.emit(
+                LastStableOffset(
+                    lane=self._lane_of[topic], partition=partition, broker=broker, last_stable_offset=offset
+                )
+            )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -198,14 +198,13 @@ class RecordingConsumer:
     def poll(self, timeout: float = -1) -> Any:
         """As `confluent_kafka.Consumer.poll`."""
         message = self._client.poll(timeout)
-        self._take(message)
+        self._take([message])
         return message
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
         """As `confluent_kafka.Consumer.consume`."""
         messages = self._client.consume(num_messages, timeout)
-        for message in messages:
-            self._take(message)
+        self._take(messages)
         return list(messages)
 
     def commit(self, *values: Any, **named: Any) -> Any:
@@ -228,7 +227,13 @@ class RecordingConsumer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def _take(self, message: Any) -> None:
+    def _take(self, messages: Iterable[Any]) -> None:
+        for message in messages:
+            self._take_one(message)
+        if self.member is not None:
+            self.member.polled()
+
+    def _take_one(self, message: Any) -> None:
         if message is None or message.error() is not None or message.topic() != self._recorder.topic:
             return
         partition, offset = message.partition(), message.offset()

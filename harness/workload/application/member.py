@@ -91,6 +91,10 @@ class Member:
         """It was given the record at this offset."""
         self._next[partition] = offset + 1
 
+    def polled(self) -> None:
+        """It was given all that a poll gave."""
+        self.commits.positions.reaches(self._next)
+
     def commit(
         self,
         message: Any = None,

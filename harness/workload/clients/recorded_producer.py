@@ -208,8 +208,11 @@ class RecordedProducer:
             else:
                 now = now_ns()
                 chunk.complete_ns[seq % CHUNK] = now
-                if answered:
-                    chunk.offset[seq % CHUNK] = message.offset()
+                offset = message.offset() if answered else None
+                # A broker that has stored a record long ago acknowledges a retry without its offset, too
+                # (DUPLICATE_SEQUENCE_NUMBER).
+                if offset is not None:
+                    chunk.offset[seq % CHUNK] = offset
                 chunk.done += 1
                 if now - last > longest:
                     longest = now - last if last else 0

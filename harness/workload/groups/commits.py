@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,42 @@ REFUSALS = frozenset(
 )
 """What a coordinator answers to a member that it no longer knows in this generation."""
 
+_TOGETHER_NS = 100_000_000
+
+
+class Positions:
+    """Since when, at the earliest, a client may have committed an offset by itself, and in which assignment.
+
+    Several of its commits may be on their way at once, and be answered in any order: that of an offset was not asked
+    for before the record in front of it was polled, and nothing more is known.
+    """
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment = assignment
+        self._noted_ns = 0
+        self._reached: dict[int, list[tuple[int, int, str]]] = {}
+
+    def reaches(self, offsets: Mapping[int, int]) -> None:
+        """A poll has come to these offsets, the next ones to read; it began after this was last called."""
+        name, since = self._assignment.name, max(self._noted_ns, self._assignment.begun_ns)
+        for partition, offset in offsets.items():
+            reached = self._reached.setdefault(partition, [])
+            if not reached or offset > reached[-1][0]:
+                if reached and reached[-1][2] == name and since - reached[-1][1] < _TOGETHER_NS:
+                    reached[-1] = offset, *reached[-1][1:]
+                else:
+                    reached.append((offset, since, name))
+            elif offset < reached[-1][0]:
+                # Set back: an offset may have been reached before, too.
+                reached[:] = [(offset, *reached[0][1:])]
+        self._noted_ns = time.monotonic_ns()
+
+    def since(self, partition: int, offset: int) -> tuple[int, str]:
+        """When an offset may have been committed, at the earliest, and the name of the assignment then."""
+        reached = self._reached.get(partition, [])
+        at = bisect_left(reached, (offset,))
+        return reached[at][1:] if at < len(reached) else (self._assignment.begun_ns, self._assignment.name)
+
 
 def next_offsets(messages: Iterable[Any]) -> dict[int, int]:
     """The offsets to commit for these messages: per partition, the next one to read."""
@@ -44,12 +81,13 @@ class Commits:
 
     def __init__(self, client: Any, topic: str, assignment: Assignment, tell: Tell) -> None:
         self.errors = 0
+        self.positions = Positions(assignment)
         self._client = client
         self._topic = topic
         self._assignment = assignment
         self._tell = tell
         self._numbers = itertools.count()
-        self._last_ns = 0
+        self._automatic_ns: set[int] = set()
 
     def partitions(self, offsets: Mapping[int, int]) -> list[TopicPartition]:
         """The offsets as the client takes them."""
@@ -72,14 +110,15 @@ class Commits:
         *,
         producer_id: int | None = None,
         transaction: int | None = None,
+        consumer: str | None = None,
         since_ns: int | None = None,
     ) -> int:
-        """A commit is about to be sent, or was at `since_ns` at the earliest; returns its number."""
+        """A commit is about to be sent, or was by `consumer` at `since_ns` at the earliest; returns its number."""
         number = next(self._numbers)
         self._tell(
             "commit",
             number=number,
-            consumer=self._assignment.name,
+            consumer=self._assignment.name if consumer is None else consumer,
             offsets=sorted(offsets.items()),
             producer_id=producer_id,
             transaction=transaction,
@@ -93,14 +132,20 @@ class Commits:
         self._tell("committed", number=number, errors=errors, ns=time.monotonic_ns())
 
     def automatic(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
-        """The client committed by itself (callback `on_commit`). It was not asked for before its last answer."""
-        since = max(self._last_ns, self._assignment.begun_ns)
-        self._last_ns = time.monotonic_ns()
-        stored = [one for one in partitions if one.offset >= 0]
-        if stored:
-            failed = {one.partition: found for one in stored if (found := one.error or error) is not None}
-            number = self.asks({one.partition: one.offset for one in stored}, since_ns=since)
-            self.learns(number, failed, certain=False)
+        """The client committed by itself (callback `on_commit`): each partition is a commit of its own."""
+        for one in partitions:
+            if one.offset >= 0:
+                since, consumer = self.positions.since(one.partition, one.offset)
+                number = self.asks({one.partition: one.offset}, consumer=consumer, since_ns=self._own_ns(since))
+                found = one.error or error
+                self.learns(number, {} if found is None else {one.partition: found}, certain=False)
+
+    def _own_ns(self, ns: int) -> int:
+        """The first time from this one on that no other automatic commit has: rows differ by it."""
+        while ns in self._automatic_ns:
+            ns += 1
+        self._automatic_ns.add(ns)
+        return ns
 
 
 def _outcome(error: KafkaError, certain: bool) -> str:

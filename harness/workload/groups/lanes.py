@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from kafka_chaos.contract.groups import IN_TRANSACTION, group_of, loop_group_of
 from kafka_chaos.contract.transactions import READ_COMMITTED, Transactional
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.groups.load import GroupLoad, GroupWork
+from kafka_chaos.harness.workload.groups.load import GroupLoad, GroupWork, OnChange
 from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 
@@ -24,6 +24,7 @@ def group_reading(
     workload: WorkloadSpec,
     tables: GroupTables,
     on_notice: Callable[[str], None],
+    on_change: OnChange,
 ) -> GroupLoad:
     """The members of the lane's group."""
     settings = lane.consumer_group
@@ -39,7 +40,7 @@ def group_reading(
         client_configs=client_configs,
         duration=workload.duration,
     )
-    return GroupLoad(work, tables, on_notice=on_notice)
+    return GroupLoad(work, tables, on_notice=on_notice, on_change=on_change)
 
 
 class LoopProducing:
@@ -55,6 +56,7 @@ class LoopProducing:
         workload: WorkloadSpec,
         tables: GroupTables,
         on_notice: Callable[[str], None],
+        on_change: OnChange,
         run_directory: str,
         seed: int,
     ) -> None:
@@ -88,7 +90,7 @@ class LoopProducing:
             duration=workload.duration,
             output=output,
         )
-        self.members = GroupLoad(work, tables, on_notice=on_notice)
+        self.members = GroupLoad(work, tables, on_notice=on_notice, on_change=on_change)
 
     @property
     def sent(self) -> int:

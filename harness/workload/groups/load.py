@@ -8,14 +8,16 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from kafka_chaos.contract.groups import Group
 from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
+from kafka_chaos.harness.workload.groups.client_process import ClientProcess
 from kafka_chaos.harness.workload.groups.configs import committed_by, member_configs
 from kafka_chaos.harness.workload.groups.member_process import MemberProcess
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
@@ -30,11 +32,14 @@ from kafka_chaos.harness.workload.groups.settings import (
 )
 
 _TICK = 0.05
-_CRASHES_WITHIN = 10.0
+_CRASHES_WITHIN = 30.0
 _FROZEN_LONGER = 2.0
 _LEAVES_WITHIN = 30.0
 _MOST_REPLACED = 20
 _NEVER = float("inf")
+
+OnChange = Callable[[str, str, str], None]
+"""Learns what became of a member: its group, its name, and a change of `MemberChanged`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +79,21 @@ def consumer_configs(work: GroupWork, place: int) -> dict[str, Any]:
 class GroupLoad:
     """The members of one group, looked after by a thread of their own."""
 
-    def __init__(self, work: GroupWork, tables: GroupTables, *, on_notice: Callable[[str], None]) -> None:
+    def __init__(
+        self, work: GroupWork, tables: GroupTables, *, on_notice: Callable[[str], None], on_change: OnChange
+    ) -> None:
         self.progress = Progress()
         self._work = work
         self._tables = tables
         self._on_notice = on_notice
+        self._on_change = partial(on_change, work.group_id)
         self._numbers = itertools.count()
         self._members: dict[int, MemberProcess] = {}
         self._leaving: list[MemberProcess] = []
         self._dying: dict[int, float] = {}
         self._replaced = 0
+        self._down: dict[str, bool] = {}
+        """Members that a fault has ended, by name: whether they stay down."""
         self._plan: list[Planned] = []
         self._ending = threading.Event()
         self._error: Exception | None = None
@@ -135,6 +145,22 @@ class GroupLoad:
                 member.join()
         self._members, self._leaving = {}, []
 
+    def processes(self) -> list[ClientProcess]:
+        """The members that run, for faults to hit."""
+        return [
+            ClientProcess(member, place, is_down=self._takes_down, replace=self._replace)
+            for place, member in sorted(self._members.items())
+            if member.exit_code is None
+        ]
+
+    def _takes_down(self, member: MemberProcess) -> None:
+        self._down[member.name] = True
+        self._on_change(member.name, "is killed")
+
+    def _replace(self, member: MemberProcess) -> None:
+        if member.name in self._down:
+            self._down[member.name] = False
+
     def committed(self) -> dict[str, dict[int, int]]:
         """What the group has committed, by its id and by partition; raises `ClusterFailure` if nobody tells."""
         work = self._work
@@ -171,18 +197,17 @@ class GroupLoad:
         place = planned.place
         member = self._members.get(place)
         if planned.action is Action.JOIN:
-            self._on_notice(f"{self._begin(place).name} joins")
+            self._on_change(self._begin(place).name, "joins")
         elif member is None:
             return
         elif planned.action is Action.LEAVE:
-            self._on_notice(f"{member.name} leaves")
+            self._on_change(member.name, "leaves")
             del self._members[place]
             member.order(ORDER_LEAVE)
             self._leaving.append(member)
         elif planned.action is Action.FREEZE:
             member.order(ORDER_FREEZE)
         else:
-            self._on_notice(f"{member.name} crashes")
             member.order(ORDER_CRASH)
             self._dying[place] = time.monotonic() + _CRASHES_WITHIN
 
@@ -191,18 +216,30 @@ class GroupLoad:
             if member.error is not None:
                 raise ClusterFailure(f"{member.name} failed: {member.error}")
             if self._dying.get(place, _NEVER) < time.monotonic():
+                self._on_notice(f"{member.name} did not crash amid a batch within {_CRASHES_WITHIN:g} s: it was killed")
                 member.kill()
+                member.join()
             code = member.exit_code
             if code is None:
                 continue
+            if self._down.get(member.name):
+                continue
             member.join()
-            if self._dying.pop(place, None) is None:
-                if code != REPLACE_ME:
-                    raise ClusterFailure(f"{member.name} ended unexpectedly, with exit code {code}: {member.error}")
-                self._replaced += 1
-                if self._replaced > _MOST_REPLACED:
-                    raise ClusterFailure(f"the members of {self._work.group_id} lose their producers again and again")
+            if self._down.pop(member.name, None) is not None:
+                self._dying.pop(place, None)
+            elif self._dying.pop(place, None) is not None:
+                self._on_change(member.name, "crashes")
+            else:
+                self._count_replaced(member, code)
             self._begin(place)
+
+    def _count_replaced(self, member: MemberProcess, code: int) -> None:
+        """A member has ended by itself: raises `ClusterFailure` unless it asked to be replaced, or if many do."""
+        if code != REPLACE_ME:
+            raise ClusterFailure(f"{member.name} ended unexpectedly, with exit code {code}: {member.error}")
+        self._replaced += 1
+        if self._replaced > _MOST_REPLACED:
+            raise ClusterFailure(f"the members of {self._work.group_id} lose their clients again and again")
 
     def _begin(self, place: int) -> MemberProcess:
         """Begin a member in this place."""
@@ -234,5 +271,24 @@ class GroupLoad:
             tables=self._tables,
             progress=self.progress,
         )
-        member = self._members[place] = MemberProcess(settings, rows, on_notice=self._on_notice)
+        member = self._members[place] = MemberProcess(
+            settings, rows, on_notice=self._on_notice, on_change=partial(self._on_change, name)
+        )
         return member
+
+
+class GroupClients:
+    """The members of the groups of a load, by the lane that has the group or the loop."""
+
+    def __init__(self, groups: Mapping[str, Sequence[GroupLoad]]) -> None:
+        self._groups = groups
+
+    def members(self, lane: str) -> Sequence[ClientProcess]:
+        """Those that run: of the lane's group, or else of its loop."""
+        return [member for group in self._groups.get(lane, ())[:1] for member in group.processes()]
+
+    def start_again(self, members: Sequence[object]) -> None:
+        """Let new ones take the places of those that a fault has ended."""
+        for member in members:
+            if isinstance(member, ClientProcess):
+                member.start()

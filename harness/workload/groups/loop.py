@@ -27,7 +27,7 @@ from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
 from kafka_chaos.harness.workload.groups.assignment import Tell
 from kafka_chaos.harness.workload.groups.commits import next_offsets
-from kafka_chaos.harness.workload.groups.member import Identities, Member
+from kafka_chaos.harness.workload.groups.member import Identities, Member, done_before_crash
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
@@ -213,9 +213,9 @@ class LoopProcessing:
 
     def _make(self, messages: Sequence[Any], identities: Identities, crash: Callable[[], None] | None) -> bool:
         if crash is not None:
-            half = len(messages) // 2
-            self._member.read(messages[:half], identities[:half])
-            self._outputs.make(identities[:half])
+            done = done_before_crash(len(messages), is_committed=self._settings.offsets == BEFORE)
+            self._member.read(messages[:done], identities[:done])
+            self._outputs.make(identities[:done])
             self._outputs.deliver()
             crash()
         self._member.read(messages, identities)

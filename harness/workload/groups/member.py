@@ -65,9 +65,21 @@ class Processing(Protocol):
         ...
 
 
+class MemberLost(Exception):
+    """The client has failed for good, as when another one has its `group.instance.id`: it is never given a record."""
+
+
 def die() -> None:
     """End this process at once."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def done_before_crash(batch: int, *, is_committed: bool) -> int:
+    """How many records of a batch a crash finds processed: half of them.
+
+    Even of one record, something is processed without being committed, or committed without being processed.
+    """
+    return batch // 2 if is_committed else (batch + 1) // 2
 
 
 class Member:
@@ -107,7 +119,7 @@ class Member:
         return self._client
 
     def run(self) -> None:
-        """Work until it is told to leave; then leave in order."""
+        """Work until it is told to leave; then leave in order. Raises `MemberLost`."""
         self._client.subscribe(
             [self._settings.topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
         )
@@ -128,11 +140,14 @@ class Member:
         records = [message for message in messages if message.error() is None]
         for message in messages:
             self._note(message)
+        if records and self._settings.commits == AUTO:
+            self.commits.positions.reaches(next_offsets(records))
         if records and self._orders.freezes():
-            self._tell("notice", text="freezes")
+            self._tell("changes", change="freezes")
             self._sleep(self._settings.freeze_seconds)
+            self._tell("changes", change="thaws")
         if records:
-            crash = die if self._orders.crashes() else None
+            crash = self._crash if self._orders.crashes() else None
             if self.process.handle(records, [self._identity(message) for message in records], crash):
                 self._read_again(records)
         if self._is_news and self._ends:
@@ -154,6 +169,10 @@ class Member:
             ns=first_ns,
         )
 
+    def _crash(self) -> None:
+        self._tell("notice", text="crashes amid a batch")
+        die()
+
     def _note(self, message: Any) -> None:
         error = message.error()
         if error is None:
@@ -161,6 +180,8 @@ class Member:
         elif error.code() == KafkaError._PARTITION_EOF:
             self._ends[message.partition()] = message.offset()
             self._is_news = True
+        elif error.code() == KafkaError._FATAL:
+            raise MemberLost(error.str())
         else:
             self._tell("notice", text=error.name())
 
@@ -217,8 +238,8 @@ class PlainProcessing:
         if self._commits == BEFORE and not member.commits.commit(offsets):
             return True
         if crash is not None:
-            half = len(messages) // 2
-            member.read(messages[:half], identities[:half])
+            done = done_before_crash(len(messages), is_committed=self._commits == BEFORE)
+            member.read(messages[:done], identities[:done])
             crash()
         member.read(messages, identities)
         if self._commits == AFTER:

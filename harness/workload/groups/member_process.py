@@ -17,13 +17,24 @@ _MODULE = "kafka_chaos.harness.workload.groups.process"
 
 
 class MemberProcess:
-    """A member that runs in a process of its own. `rows` takes what it tells, `on_notice` what people should know."""
+    """A member that runs in a process of its own. `rows` takes what it tells, `on_notice` what people should know.
 
-    def __init__(self, settings: MemberSettings, rows: MemberRows, *, on_notice: Callable[[str], None]) -> None:
+    `on_change` learns when it freezes and thaws.
+    """
+
+    def __init__(
+        self,
+        settings: MemberSettings,
+        rows: MemberRows,
+        *,
+        on_notice: Callable[[str], None],
+        on_change: Callable[[str], None],
+    ) -> None:
         self.name = settings.name
         self.error: str | None = None
         self._rows = rows
         self._on_notice = on_notice
+        self._on_change = on_change
         paths = os.pathsep.join(path for path in sys.path if path)
         self._process = subprocess.Popen(
             [sys.executable, "-m", _MODULE],
@@ -44,6 +55,15 @@ class MemberProcess:
     def order(self, what: str) -> None:
         """Give it one of `ORDERS`."""
         self._tell(what + "\n")
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def signal(self, number: int) -> None:
+        """Send it a signal; nothing where it has ended."""
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         """End it at once."""
@@ -84,6 +104,8 @@ class MemberProcess:
     def _take(self, kind: str, values: dict[str, object]) -> None:
         if kind == "notice":
             self._on_notice(f"{self.name}: {values['text']}")
+        elif kind == "changes":
+            self._on_change(str(values["change"]))
         elif kind == "error":
             self.error = str(values["text"])
         else:

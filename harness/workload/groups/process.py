@@ -19,7 +19,7 @@ from confluent_kafka import Consumer
 
 from kafka_chaos.contract.errors import ExitCode
 from kafka_chaos.harness.workload.groups.loop import LoopProcessing
-from kafka_chaos.harness.workload.groups.member import Member
+from kafka_chaos.harness.workload.groups.member import Member, MemberLost
 from kafka_chaos.harness.workload.groups.settings import (
     ORDER_CRASH,
     ORDER_FREEZE,
@@ -99,8 +99,8 @@ def main() -> int:
         if settings.output is not None:
             member.process = LoopProcessing(settings.output, member, tell=tell, give_up=told.gives_up, logger=_SILENT)
         member.run()
-    except ProducerLost as lost:
-        tell("notice", text=f"its producer is lost: {lost}")
+    except (ProducerLost, MemberLost) as lost:
+        tell("notice", text=f"its {'producer' if isinstance(lost, ProducerLost) else 'consumer'} is lost: {lost}")
         member.leave()
         return REPLACE_ME
     except Exception:  # noqa: BLE001 - the harness raises it

@@ -11,7 +11,7 @@ ORDERS = (ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE)
 """What a member can be told later, one word a line: stop polling for a while, die, or leave in order."""
 
 REPLACE_ME = 3
-"""The exit code of a member whose producer failed for good: another one takes its place."""
+"""The exit code of a member of which a client failed for good: another one takes its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.faults import machine
 from kafka_chaos.faults.links import on_frames
 from kafka_chaos.faults.links.cut import Cut
 from kafka_chaos.faults.links.delay import Delay
@@ -117,8 +118,8 @@ def test_a_node_without_a_link_is_refused() -> None:
 
 
 def test_a_machine_without_root_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(on_frames, "has_capability", lambda _: False)
+    monkeypatch.setattr(machine, "has_capability", lambda _: False)
     assert "root" in str(on_frames.why_no_links())
-    monkeypatch.setattr(on_frames, "has_capability", lambda _: True)
+    monkeypatch.setattr(machine, "has_capability", lambda _: True)
     monkeypatch.setattr(on_frames.shutil, "which", lambda _: None)
     assert "util-linux" in str(on_frames.why_no_links())

@@ -12,15 +12,18 @@ from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.faults.registry import fault_kinds, unavailable
 from kafka_chaos.faults.storage import disks
+from kafka_chaos.faults.storage.failing_segment import FailingSegment
 from kafka_chaos.faults.storage.freeze_disk import FreezeDisk
 from kafka_chaos.faults.storage.full_disk import FullDisk
 from kafka_chaos.faults.storage.power_loss import PowerLoss
 from kafka_chaos.faults.storage.read_only_disk import ReadOnlyDisk
+from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeDisk, FakeNode, Notes
 
-KINDS: tuple[type[PowerLoss | FreezeDisk | FullDisk | ReadOnlyDisk], ...] = (
+KINDS: tuple[type[PowerLoss | FreezeDisk | FullDisk | ReadOnlyDisk | FailingSegment], ...] = (
     PowerLoss,
+    FailingSegment,
     FreezeDisk,
     FullDisk,
     ReadOnlyDisk,
@@ -53,7 +56,51 @@ def test_the_evidence_is_told_in_words(kind: type[Fault], cluster: FakeCluster) 
     nodes = fault.target.resolve(cluster, 0)
     fault.inject(cluster, nodes)
     told = kind.describe_evidence(fault.proof(cluster, nodes).evidence["broker-1"])  # type: ignore[attr-defined]
-    assert any(word in told for word in ("100 bytes of 1 file", "every write waits", "0 bytes free", "read-only"))
+    assert any(
+        word in told
+        for word in ("100 bytes of 1 file", "every write waits", "0 bytes free", "read-only", "1 file refused")
+    )
+
+
+def test_a_segment_that_fails_is_one_of_the_lane(cluster: FakeCluster) -> None:
+    fault, node = FailingSegment(target=BROKER, lane="orders"), cluster.brokers[1]
+    assert node.disk is not None
+    assert fault.proof(cluster, (node,)).reason == "broker-1: it has no such segment"
+    fault.inject(cluster, (node,))
+    assert node.disk.done == ["refuse appends to topic-of-orders"]
+    node.disk.refusing["other"] = False
+    assert fault.proof(cluster, (node,)).reason == "broker-1: other can be written to"
+    fault.heal(cluster, (node,))
+    assert (node.disk.refusing, node.running, node.exit_code) == ({}, True, 137)
+    assert fault.model_faults(3) == ("kill",)
+
+
+def test_writes_that_take_their_time_prove_a_slow_disk(cluster: FakeCluster) -> None:
+    fault, node = SlowDisk(target=BROKER, writes_per_second=10), cluster.brokers[1]
+    node.pid = 7
+    assert node.disk is not None
+    dd = "dd if=/dev/zero of=/var/lib/kafka/probe bs=512 count=4"
+    fault.inject(cluster, (node,))
+    assert node.disk.slow == 10
+    for seconds, enough in (("0.000096", False), ("9.6e-05", False), ("0.149", False), ("0.301", True), ("1.2", True)):
+        node.answers[dd] = (0, f"4+0 records in\n2048 bytes (2.0 kB, 2.0 KiB) copied, {seconds} s, 41.7 kB/s\n")
+        assert fault.proof(cluster, (node,)).took_effect == enough
+        assert node.commands[-1] == ("rm", "-f", "/var/lib/kafka/probe")
+    assert fault.describe_evidence({"seconds": 0.1, "writes": 3}) == "a write took 100 ms, out of 3"
+    node.answers[dd] = (1, "dd: no space left on device")
+    assert fault.proof(cluster, (node,)).reason == "broker-1: nothing could be written: dd: no space left on device"
+    fault.heal(cluster, (node,))
+    assert node.disk.slow is None
+    node.running = False
+    fault.inject(cluster, (node,))
+    assert node.disk.slow is None, "it is down"
+    assert fault.model_faults(3) == ("pause",)
+
+
+@pytest.mark.parametrize("writes", [0, 101])
+def test_a_slow_disk_is_slow(writes: int) -> None:
+    with pytest.raises(ValueError, match=f"^writes_per_second: {writes} is not valid: expected 1 to 100"):
+        SlowDisk(target=BROKER, writes_per_second=writes)
 
 
 def test_power_is_lost_once_however_often_it_is_injected(cluster: FakeCluster) -> None:
@@ -146,13 +193,14 @@ def test_what_the_model_is_told() -> None:
         "power-loss": ("power-loss", "power-loss"),
         "freeze-disk": ("pause", "pause"),
         "full-disk": ("kill", "kill"),
+        "failing-segment": ("kill", "kill"),
         "read-only-disk": ("power-loss", "power-loss"),
     }
 
 
 def test_they_and_no_others_need_disks() -> None:
     own = [kind for kind in fault_kinds().values() if kind.__module__.startswith("kafka_chaos.")]
-    assert {kind.kind for kind in own if disks.needs_disk(kind)} == {kind.kind for kind in KINDS}
+    assert {kind.kind for kind in own if disks.needs_disk(kind)} == {kind.kind for kind in (*KINDS, SlowDisk)}
 
 
 def test_a_machine_without_root_can_do_none_of_them_and_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:

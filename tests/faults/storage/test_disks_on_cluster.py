@@ -18,10 +18,12 @@ from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.faults.process.pause import Pause
 from kafka_chaos.faults.process.stop import Stop
 from kafka_chaos.faults.storage.disks import why_no_disks
+from kafka_chaos.faults.storage.failing_segment import FailingSegment
 from kafka_chaos.faults.storage.freeze_disk import FreezeDisk
 from kafka_chaos.faults.storage.full_disk import FullDisk
 from kafka_chaos.faults.storage.power_loss import PowerLoss
 from kafka_chaos.faults.storage.read_only_disk import ReadOnlyDisk
+from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
@@ -215,6 +217,46 @@ def test_a_frozen_disk_stalls_its_leader_which_stays_leader(
     heal_twice(fault, view, cluster)
     assert sent.flush() == 0
     assert (sent.acknowledged, sent.failed) == (2, 0)
+
+
+def test_a_slow_disk_lets_every_record_wait_and_loses_none(
+    topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
+) -> None:
+    sent = Sent(cluster, topic)
+    sent.send()
+    fault = SlowDisk(target=BROKER, writes_per_second=5)
+    evidence = inject_twice(fault, view)
+    assert isinstance(evidence["seconds"], float)
+    assert evidence["seconds"] >= 0.1
+    begin = time.monotonic()
+    assert all(sent.send() == 0 for _ in range(5))
+    assert time.monotonic() - begin >= 4 / 5
+    cluster.brokers[1].kill()
+    view.start_again([cluster.brokers[1]])
+    assert not fault.proof(view, (cluster.brokers[1],)).took_effect, "the limit goes with the process"
+    fault.inject(view, (cluster.brokers[1],))
+    assert fault.proof(view, (cluster.brokers[1],)).took_effect
+    heal_twice(fault, view, cluster)
+    assert (sent.acknowledged, sent.failed) == (6, 0)
+
+
+def test_a_broker_ends_on_a_segment_that_fails_and_comes_back(
+    topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
+) -> None:
+    sent = Sent(cluster, topic)
+    assert sent.send(10) == 0
+    fault = FailingSegment(target=BROKER, lane=topic)
+    evidence = inject_twice(fault, view)
+    assert evidence["files"] == [f"log-directory-1/{topic}-0/00000000000000000000.log"]
+    assert evidence["Running"], "nobody has written yet"
+    with load(cluster, topic):
+        wait_until(lambda: not cluster.brokers[1].is_running(), "broker 1 to end", timeout=30)
+    assert cluster.brokers[1].state()["ExitCode"] == 1
+    assert fault.proof(view, (cluster.brokers[1],)).took_effect
+    heal_twice(fault, view, cluster)
+    admin.await_full_isr([topic])
+    assert sent.send(10) == 0
+    assert (sent.acknowledged, sent.failed) == (20, 0)
 
 
 def test_a_broker_ends_on_a_full_disk_and_comes_back(

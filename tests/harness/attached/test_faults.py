@@ -10,6 +10,7 @@ import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault, Nodes, parameters
+from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.isolate import Isolate
 from kafka_chaos.faults.network.packet_loss import PacketLoss
 from kafka_chaos.faults.network.partition import Partition
@@ -21,6 +22,7 @@ from kafka_chaos.harness.attached.faults import by_commands, require_commands
 from kafka_chaos.harness.attached.node import AttachedNode
 from kafka_chaos.harness.attached.nodes_file import load_nodes
 from kafka_chaos.harness.cluster.fault_control import ClusterView
+from tests.faults.fakes import Notes
 from tests.harness.attached.shell_cluster import NAMES, cluster_of, nodes_file
 
 
@@ -75,6 +77,18 @@ def test_a_partition_is_proven_by_packets_and_knows_its_peers(tmp_path: Path, an
     assert fault.proof(view, nodes).reason == "broker-1: no packet was stopped yet"
     fault.heal(view, nodes)
     assert not (tmp_path / "broker-1.cut").exists()
+
+
+def test_the_last_fault_to_end_mends_a_node(tmp_path: Path, answering: dict[str, bool]) -> None:
+    view = ClusterView[AttachedNode](cluster_of(tmp_path), None)  # type: ignore[arg-type]
+    target = Target.parse("broker:1")
+    with Injector(view, Notes(), seed=1) as injector:
+        isolated = injector.inject(by_commands(Isolate(target=target)))
+        cut = injector.inject(by_commands(Partition(target=target)))
+        injector.heal(isolated)
+        assert (tmp_path / "broker-1.cut").exists(), "it is still cut off from its peers"
+        injector.heal(cut)
+        assert not (tmp_path / "broker-1.cut").exists()
 
 
 def test_a_node_that_exits_while_it_starts_is_started_again(tmp_path: Path, answering: dict[str, bool]) -> None:

@@ -56,6 +56,24 @@ def test_a_plan_as_json(experiment: Path) -> None:
     assert phase["lanes"][0]["anomalies"]["lost_write"] == "permitted"
 
 
+def test_members_that_are_hit_are_counted_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "planned.yaml"
+    group = "min_insync_replicas: 2, idempotence: true, group: {members: 2}"
+    path.write_text(
+        EXPERIMENT[: EXPERIMENT.index("lanes:")]
+        + f"""lanes:
+  - {{lane: one, {group}}}
+schedule:
+  - {{fault: client-kill, target: members(one), at: 2, duration: 3}}
+  - {{fault: client-pause, target: member(one), at: 9, duration: 3}}
+"""
+    )
+    result = CliRunner().invoke(plan_command, [str(path)], catch_exceptions=False)
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert "2 s 5 s client-kill members(one) 2 members crash, crash" in lines
+    assert "9 s 12 s client-pause member(one) 1 member nothing" in lines
+
+
 def test_a_plan_writes_out_what_is_drawn(experiment: Path) -> None:
     drawn = "generate: {faults: [kill], targets: ['broker:2'], count: 2, duration: [1, 2]}"
     experiment.write_text(EXPERIMENT.partition("schedule:")[0] + f"schedule: {{{drawn}}}\n")

@@ -121,6 +121,7 @@ def test_a_lane_says_what_its_cluster_is() -> None:
             "101 is not the id of a node: expected 1, 2, 3$",
         ),
         (DEDICATED, "fault: partition, target: all, peers: [104], at: 1", "expected 1, 2, 3, 101, 102, 103"),
+        (DEDICATED, "fault: packet-delay, target: all, peers: [104], at: 1", "expected 1, 2, 3, 101, 102, 103"),
         (DEDICATED, "fault: partition, target: all, peers: nobody, at: 1", r"schedule\[0\].peers: expected"),
         (
             DEDICATED,

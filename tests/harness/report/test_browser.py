@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from activity_runs import S
+from test_activity import active
 from test_page import full_run, series_of
 
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.page import render
-from kafka_chaos.harness.report.timeline.events import timeline_events_of
+from kafka_chaos.harness.report.timeline.events import MemberChange, Offsets, timeline_events_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -29,7 +33,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     verdict.write_text(text[:place] + text[place:].replace('"conforms"', '"violation"', 1))
     evidence = read_evidence(run)
     file = run / "report.html"
-    file.write_text(render(evidence, timeline_events_of(evidence), series_of("orders")))
+    parts, of_activity = series_of("orders"), active("orders")
+    series = replace(parts, transactions=of_activity.transactions, groups=of_activity.groups)
+    changes = [MemberChange(second * S, str(second), "crashes") for second in (2, 2, 3, 10)]
+    known = {("orders", 0): [Offsets(2 * S, 9, 4), Offsets(9 * S, 1_000_000, 4)]}
+    events = replace(timeline_events_of(evidence), members={"orders-group": changes}, offsets=known)
+    file.write_text(render(evidence, events, series))
     return file
 
 
@@ -104,8 +113,10 @@ def test_can_be_used_by_keyboard(page: Page) -> None:
 
 
 def test_pictures_have_names_for_screen_readers(page: Page) -> None:
-    picture = page.get_by_role("img", name="orders over time")
+    picture = page.get_by_role("img", name=re.compile("^orders over time"))
     assert picture.count() == 1
+    for name in ("Transactions of orders over time", "Group orders-group over time", "Group orders-loop over time"):
+        assert page.get_by_role("img", name=name).count() == 1
     description = page.locator("#timeline-0-description").text_content() or ""
     assert "pause of broker-1 from 2 s to 7 s" in description
     assert "no acknowledgement for 2.0 s" in description

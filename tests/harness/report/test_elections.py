@@ -108,7 +108,7 @@ def test_the_explanation_is_beside_the_picture_and_within_its_detail(tmp_path: P
     run = run_with(tmp_path, *(elected(1 + epoch, 1, epoch) for epoch in range(0, 20, 2)))
     page: Page = page_of(run, series_of("orders"))
     assert page.text.count("no broker logs that it became leader") == LEVELS[0].lines
-    short = Detail(charts=1, partitions=1, panels=0, lines=0, events=0, rows=1, text=0)
+    short = Detail(charts=1, partitions=1, activity=1, panels=0, lines=0, events=0, rows=1, text=0)
     evidence = read_evidence(run)
     (chart,) = draw_charts(rows(evidence), timeline_events_of(evidence), series_of("orders"), short, {"orders": "load"})
     assert chart.skipped_epochs == []

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import activity_runs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -216,3 +217,18 @@ def test_the_log_tells_the_ends_of_partitions_with_findings(tmp_path: Path, spar
 def test_nothing_in_nothing_out(tmp_path: Path, spark: SparkSession) -> None:
     tables = {**table(tmp_path, "produced", PRODUCED, []), **table(tmp_path, "findings", FINDINGS, [])}
     assert condense(spark, tables, spans("a")) == Series(lanes={}, ranges=[], ends={})
+
+
+def test_transactions_and_groups_are_placed_by_the_chart_of_their_lane(tmp_path: Path, spark: SparkSession) -> None:
+    rows = [record("orders", seq, seq * 10.0, 5.0) for seq in range(500)]
+    tables: dict[str, Any] = table(tmp_path, "produced", PRODUCED, rows)
+    second = START / 1_000_000_000
+    ended = [activity_runs.transaction(number, second + number, second + number + 0.5) for number in range(3)]
+    tables["transactions"] = [activity_runs.table(tmp_path, "transactions", ended)]
+    tables["assignments"] = [activity_runs.table(tmp_path, "assignments", [activity_runs.held("0", 0, second, None)])]
+    tables["commits"] = [activity_runs.table(tmp_path, "commits", [activity_runs.commit(0, 9, second + 1)])]
+    found = condense(spark, tables, {"orders": Span(group="load")})
+    assert [(one.name, one.count("committed")) for one in found.transactions["orders"]] == [("orders-0", 3)]
+    group = found.groups["orders", "orders-group"]
+    assert (group.members, len(group.holdings), len(group.commits)) == (["0"], 1, 1)
+    assert not condense(spark, {"produced": tables["produced"]}, {"orders": Span(group="load")}).groups

@@ -6,14 +6,15 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.contract.events import ClientNotice
+from kafka_chaos.contract.events import ClientNotice, Event, MemberChanged
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
@@ -21,10 +22,14 @@ from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
+from kafka_chaos.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
 SECONDS, PARTITIONS = 24, 6
+PATIENCE = 120.0
+"""Seconds for what has its time on a machine that is quiet: the load goes on until it has happened."""
+CRASHES, FREEZES = "crashes amid a batch", "freezes"
 Row = dict[str, Any]
 
 
@@ -59,10 +64,23 @@ class Tables:
 
 
 def run_phase(
-    lanes: tuple[LaneSpec, ...], cluster: Cluster, admin: ClusterAdmin, folder: Path, *, kill: bool
+    lanes: tuple[LaneSpec, ...],
+    cluster: Cluster,
+    admin: ClusterAdmin,
+    folder: Path,
+    *,
+    happens: Collection[tuple[str, str]],
 ) -> tuple[Tables, list[str]]:
+    """Load the lanes and kill their coordinator; go on until `happens`: a group, and what a member of it notes."""
     notices: list[str] = []
-    events = EventBus(lambda event: notices.append(event.text) if isinstance(event, ClientNotice) else None)
+
+    def note(event: Event) -> None:
+        if isinstance(event, ClientNotice):
+            notices.append(event.text)
+        elif isinstance(event, MemberChanged):
+            notices.append(f"{event.member} {event.change}")
+
+    events = EventBus(note)
     workload = WorkloadSpec(rate=200, duration=SECONDS, settle_timeout=120)
     phase = PhaseSpec(phase="main", lanes=lanes, workload=workload)
     run = PhaseRun(phase, admin, cluster.bootstrap_servers, folder, events, threading.Event(), seed=3)
@@ -72,19 +90,26 @@ def run_phase(
     with run.loaded():
         over = time.monotonic() + SECONDS
         time.sleep(2)
-        if kill:
-            view = ClusterView(cluster, admin, loops=[lane.lane for lane in lanes if lane.loop is not None])
-            coordinator = view.group_coordinator(lanes[-1].lane)
-            assert coordinator == admin.await_leader("__consumer_offsets", 0)
-            if lanes[1:]:
-                found = view.transaction_coordinator(lanes[1].lane)
-                assert found == admin.await_leader("__transaction_state", 0)
-            down = cluster.brokers[coordinator]
-            down.kill()
-            admin.await_leader("__consumer_offsets", 0, other_than=coordinator)
-            time.sleep(2)
-            cluster.start_again([down])
+        view = ClusterView(cluster, admin, loops=[lane.lane for lane in lanes if lane.loop is not None])
+        ask = partial(view.group_coordinator, lanes[-1].lane)
+        coordinator = wait_until(ask, "a coordinator", timeout=PATIENCE)
+        assert coordinator == admin.await_leader("__consumer_offsets", 0)
+        if lanes[1:]:
+            found = view.transaction_coordinator(lanes[1].lane)
+            assert found == admin.await_leader("__transaction_state", 0)
+        down = cluster.brokers[coordinator]
+        down.kill()
+        admin.await_leader("__consumer_offsets", 0, other_than=coordinator)
+        time.sleep(2)
+        cluster.start_again([down])
         time.sleep(max(0.0, over - time.monotonic()))
+        for group, text in happens:
+            wait_until(
+                lambda: any(one.startswith(group) and text in one for one in list(notices)),  # noqa: B023
+                f"a member of {group} that {text}",
+                timeout=PATIENCE,
+                seen=lambda: str(notices),
+            )
     return Tables(folder), notices
 
 
@@ -113,8 +138,9 @@ def test_a_group_whose_members_crash_and_freeze_while_its_coordinator_dies(
     cluster: Cluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
     read = lane("read", idempotence=True, group={"crashes": 1, "freezes": 1, "joins": 1, "leaves": 1})
-    tables, notices = run_phase((read,), cluster, admin, tmp_path, kill=True)
     group = f"{read.lane}-group"
+    happens = {(group, CRASHES), (group, FREEZES)}
+    tables, notices = run_phase((read,), cluster, admin, tmp_path, happens=happens)
     assert not [notice for notice in notices if "did not reach the end" in notice], notices
     ends = admin.end_offsets(read.lane, range(PARTITIONS))
     check_group(tables, group, ends)
@@ -140,7 +166,8 @@ def test_loops_process_once_or_not_as_they_commit(cluster: Cluster, admin: Clust
             "before": {},
         }.items()
     }
-    tables, notices = run_phase((source, *loops.values()), cluster, admin, tmp_path, kill=True)
+    happens = {(f"{loop.lane}-loop", CRASHES) for loop in loops.values()}
+    tables, notices = run_phase((source, *loops.values()), cluster, admin, tmp_path, happens=happens)
     assert not [notice for notice in notices if "did not reach the end" in notice], notices
     inputs = {(row["producer_id"], row["seq"]) for row in tables.produced if row["lane"] == source.lane}
     ends = admin.end_offsets(source.lane, range(PARTITIONS))

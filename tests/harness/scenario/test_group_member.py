@@ -70,6 +70,9 @@ class FakeConsumer:
         self.committed += [(one.partition, one.offset) for one in offsets]
         return offsets
 
+    def memberid(self) -> str:
+        return "member-1-uuid"
+
     def consumer_group_metadata(self) -> bytes:
         return b"CGMDv2:" + (7).to_bytes(4, "little") + b"group"
 
@@ -103,12 +106,12 @@ def test_in_the_middle_of_a_batch_it_does_not_poll_and_tells_nothing() -> None:
     polls = client.polls
     stepped.serve()
     assert client.polls == polls
-    assert stepped.tell() == {"generation": None, "has": None}
+    assert stepped.tell() == {"id": "member-1-uuid", "generation": None, "has": None}
 
 
 def test_between_batches_it_tells_its_generation_and_its_partitions() -> None:
     stepped, client = member(AFTER, 0, 1)
-    assert stepped.tell() == {"generation": 7, "has": [0, 1]}
+    assert stepped.tell() == {"id": "member-1-uuid", "generation": 7, "has": [0, 1]}
     client.on_revoke(client, [TopicPartition("t", 0)])
     assert stepped.tell()["has"] == [1]
 
@@ -170,7 +173,7 @@ def process_of(made: Members) -> MemberProcess:
 
 def test_a_process_answers_is_not_asked_while_frozen_and_ends_with_the_block(members: Members) -> None:
     process = process_of(members)
-    assert process.order("tell") == {"generation": 0, "has": []}
+    assert process.order("tell") == {"id": None, "generation": 0, "has": []}
     members.signal(1, signal.SIGSTOP)
     assert members._member(process) == MemberObservation()
     members.signal(1, signal.SIGCONT)
@@ -205,7 +208,7 @@ class Answer:
 def described(state: str, owner: int) -> Answer:
     """A group of one member with one partition, as its coordinator describes it."""
     partitions = [Answer(partition=0)] if owner else []
-    member = Answer(client_id="member-1", assignment=Answer(topic_partitions=partitions))
+    member = Answer(client_id="member-1", member_id="m", assignment=Answer(topic_partitions=partitions))
     return Answer(state=Answer(name=state), members=[member])
 
 
@@ -219,6 +222,20 @@ def test_owners_are_seen_only_while_no_rebalance_goes_on(
     monkeypatch.setattr(members, "_committed", lambda: (0,))
     observed = members.observe()
     assert (observed.members, observed.owners) == ((1,), owners)
+
+
+@pytest.mark.parametrize(("known", "members_seen"), [("m", (2,)), ("another", (1,))])
+def test_a_static_member_that_was_replaced_is_known_by_the_id_of_its_successor(
+    monkeypatch: pytest.MonkeyPatch, known: str, members_seen: object
+) -> None:
+    with Members("127.0.0.1:1", "t", 1, Group(members=2, static=True)) as made:
+        made.join(1)
+        made.join(2, place_of=1)
+        monkeypatch.setattr(made, "_described", lambda: described("STABLE", 1))
+        monkeypatch.setattr(made, "_committed", lambda: (0,))
+        monkeypatch.setattr(made._processes[2], "order", lambda *_: {"id": known, "generation": 1, "has": [0]})
+        observed = made.observe()
+        assert (observed.members, observed.owners) == (members_seen, members_seen)
 
 
 def test_a_rebalance_that_waits_for_nobody_is_waited_for(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
             tables=tables,
             reservations=reservations,
             on_notice=print,
+            on_change=print,
             groups=tables.of_groups(reservations),
         )
         made.append(LaneLoad(lane, settings, application=application, source=SOURCE))

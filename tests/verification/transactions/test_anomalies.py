@@ -19,9 +19,9 @@ from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.verification import RunDirectoryError, verify, verify_frames
 from kafka_chaos.verification.oracle.anomalies import case_order, check
 from kafka_chaos.verification.oracle.rows import LaneHistory
-from kafka_chaos.verification.tables import evidence
+from kafka_chaos.verification.tables import blocks, evidence
+from kafka_chaos.verification.tables.history import joined_runs
 from kafka_chaos.verification.tables.scope import Method
-from kafka_chaos.verification.transactions import findings
 from tests.verification.samples.planted_transactions import PLANTS, clean, torn_transaction
 from tests.verification.samples.random_transactions import random_transactions
 from tests.verification.samples.run_dirs import read_cases, write_histories
@@ -82,14 +82,28 @@ def test_agreement_on_many_lanes(tmp_path: Path, spark: Any) -> None:
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
 
 
+def test_agreement_without_a_log(tmp_path: Path, spark: Any) -> None:
+    """What is committed is known from producers and readers alone."""
+    random = Random(32)
+    lanes = {f"lane-{i}": random_transactions(random) for i in range(120)}
+    for history in lanes.values():
+        history.log, history.replicas = None, []
+    found = assert_agreement(lanes, tmp_path / "run", spark)
+    wanted = ("lost_write", "unseen", "skipped_poll", "duplicate", "inconsistent_offset", "aborted_read")
+    assert all(found[anomaly] for anomaly in wanted), found
+
+
 @pytest.mark.slow
-def test_agreement_behind_the_prefilter(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("method", Method)
+def test_agreement_behind_the_prefilter(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch, method: Method
+) -> None:
     """Runs are packed, and reads are compared block by block."""
     monkeypatch.setattr(evidence, "SMALL", 100)
-    monkeypatch.setattr(findings, "BLOCK_BITS", 2)
+    monkeypatch.setattr(blocks, "BLOCK_BITS", 2)
     random = Random(31)
     lanes = {f"lane-{i}": random_transactions(random, steps=200) for i in range(60)}
-    found = assert_agreement(lanes, tmp_path / "run", spark, method=Method.RUNS)
+    found = assert_agreement(lanes, tmp_path / "run", spark, method=method)
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
 
 
@@ -146,3 +160,16 @@ def test_tables_that_lack_what_others_name_leave_the_lane_unknown(tmp_path: Path
         "produced/ names no transaction of 1 acknowledged record",
         "assignments/ lacks the consumers everything",
     }
+
+
+def test_joined_ranges_hold_the_same_offsets(spark: Any) -> None:
+    random = Random(34)
+    offsets = {partition: {random.randrange(400) for _ in range(100 * partition)} for partition in range(1, 8)}
+    rows = [("a", partition, at, at) for partition, held in offsets.items() for at in held]
+    rows += [("a", 0, 5, 90), ("b", 1, 0, 0), *(("b", 2, at, at) for at in range(128))]
+    schema = "lane string, partition int, first long, last long"
+    found = [tuple(row) for row in joined_runs(spark.createDataFrame([*rows, rows[0]], schema)).collect()]
+    held = {(lane, partition, at) for lane, partition, first, last in rows for at in range(first, last + 1)}
+    assert {(lane, partition, at) for lane, partition, first, last in found for at in range(first, last + 1)} == held
+    assert {("b", 2, 0, 63), ("b", 2, 64, 127), ("a", 0, 5, 90)} <= {*found}
+    assert len(found) < len(rows)

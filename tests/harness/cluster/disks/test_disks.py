@@ -170,6 +170,69 @@ def test_what_is_done_to_a_frozen_disk_thaws_it_first(action: str, disk: Disk) -
     assert not disk.is_frozen()
 
 
+@pytest.mark.parametrize(
+    ("groups", "file"),
+    [
+        ("7:blkio:/docker/1\n0::/\n", "blkio/docker/1/blkio.throttle.write_iops_device"),
+        ("0::/docker/1\n", "docker/1/io.max"),
+        ("0::/elsewhere\n4:memory:/docker/1\n", None),
+    ],
+)
+def test_writes_are_limited_by_cgroups_of_either_version(
+    groups: str, file: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "CGROUPS", tmp_path)
+    (tmp_path / "docker" / "1").mkdir(parents=True)
+    (tmp_path / "docker" / "1" / "io.max").touch()
+    assert kernel.limits_of(groups) == (None if file is None else tmp_path / file)
+
+
+def test_a_slow_disk_writes_at_once_and_a_fast_one_later(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[tuple[int, int | None]] = []
+    monkeypatch.setattr(kernel, "limit_writes", lambda pid, device, many: limits.append((pid, many)))
+
+    def options() -> frozenset[str]:
+        mount = kernel.mounted(disk.files.point)
+        assert mount is not None
+        return mount.options
+
+    disk.slow_down(7, 20)
+    disk.slow_down(7, 20)
+    assert "sync" in options()
+    disk.speed_up()
+    disk.speed_up()
+    assert "sync" not in options()
+    disk.slow_down(8, 5)
+    disk.make_whole()
+    assert "sync" not in options()
+    assert limits == [(7, 20), (7, 20), (7, None), (8, 5), (8, None)]
+
+
+def test_one_file_refuses_writes_also_by_those_who_have_it_open(disk: Disk) -> None:
+    def make(name: str) -> Path:
+        path = disk.folder(0) / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"")
+        return path
+
+    old, new, other = (make(name) for name in ("orders-0/0.log", "orders-0/1.log", "others-0/0.log"))
+    make("__cluster_metadata-0/0.log")
+    with new.open("ab", buffering=0) as opened:
+        disk.refuse_appends("orders")
+        with pytest.raises(PermissionError):
+            opened.write(b"refused")
+        assert disk.refused() == {"log-directory-1/orders-0/1.log": True}
+        for path in (old, other):
+            path.write_bytes(b"taken")
+        disk.make_whole()
+        opened.write(b"taken")
+    assert disk.refused() == {}
+    disk.refuse_appends(None)
+    assert [name.split("/")[1] for name in sorted(disk.refused())] == ["orders-0", "others-0"]
+    disk.take_appends()
+    disk.take_appends()
+
+
 def test_each_log_directory_has_an_empty_folder(disk: Disk) -> None:
     assert [list(disk.folder(number).iterdir()) for number in (0, 1)] == [[], []]
 

@@ -50,6 +50,7 @@ def loaded(tmp_path: Path, error: KafkaError, notices: list[str]) -> LaneLoad:
             tables=tables,
             reservations=reservations,
             on_notice=notices.append,
+            on_change=print,
         ),
     )
     load.producer.records.client = FailingClient(error)

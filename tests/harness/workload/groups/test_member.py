@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from kafka_chaos.harness.workload.groups import member as member_module
 from kafka_chaos.harness.workload.groups.assignment import generation_of
-from kafka_chaos.harness.workload.groups.member import Member
+from kafka_chaos.harness.workload.groups.member import Member, MemberLost
 from kafka_chaos.harness.workload.groups.settings import MemberSettings, OutputSettings
 from tests.harness.workload.groups.fakes import LANE, Died, FakeConsumer, FakeMessage, FakeOrders, end_of
 
@@ -172,20 +173,63 @@ def test_a_crash_comes_amid_processing(commits: str, order: list[str], monkeypat
         run.member.run()
     assert run.order() == order
     assert run.all("read")[0]["offset"] == [3, 4]
+    assert run.all("notice") == [{"text": "crashes amid a batch"}]
 
 
-def test_automatic_commits_were_asked_for_after_the_last_one_was_answered() -> None:
-    def commits(it: FakeConsumer) -> None:
-        for offset in (5, 8):
-            run.configs["on_commit"](None, [TopicPartition(LANE, 0, offset), TopicPartition(LANE, 1, -1001)])
+@pytest.mark.parametrize(("commits", "read"), [("after", [3]), ("auto", [3]), ("before", [])])
+def test_a_crash_amid_a_batch_of_one_record_comes_between_its_processing_and_its_commit(
+    commits: str, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def died() -> None:
+        raise Died
 
-    run = Run(FakeConsumer([lambda it: it.gives(0, 1), records(0, 3), commits]), commits="auto")
+    monkeypatch.setattr(member_module, "die", died)
+    run = Run(FakeConsumer([lambda it: it.gives(0), records(0, 3)]), commits=commits, crashing=True)
+    with pytest.raises(Died):
+        run.member.run()
+    assert run.all("read")[0]["offset"] == read
+
+
+def test_one_whose_client_has_failed_for_good_ends() -> None:
+    fenced = FakeMessage(0, -1001, failure=KafkaError(KafkaError._FATAL, "Static consumer fenced"))
+    run = Run(FakeConsumer([lambda it: it.gives(0), records(0, 3), [fenced], records(0, 4)]))
+    with pytest.raises(MemberLost, match="Static consumer fenced"):
+        run.member.run()
+    assert [one["offset"] for one in run.all("read")] == [[3]]
+
+
+def test_automatic_commits_may_have_been_asked_for_since_the_poll_before_their_last_record() -> None:
+    """Several may be on their way at once, and be answered in any order."""
+
+    def commits(*answers: int) -> Any:
+        def give(it: FakeConsumer) -> None:
+            for offset in answers:
+                run.configs["on_commit"](None, [TopicPartition(LANE, 0, offset), TopicPartition(LANE, 1, -1001)])
+
+        return give
+
+    polls = [lambda it: it.gives(0, 1), wait, records(0, 3), records(0, 4, 5), records(1, 7), commits(6, 4, 99)]
+    run = Run(FakeConsumer(polls), commits="auto")
     run.member.run()
-    first, second = run.all("commit")
-    assert (first["offsets"], second["offsets"]) == ([(0, 5)], [(0, 8)])
-    assert first["ns"] == run.all("assigned")[0]["ns"]
-    answered = run.all("committed")[0]["ns"]
-    assert first["ns"] < second["ns"] <= answered
+    later, earlier, unknown = run.all("commit")
+    assert [one["offsets"] for one in (later, earlier, unknown)] == [[(0, 6)], [(0, 4)], [(0, 99)]]
+    first = run.all("read")[0]
+    assert max(unknown["ns"], earlier["ns"]) < later["ns"] < first["ns"]
+
+
+def test_automatic_commits_of_the_same_offset_are_rows_of_their_own() -> None:
+    def commits(it: FakeConsumer) -> None:
+        for _ in range(3):
+            run.configs["on_commit"](None, [TopicPartition(LANE, 0, 4)])
+
+    run = Run(FakeConsumer([lambda it: it.gives(0), records(0, 3), commits]), commits="auto")
+    run.member.run()
+    assert len({one["ns"] for one in run.all("commit")}) == 3
+
+
+def wait(_: FakeConsumer) -> None:
+    """Longer than positions are kept together."""
+    time.sleep(0.15)
 
 
 def test_an_identity_in_a_header_counts_where_the_value_is_the_application_s() -> None:

@@ -43,8 +43,13 @@ class Rows:
 
 class Begun:
     def __init__(self, settings: MemberSettings = SETTINGS) -> None:
-        self.rows, self.notices = Rows(), list[str]()
-        self.member = MemberProcess(settings, self.rows, on_notice=self.notices.append)  # type: ignore[arg-type]
+        self.rows, self.notices, self.changes = Rows(), list[str](), list[str]()
+        self.member = MemberProcess(
+            settings,
+            self.rows,  # type: ignore[arg-type]
+            on_notice=self.notices.append,
+            on_change=self.changes.append,
+        )
 
 
 @pytest.fixture

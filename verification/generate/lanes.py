@@ -1,27 +1,16 @@
-"""Generates histories of any size: valid ones, and ones with anomalies planted at known places.
-
-Guarantee: without plants, a generated run directory holds no anomaly but those that its shape asks for (retried
-copies, a truncated tail of acknowledged records); every anomaly that it holds can be named beforehand. The same
-shape and seed give the same rows.
-"""
+"""Lanes of plain producers: batches, retries, a truncated tail, consumers that restart."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.run_directory import LANES_FILE, PREDICTION_FILE
-
 Longs = NDArray[np.int64]
+Columns = dict[str, Longs]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +41,24 @@ class LaneShape:
 
 @dataclass(slots=True)
 class LaneTables:
-    """One lane's rows as column arrays: `produced`, `consumed`, `log`; missing values are −1."""
+    """One lane's rows as column arrays: `produced`, `consumed`, `log`; missing values are −1.
+
+    `others`: further tables by name. `expected`: how often each anomaly is in there. `clients`: further keys of
+    lanes.json. `committed`: by partition, what the lane's group had committed in the end.
+    """
 
     shape: LaneShape
-    produced: dict[str, Longs]
-    log: dict[str, Longs]
-    consumed: dict[str, Longs]
+    produced: Columns
+    log: Columns
+    consumed: Columns
     expected: dict[str, int] = field(default_factory=dict)
+    others: dict[str, Columns] = field(default_factory=dict)
+    clients: dict[str, Any] = field(default_factory=dict)
+    committed: dict[int, int] = field(default_factory=dict)
 
 
-OUTCOMES = np.array(["ok", "fail", "info"])
 OK, FAIL, INFO = range(3)
+"""Outcomes, as their places in the contract's `OUTCOMES`."""
 
 
 def lane_tables(shape: LaneShape, seed: int = 0) -> LaneTables:
@@ -79,7 +75,7 @@ def lane_tables(shape: LaneShape, seed: int = 0) -> LaneTables:
     return LaneTables(shape, produced, log, consumed, {name: count for name, count in expected.items() if count})
 
 
-def _send(shape: LaneShape, random: np.random.Generator) -> tuple[dict[str, Longs], Longs]:
+def _send(shape: LaneShape, random: np.random.Generator) -> tuple[Columns, Longs]:
     """Identities in the order of sending, in batches: producer, seq, partition, outcome."""
     batches = -(-shape.records // shape.batch)
     producer_of = random.integers(0, shape.producers, batches)
@@ -107,9 +103,7 @@ def _send(shape: LaneShape, random: np.random.Generator) -> tuple[dict[str, Long
     return produced, batch_of
 
 
-def _append(
-    shape: LaneShape, random: np.random.Generator, produced: dict[str, Longs], batch_of: Longs
-) -> tuple[Longs, Longs]:
+def _append(shape: LaneShape, random: np.random.Generator, produced: Columns, batch_of: Longs) -> tuple[Longs, Longs]:
     """Rows of `produced` in the order in which they were appended, and which of them are second copies."""
     batches = int(batch_of[-1]) + 1 if batch_of.size else 0
     reached = random.random(batches) < 0.5
@@ -124,9 +118,7 @@ def _append(
     return rows[order], copy[order]
 
 
-def _number(
-    shape: LaneShape, produced: dict[str, Longs], rows: Longs, copies: Longs
-) -> tuple[dict[str, Longs], dict[str, Longs]]:
+def _number(shape: LaneShape, produced: Columns, rows: Longs, copies: Longs) -> tuple[Columns, Columns]:
     """Offsets by partition: the final log, and the acknowledged rows that were cut off with their old offsets."""
     partition = produced["partition"][rows]
     offset = np.empty(rows.size, np.int64)
@@ -159,7 +151,7 @@ def _number(
     return log, lost
 
 
-def _acknowledge(shape: LaneShape, produced: dict[str, Longs], log: dict[str, Longs], lost: dict[str, Longs]) -> None:
+def _acknowledge(shape: LaneShape, produced: Columns, log: Columns, lost: Columns) -> None:
     """An ok gets the offset of its last copy, since the first one's answer was lost; with acks=0 it gets none."""
     if shape.acks != "0":
         ok = produced["outcome"][log["row"]] == OK
@@ -169,7 +161,7 @@ def _acknowledge(shape: LaneShape, produced: dict[str, Longs], log: dict[str, Lo
     produced["complete_ns"][is_info] = -1
 
 
-def _reused_offsets(log: dict[str, Longs], lost: dict[str, Longs]) -> int:
+def _reused_offsets(log: Columns, lost: Columns) -> int:
     if not lost["row"].size:
         return 0
     width = np.int64(1 << 40)
@@ -177,7 +169,7 @@ def _reused_offsets(log: dict[str, Longs], lost: dict[str, Longs]) -> int:
     return int(np.isin(lost["partition"] * width + lost["offset"], used).sum())
 
 
-def _follow(shape: LaneShape, log: dict[str, Longs]) -> dict[str, Longs]:
+def _follow(shape: LaneShape, log: Columns) -> Columns:
     """Every consumer reads the log in the order of appending; after a restart it continues under a new name."""
     size = log["offset"].size
     order = np.arange(size)
@@ -193,79 +185,3 @@ def _follow(shape: LaneShape, log: dict[str, Longs]) -> dict[str, Longs]:
         )
     names = ("consumer", "partition", "offset", "producer_id", "seq", "poll_ns")
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
-
-
-_TYPES = {
-    "producer_id": pa.int32(),
-    "partition": pa.int32(),
-    "lane": pa.string(),
-    "consumer": pa.string(),
-    "outcome": pa.string(),
-}
-_NULLABLE = {"produced": ("partition", "offset", "complete_ns")}
-
-
-def _arrow(table: str, lane: str, columns: Mapping[str, Longs], rows: slice) -> pa.Table:
-    arrays: dict[str, pa.Array] = {}
-    for name, values in columns.items():
-        if name == "row":
-            continue
-        part = values[rows]
-        if name == "outcome":
-            arrays[name] = pa.DictionaryArray.from_arrays(part.astype(np.int8), list(OUTCOMES)).cast(pa.string())
-        elif name == "consumer":
-            used, index = np.unique(part, return_inverse=True)
-            names = [f"{lane}/c{number}" for number in used]
-            arrays[name] = pa.DictionaryArray.from_arrays(index.astype(np.int32), names).cast(pa.string())
-        else:
-            missing = part < 0 if name in _NULLABLE.get(table, ()) else None
-            arrays[name] = pa.array(part, type=_TYPES.get(name, pa.int64()), mask=missing)
-    count = len(next(iter(arrays.values())))
-    lanes = pa.DictionaryArray.from_arrays(np.zeros(count, np.int8), [lane]).cast(pa.string())
-    return pa.table({"lane": lanes, **arrays})
-
-
-def write_run(
-    folder: Path, lanes: Sequence[LaneTables], *, rows_per_file: int = 1_000_000, final_log: bool = True
-) -> Path:
-    """Write the run directory: one file per lane and `rows_per_file` rows, as a recorder that flushes does."""
-    folder.mkdir(parents=True, exist_ok=True)
-    entries = [_lane_entry(tables.shape) for tables in lanes]
-    (folder / LANES_FILE).write_text(json.dumps({"format_version": 1, "lanes": entries}, indent=1))
-    (folder / PREDICTION_FILE).write_text(json.dumps(_prediction([tables.shape for tables in lanes]), indent=1))
-    tables_of: dict[str, list[Mapping[str, Longs]]] = {
-        "produced": [tables.produced for tables in lanes],
-        "consumed": [tables.consumed for tables in lanes],
-    }
-    if final_log:
-        tables_of["log"] = [tables.log for tables in lanes]
-    for table, parts in tables_of.items():
-        (folder / table).mkdir(exist_ok=True)
-        for lane, columns in zip(lanes, parts, strict=True):
-            size = next(iter(columns.values())).size
-            for index, first in enumerate(range(0, max(size, 1), rows_per_file)):
-                rows = _arrow(table, lane.shape.lane, columns, slice(first, first + rows_per_file))
-                path = folder / table / f"{lane.shape.lane}-{index:05d}.parquet"
-                pq.write_table(rows, path, compression="zstd", compression_level=1)
-    return folder
-
-
-def _lane_entry(shape: LaneShape) -> dict[str, Any]:
-    # The model permits nothing to a lane without faults.
-    faults = ["pause", "kill"] if shape.permitted else []
-    return {"lane": shape.lane, "partitions": shape.partitions, "acks": shape.acks, "faults": faults}
-
-
-def _prediction(shapes: Sequence[LaneShape]) -> dict[str, Any]:
-    def status(shape: LaneShape, anomaly: Anomaly) -> str:
-        return (Status.PERMITTED if anomaly.value in shape.permitted else Status.FORBIDDEN).value
-
-    return {
-        "format_version": 1,
-        "lanes": {
-            shape.lane: {
-                "anomalies": {anomaly.value: {"status": status(shape, anomaly), "why": []} for anomaly in Anomaly}
-            }
-            for shape in shapes
-        },
-    }

@@ -1,6 +1,6 @@
 """Sockets and commands inside the network namespace of a container, from a process outside of it.
 
-A socket stays in the namespace that it was made in. So one thread can serve listeners in many of them. Needs root.
+A socket stays in the namespace that it was made in. So one thread can serve sockets in many of them. Needs root.
 """
 
 from __future__ import annotations
@@ -9,17 +9,14 @@ import ctypes
 import os
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from kafka_chaos.harness.errors import ClusterFailure
 
-MARK = 0x4B43
-"""The mark of a link's own packets, which no rule sends back to it. (`KC`, in hexadecimal.)"""
-
 _CLONE_NEWNET = 0x40000000
-_SO_ORIGINAL_DST = 80
+_NETLINK_NETFILTER = 12
 _TIMEOUT = 10.0
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -44,15 +41,20 @@ class Namespace:
         listener.setblocking(False)
         return listener
 
-    def connection(self, address: tuple[str, int]) -> socket.socket:
-        """A marked socket that is about to be connected; it is writable once it is, or has failed."""
+    def connection(self, address: tuple[str, int], *, mark: int = 0) -> socket.socket:
+        """A socket that is about to be connected, its packets with a mark; it is writable once it is, or has failed."""
         with self._entered():
             made = socket.socket()
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, MARK)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         made.setblocking(False)
         made.connect_ex(address)
         return made
+
+    def netfilter(self) -> socket.socket:
+        """A socket that asks the kernel's packet filter."""
+        with self._entered():
+            return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
 
     def run(self, *command: str, text: str = "") -> None:
         """Run a program of the container's own files in its namespace; raises `ClusterFailure` where it fails."""
@@ -77,44 +79,6 @@ class Namespace:
             yield
         finally:
             _set(self._own)
-
-
-def original_destination(accepted: socket.socket) -> tuple[str, int]:
-    """Where a redirected connection was to go."""
-    raw = accepted.getsockopt(socket.SOL_IP, _SO_ORIGINAL_DST, 16)
-    return socket.inet_ntoa(raw[4:8]), int.from_bytes(raw[2:4], "big")
-
-
-def redirection(ports: Sequence[int], listener: int) -> str:
-    """iptables-restore's words that send new connections to these ports to the listener.
-
-    They end, by a reset, connections that began before: nobody talks to a broker past its link. Connections of the
-    container to itself go there too.
-    """
-    marked = f"-m mark ! --mark {MARK:#x}"
-    nat = [
-        line
-        for port in ports
-        for line in (
-            f"-A PREROUTING ! -i lo -p tcp --dport {port} -j REDIRECT --to-ports {listener}",
-            f"-A OUTPUT -o lo -p tcp --dport {port} {marked} -j REDIRECT --to-ports {listener}",
-        )
-    ]
-    reset = "-j REJECT --reject-with tcp-reset"
-    filters = [
-        line
-        for port in ports
-        for line in (
-            f"-A INPUT ! -i lo -p tcp --dport {port} {reset}",
-            f"-A OUTPUT -o lo -p tcp --dport {port} {marked} {reset}",
-        )
-    ]
-    return "\n".join(["*nat", *nat, "COMMIT", "*filter", *filters, "COMMIT", ""])
-
-
-def undone(rules: str) -> str:
-    """The words that remove the same rules."""
-    return rules.replace("-A ", "-D ")
 
 
 def _set(namespace: int) -> None:

@@ -1,0 +1,203 @@
+"""Random schedules of faults on real brokers: what they showed that predictions forbid, and what they left behind.
+
+    .venv/bin/python benchmarks/random_schedules.py [RUNS] [--seed SEED] [--on VERSION/MODE]
+
+Each run draws two faults from all kinds that this machine and the metadata mode have, and what was tried least is drawn
+most often; eight lanes from acks=0 to idempotence live through them. Runs share a cluster as long as it stays whole.
+What came out is added to docs/random-schedules.json, and the table in docs/performance.md is written from it. Runs that
+do not conform keep their directories in runs/random-schedules. Exits with 1 if a run is a violation or leaves
+something behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from leftovers import left_of
+from tables import MODES, Row, read_rows, write_rows, write_table
+
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.faults.registry import fault_kinds, unavailable
+from kafka_chaos.harness.event_bus import Listener
+from kafka_chaos.harness.experiment.file import experiment_of
+from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.nightly.nightly_run import Nightly
+from kafka_chaos.harness.nightly.summary import Summary
+from kafka_chaos.harness.replay.hunting import Hunt
+from kafka_chaos.harness.run.run import RunResult
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "docs/random-schedules.json"
+PAGE = ROOT / "docs/performance.md"
+TABLE_BEGINS = "<!-- from docs/random-schedules.json, by benchmarks/random_schedules.py -->"
+TABLE_ENDS = "<!-- end of random schedules -->"
+KEPT = ROOT / "runs/random-schedules"
+LANES = (
+    {"lane": "acks0", "acks": "0", "min_insync_replicas": 2},
+    {"lane": "acks1", "acks": "1", "min_insync_replicas": 2},
+    {"lane": "acks1-unclean", "acks": "1", "unclean_leader_election": True},
+    {"lane": "all", "acks": "all", "min_insync_replicas": 2},
+    {"lane": "all-min1", "acks": "all"},
+    {"lane": "idempotent", "acks": "all", "min_insync_replicas": 2, "idempotence": True},
+    {"lane": "idempotent-min1", "acks": "all", "idempotence": True},
+    {"lane": "unclean", "acks": "all", "idempotence": True, "unclean_leader_election": True},
+)
+NEEDS_THE_CONTROLLER = "controller-move"
+"""A kind with one possible target, which random targets seldom are."""
+TARGETS = ("leader(all)", "leader(acks1-unclean)", "follower(all)", "follower(idempotent)", "random")
+
+
+def experiment_values(version: str, mode: str) -> dict[str, Any]:
+    """The experiment whose schedules are drawn; with controllers of their own, so that no fault stops most of them."""
+    cluster: dict[str, Any] = {"kafka_version": version, "metadata_mode": mode}
+    if mode == KRAFT:
+        cluster["controllers"] = 3
+    values = {
+        "name": "random-schedules",
+        "cluster": cluster,
+        "workload": {"rate": 300, "duration": 25},
+        # A broker that leads nothing has no leadership to transfer.
+        "lanes": [{**lane, "leader": 1 + number % 3} for number, lane in enumerate(LANES)],
+    }
+    generate = {
+        "faults": [kind for kind in fault_kinds() if kind != NEEDS_THE_CONTROLLER and is_possible(values, kind)],
+        "targets": list(TARGETS),
+        "count": 2,
+        "duration": [2, 7],
+        "breaks": "one",
+        "quiet_end": 6,
+    }
+    return {**values, "schedule": {"generate": generate}}
+
+
+def is_possible(values: dict[str, Any], kind: str) -> bool:
+    """Whether a cluster like this, and this machine, have the fault kind, at every target."""
+    schedule = [
+        {"fault": kind, "target": target, "at": 2 + 8 * number, "duration": 2} for number, target in enumerate(TARGETS)
+    ]
+    try:
+        experiment_of({**values, "workload": {"duration": 60}, "schedule": schedule}, "random schedules")
+    except UsageFailure:
+        return False
+    return unavailable(fault_kinds()[kind]) is None
+
+
+def run_and_tidy(hunt: Hunt, experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
+    """Run an experiment of the hunt, and keep only what has to be looked at."""
+    result = hunt.run(experiment, root, listeners)
+    if result.verdict.verdict is Verdict.CONFORMS:
+        shutil.rmtree(result.path)
+    return result
+
+
+def run_schedules(version: str, mode: str, runs: int, seed: int) -> Row:
+    """Run so many schedules, and tell what came out."""
+    values = experiment_values(version, mode)
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-schedules-") as folder:
+        path = Path(folder, "random-schedules.yaml")
+        path.write_text(json.dumps(values))
+        with Hunt.of(path) as hunt:
+            nightly = Nightly(
+                experiments=[path],
+                out=KEPT,
+                minutes=10**6,
+                seed=seed,
+                repeats=runs,
+                say=lambda text: print(text, flush=True),
+                run_one=lambda experiment, root, listeners: run_and_tidy(hunt, experiment, root, listeners),
+                load=hunt.draw,
+            )
+            summary = nightly.run()
+    left = sum(
+        (left_of(cluster, [Path(tempfile.gettempdir(), f"kafka-chaos-disks-{cluster}")]) for cluster in hunt.clusters),
+        Counter[str](),
+    )
+    not_conforming = [
+        {
+            "seed": run.seed,
+            "verdict": str(run.verdict.verdict) if run.verdict else "failed",
+            "why": [f"{lane.lane}: {reason}" for lane in run.verdict.lanes for reason in lane.reasons]
+            if run.verdict
+            else [run.error],
+        }
+        for run in summary.runs
+        if run.verdict is None or run.verdict.verdict is not Verdict.CONFORMS
+    ]
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "cluster": f"{version}/{mode}",
+        "seed": seed,
+        "runs": len(summary.runs),
+        "conform": len(summary.runs) - len(not_conforming),
+        "others": not_conforming,
+        "faults": {kind: hunt.tried[kind] for kind in values["schedule"]["generate"]["faults"]},
+        "permitted and shown": shown(summary),
+        "left": dict(left),
+        "minutes": round(summary.seconds / 60, 1),
+    }
+
+
+def shown(summary: Summary) -> dict[str, int]:
+    """In how many lanes of all runs each anomaly was shown that its prediction permits."""
+    counts: Counter[str] = Counter()
+    for lane in summary.lanes:
+        for name, count in lane.anomalies.items():
+            counts[name] += count.hits
+    return dict(+counts)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Of each cluster, what all its runs came to."""
+    lines = [
+        "| cluster | schedules | faults | conform | violations | no verdict | left behind | shown, as permitted |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for cluster in sorted({row["cluster"] for row in rows}):
+        version, mode = cluster.split("/")
+        mine = [row for row in rows if row["cluster"] == cluster]
+        violations = sum(other["verdict"] == Verdict.VIOLATION for row in mine for other in row["others"])
+        faults = sum((Counter(row["faults"]) for row in mine), Counter[str]())
+        left = sum(sum(row["left"].values()) for row in mine)
+        others = sum(len(row["others"]) for row in mine)
+        seen = sum((Counter(row["permitted and shown"]) for row in mine), Counter[str]())
+        lines.append(
+            f"| {version}, {MODES[mode]} | {total(mine, 'runs')} | {faults.total()} of {len(faults)} kinds "
+            f"| {total(mine, 'conform')} | {violations} | {others - violations} | {left} "
+            f"| {', '.join(f'{name} {count}' for name, count in seen.most_common())} |"
+        )
+    return "\n".join(lines)
+
+
+def total(rows: Sequence[Row], field: str) -> int:
+    return sum(row[field] for row in rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("runs", type=int, nargs="?", default=10)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    parser.add_argument("--on", default=f"3.9.1/{ZOOKEEPER}", metavar="VERSION/MODE")
+    arguments = parser.parse_args()
+    version, mode = arguments.on.split("/")
+    row = run_schedules(version, mode, arguments.runs, arguments.seed)
+    rows = [*read_rows(RESULTS), row]
+    write_rows(rows, RESULTS)
+    write_table(PAGE, TABLE_BEGINS, table(rows), TABLE_ENDS)
+    print(row)
+    sys.exit(bool(row["left"]) or any(other["verdict"] == Verdict.VIOLATION for other in row["others"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Kinds that hit clients, or their connections."""

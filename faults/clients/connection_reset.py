@@ -1,0 +1,105 @@
+"""`connection-reset`: clients lose their connections to a broker, as by a firewall or a proxy that gives them up.
+
+The broker lives, leads and goes on with what it has read. Whoever waited for an answer learns nothing, connects anew,
+and asks again where it may.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl
+from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, mark, one_per_broker
+from kafka_chaos.faults.machine import engine_elsewhere
+from kafka_chaos.faults.target import Target
+
+CLIENT_PORT = 9094
+"""The listener port that clients connect to."""
+
+_CONNECTIONS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} )")
+_OPTION = "CONFIG_INET_DIAG_DESTROY"
+_KERNEL_CONFIG = Path("/proc/config.gz")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionReset:
+    """Reset every connection that clients have to the targets, once, with all that is on its way (TCP RST, to both
+    sides). Where the engine passes on what clients send, they see it closed. They connect again at will; duration means
+    nothing. Its proof: the connections that there were,
+    counted, and none of them is left."""
+
+    target: Target
+    at: float = 0.0
+    duration: float = 0.0
+    kind: ClassVar[str] = "connection-reset"
+    only_brokers: ClassVar[bool] = True
+    appearance: ClassVar[Appearance] = Appearance("#8a6100", "#e3b64e", Pattern.CROSSES)
+
+    @staticmethod
+    def unavailable() -> str | None:
+        """Only some kernels end the connections of others; those that show how they were built tell."""
+        if engine_elsewhere() is not None or not _KERNEL_CONFIG.is_file():
+            return None
+        with gzip.open(_KERNEL_CONFIG, "rt", encoding="utf-8", errors="replace") as lines:
+            if any(line.startswith(f"{_OPTION}=") for line in lines):
+                return None
+        return f"the kernel resets no connections of others: it would have to be built with {_OPTION}"
+
+    def model_faults(self, brokers: int) -> tuple[str, ...]:
+        """One `partition` for each broker hit: it may lose requests and answers, too."""
+        return one_per_broker("partition", self.target, brokers)
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Note the clients' connections, and reset them; nothing where that is done."""
+        noted = cluster.noted.setdefault(mark(self), {})
+        at_once(nodes, lambda node: _reset(node, noted))
+
+    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
+        """Clients were connected, and none of these connections is left."""
+        noted = cluster.noted.get(mark(self), {})
+        return all_took_effect({node.name: _are_gone(node, noted.get(node.name)) for node in nodes})
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Nothing to do: clients connect again by themselves."""
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """How many connections were reset."""
+        count = int(evidence["connections"])
+        return f"{count:,} connection{'' if count == 1 else 's'} of clients reset"
+
+
+def _reset(node: NodeControl, noted: dict[str, frozenset[str]]) -> None:
+    state = node.state()
+    if node.name in noted or not state["Running"] or state["Paused"]:
+        return
+    # At one go, since each command that is run in a container takes its time.
+    listed = shlex.join(("ss", *_CONNECTIONS))
+    noted[node.name] = _peers(
+        node.must_execute("sh", "-c", f"{listed} && ss -K {listed.removeprefix('ss ')} >/dev/null")
+    )
+
+
+def _connections(node: NodeControl) -> frozenset[str]:
+    """The addresses of the clients that are connected."""
+    return _peers(node.must_execute("ss", *_CONNECTIONS))
+
+
+def _peers(listed: str) -> frozenset[str]:
+    return frozenset(line.split()[3] for line in listed.splitlines() if line.strip())
+
+
+def _are_gone(node: NodeControl, before: frozenset[str] | None) -> Proof:
+    if before is None:
+        return Proof(False, {}, "its process did not run")
+    if not before:
+        return Proof(False, {"connections": 0}, "no client was connected")
+    state = node.state()
+    left = before & _connections(node) if state["Running"] and not state["Paused"] else frozenset()
+    evidence = {"connections": len(before - left)}
+    return Proof(not left, evidence, f"{len(left)} of {len(before)} connections go on" if left else "")

@@ -1,0 +1,1 @@
+"""Kinds that move wall clocks."""

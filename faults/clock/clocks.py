@@ -1,0 +1,102 @@
+"""Shared by the kinds that move wall clocks: the clock of a node, the proof, and whether this machine can.
+
+Such a kind says so by `needs_clock`. Clusters get clocks that can be moved only where a fault of the schedule needs
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.faults.cluster import ClockControl, ClusterControl, NodeControl
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Proof, all_took_effect, at_once, mark
+from kafka_chaos.faults.machine import why_not_inside
+from kafka_chaos.faults.target import Target
+
+MOST_SECONDS = 1800
+"""Half of what brokers of Kafka 4 tolerate: they refuse records from more than an hour ahead of their own clock."""
+_LEAST_SHOWN = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedClock:
+    """A wall clock that is not where it was. A restart of the process does not mend it; the fault's end does."""
+
+    target: Target
+    at: float = 0.0
+    duration: float = 0.0
+    kind: ClassVar[str]
+    appearance: ClassVar[Appearance]
+    needs_clock: ClassVar[bool] = True
+    # As with a partition: it need not wait for faults that end or start the process.
+    ends_with_process: ClassVar[bool] = True
+
+    @staticmethod
+    def unavailable() -> str | None:
+        """Why this machine can't move clocks."""
+        return why_not_inside("clocks", of="processes")
+
+    def model_faults(self, brokers: int) -> tuple[str, ...]:
+        """Nothing: who leads and what is acknowledged does not hang on wall clocks. A follower that seems slow may
+        always occur."""
+        return ()
+
+    @property
+    def furthest(self) -> float:
+        """The most seconds that the clock is off, before or behind, while the fault lasts."""
+        raise NotImplementedError
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Move the clocks of the targets."""
+        at_once(nodes, lambda node: clock_of(node).shift(mark(self), **self._shift()))
+
+    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
+        """Every process tells a time that is not the true one."""
+        return all_took_effect({node.name: self._proof(node) for node in nodes})
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Move the clocks back."""
+        at_once(nodes, lambda node: clock_of(node).end(mark(self)))
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """How far off the process's clock was."""
+        ahead = evidence["ahead"]
+        return f"the process's own clock was {abs(ahead):,.2f} s {'ahead' if ahead > 0 else 'behind'}"
+
+    def _shift(self) -> dict[str, float]:
+        raise NotImplementedError
+
+    def _proof(self, node: NodeControl) -> Proof:
+        try:
+            told = clock_of(node).told(mark(self))
+        except KafkaChaosError as failure:
+            return Proof(False, {}, str(failure))
+        if told is None:
+            return Proof(False, {}, "its process does not run, or its clock was not moved")
+        evidence = {"ahead": round(told["ahead"], 3)}
+        if abs(told["moved"]) < _LEAST_SHOWN:
+            return Proof(False, evidence, "its clock has hardly moved yet")
+        # A process that looks once a second is late by so much of a drift.
+        near = _LEAST_SHOWN + abs(told["moved"]) / 5
+        without = told["wanted"] - told["moved"]
+        if abs(told["ahead"] - told["wanted"]) > near or 2 * abs(told["ahead"] - without) < abs(told["moved"]):
+            return Proof(
+                False, evidence, f"its process's clock is {told['ahead']:+.2f} s off, not {told['wanted']:+.2f} s"
+            )
+        return Proof(True, evidence)
+
+
+def needs_clock(kind: type[Fault]) -> bool:
+    """Whether faults of a kind move clocks."""
+    return bool(getattr(kind, "needs_clock", False))
+
+
+def clock_of(node: NodeControl) -> ClockControl:
+    """The clock of a node; raises `UsageFailure` if it can't be moved."""
+    if node.clock is None:
+        raise UsageFailure(f"the clock of {node.name} can't be moved: start the cluster with clocks")
+    return node.clock

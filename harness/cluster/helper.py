@@ -1,0 +1,101 @@
+"""A helper process that lives as long as the harness: it serves JSON lines on its standard input, and answers each with
+one line.
+
+When its standard input ends, so does it, and undoes what it did: whoever started it need not live to do so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.harness.errors import ClusterFailure
+
+_END_TIMEOUT = 30.0
+STDIN, STDOUT = 0, 1
+
+
+class Helper:
+    """The harness's side: starts `module` as a process. `what` names it in errors, `start` is told to it."""
+
+    def __init__(self, module: str, what: str, start: Mapping[str, Any]) -> None:
+        self._what = what
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, json.dumps(dict(start))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # The terminal's signals are for the harness.
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+
+    def ask(self, do: str, **values: Any) -> Any:
+        """Let the process do something; raises `ClusterFailure` with its reason where it can't."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with self._lock:
+            try:
+                stdin.write(json.dumps({"do": do, **values}).encode() + b"\n")
+                stdin.flush()
+                line = stdout.readline()
+            except (OSError, ValueError) as error:
+                raise ClusterFailure(f"the process of the {self._what} is gone: {error}") from error
+        if not line:
+            raise ClusterFailure(f"the process of the {self._what} ended with {self._process.wait()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise ClusterFailure(f"{self._what}: {answer['error']}")
+        return answer["ok"]
+
+    def close(self) -> int:
+        """Let the process undo what it did, and end; its exit code."""
+        if self._process.poll() is None:
+            with self._lock, suppress(OSError):
+                assert self._process.stdin is not None
+                self._process.stdin.close()
+            try:
+                self._process.wait(_END_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        return self._process.wait()
+
+
+class Commands:
+    """The process's side: lets `do` serve each command that comes; `is_over` once standard input has ended."""
+
+    def __init__(self, do: Callable[[str, dict[str, Any]], Any]) -> None:
+        # Ctrl-C reaches every process of the terminal; the harness decides when its helpers end.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._do = do
+        self._left = b""
+        self.is_over = False
+
+    def read(self, _: int = STDIN) -> None:
+        """Serve what has come."""
+        piece = os.read(STDIN, 1 << 16)
+        if not piece:
+            self.is_over = True
+            return
+        *lines, self._left = (self._left + piece).split(b"\n")
+        for line in lines:
+            answer = json.dumps(self._answer(json.loads(line)), default=str) + "\n"
+            os.write(STDOUT, answer.encode())
+
+    def _answer(self, command: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"ok": self._do(command.pop("do"), command)}
+        except (KafkaChaosError, OSError) as error:
+            return {"error": str(error)}
+        except Exception:  # noqa: BLE001 - told to whoever asked, who raises it
+            return {"error": traceback.format_exc()}

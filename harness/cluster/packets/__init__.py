@@ -1,0 +1,1 @@
+"""Packets that wait: queues of the kernel's packet filter, served by a process."""

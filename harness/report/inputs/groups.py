@@ -1,0 +1,138 @@
+"""Condenses `assignments/` and `commits/` into what a picture can show: per group, who held what, and who committed.
+
+Guarantee: the number of assignments, of members, of partitions and of slots bounds what is kept; the number of commits
+does not. Counts are exact.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS
+from kafka_chaos.harness.report.inputs.slots import Frames, pieces, slot
+from kafka_chaos.harness.report.inputs.transactions import natural
+
+_HELD = ("lane", "group", "consumer", "member", "generation", "partition", "start_ns", "end_ns")
+_COMMITTED = ("lane", "group", "partition", "offset", "invoke_ns", "complete_ns", "outcome", "error")
+_KEYS = ["lane", "group", "partition", "outcome", "error", "at_slot"]
+_SAME_NS = 1_000_000
+"""A member that holds a partition again within this time is shown as if it had kept it."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A member held a partition. `end_ns` None: it never gave it back. `generations`: the first and the last."""
+
+    partition: int
+    member: str
+    start_ns: int
+    end_ns: int | None
+    generations: tuple[int | None, int | None] = (None, None)
+
+
+@dataclass(frozen=True)
+class Committed:
+    """`count` commits of one partition with one outcome and error, close together; `offset` is the highest."""
+
+    partition: int
+    at_ns: int
+    outcome: str
+    error: str | None
+    offset: int
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class GroupOverTime:
+    """A group that reads `lane`. `members` are their short names, in the order in which they came."""
+
+    group: str
+    lane: str
+    holdings: Sequence[Holding] = ()
+    commits: Sequence[Committed] = ()
+    members: Sequence[str] = ()
+    rebalances: Sequence[tuple[int, int]] = ()
+    """When each generation was first seen, and its number."""
+
+    @property
+    def partitions(self) -> list[int]:
+        """The partitions that were held or committed."""
+        held = {one.partition for one in self.holdings}
+        return sorted(held | {one.partition for one in self.commits})
+
+
+def read_groups(
+    assignments: Sequence[Path], commits: Sequence[Path], frames: Frames
+) -> dict[tuple[str, str], GroupOverTime]:
+    """By (lane that it reads, group); readers without a group are left out."""
+    held: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for piece in pieces(assignments, ASSIGNMENTS, _HELD, frames):
+        for row in piece.to_pylist():
+            if row["group"] is not None:
+                held[row["lane"], row["group"]].append(row)
+    committed: defaultdict[tuple[str, str], dict[tuple[Any, ...], Committed]] = defaultdict(dict)
+    for piece in pieces(commits, COMMITS, _COMMITTED, frames):
+        _add_commits(piece, committed)
+    return {
+        (lane, group): _group(lane, group, held[lane, group], list(committed[lane, group].values()))
+        for lane, group in sorted(held.keys() | committed.keys())
+    }
+
+
+def _add_commits(piece: Any, committed: defaultdict[tuple[str, str], dict[tuple[Any, ...], Committed]]) -> None:
+    import pyarrow.compute as pc
+
+    known = piece.append_column("at", pc.coalesce(piece["complete_ns"], piece["invoke_ns"]))
+    slotted = known.append_column("at_slot", slot(known, "at"))
+    sums = [("at", "min"), ("offset", "max"), ("offset", "count")]
+    for row in slotted.group_by(_KEYS).aggregate(sums).to_pylist():
+        one = Committed(
+            row["partition"], row["at_min"], row["outcome"], row["error"], row["offset_max"], row["offset_count"]
+        )
+        group = committed[row["lane"], row["group"]]
+        key = (one.partition, one.outcome, one.error, row["at_slot"])
+        before = group.get(key)
+        group[key] = one if before is None else replace(
+            before,
+            at_ns=min(one.at_ns, before.at_ns),
+            offset=max(one.offset, before.offset),
+            count=one.count + before.count,
+        )  # fmt: skip
+
+
+def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Sequence[Committed]) -> GroupOverTime:
+    rows = sorted(rows, key=lambda row: (row["start_ns"], row["partition"]))
+    holdings: list[Holding] = []
+    latest: dict[tuple[int, str], int] = {}
+    rebalances: dict[int, int] = {}
+    for row in rows:
+        member, generation = _short(group, row), row["generation"]
+        if generation is not None:
+            rebalances.setdefault(generation, row["start_ns"])
+        place = (row["partition"], member)
+        before = holdings[latest[place]] if place in latest else None
+        if before is not None and before.end_ns is not None and row["start_ns"] - before.end_ns <= _SAME_NS:
+            kept = replace(before, end_ns=row["end_ns"], generations=(before.generations[0], generation))
+            holdings[latest[place]] = kept
+            continue
+        latest[place] = len(holdings)
+        holdings.append(Holding(row["partition"], member, row["start_ns"], row["end_ns"], (generation, generation)))
+    return GroupOverTime(
+        group=group,
+        lane=lane,
+        holdings=holdings,
+        commits=sorted(commits, key=lambda one: one.at_ns),
+        members=sorted({one.member for one in holdings}, key=natural),
+        rebalances=sorted((at, generation) for generation, at in rebalances.items()),
+    )
+
+
+def _short(group: str, row: dict[str, Any]) -> str:
+    """A member's name without its group's, as the harness numbers members; else the client's own."""
+    prefix = f"{group}-"
+    number = str(row["consumer"]).removeprefix(prefix).rpartition("-")[0]
+    return number if str(row["consumer"]).startswith(prefix) and number else str(row["member"])

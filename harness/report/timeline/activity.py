@@ -1,0 +1,40 @@
+"""A picture beside that of a lane's records, of its transactions or of a group, with what happened in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from kafka_chaos.harness.report.timeline.frame import Frame
+
+GRAVE, NOTABLE, ORDINARY = range(3)
+"""What is left out last, and what first, if not everything can be told."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """A picture with its heading, a sentence that sums it up, and its events in words: (when, what)."""
+
+    heading: str
+    summary: str
+    picture: Markup
+    events: Sequence[tuple[str, str]]
+    left_out: int
+
+
+Told = tuple[int, int, str]
+"""When, how grave, and what."""
+
+
+def told(frame: Frame, events: Sequence[Told], most: int) -> tuple[list[tuple[str, str]], int]:
+    """At most so many of these events, the gravest, in order of time and in words; and how many are left out."""
+    kept = sorted(sorted(events, key=lambda event: (event[1], event[0]))[:most])
+    return [(f"{frame.at(ts_ns):+.2f} s", text) for ts_ns, _, text in kept], len(events) - len(kept)
+
+
+def cross(x: float, y: float, reach: float = 3.5) -> str:
+    """Path data of a cross."""
+    side = 2 * reach
+    return f"M{x - reach:.1f} {y - reach:.1f}l{side:g} {side:g}m0 {-side:g}l{-side:g} {side:g}"

@@ -1,0 +1,1 @@
+"""Plays the stories of the model on real brokers, step by step."""

@@ -1,0 +1,226 @@
+"""Kinds that hit clients, with fakes: what they do, what their proofs need, and what an experiment may ask of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.faults.clients import connection_reset
+from kafka_chaos.faults.clients.client_kill import ClientKill
+from kafka_chaos.faults.clients.client_pause import ClientPause
+from kafka_chaos.faults.clients.connection_reset import ConnectionReset
+from kafka_chaos.faults.target import Target, VacantRoleError
+from kafka_chaos.harness.experiment.file import parse_experiment
+from kafka_chaos.harness.experiment.specs import Experiment
+from tests.faults.fakes import FakeCluster, FakeNode
+
+LIST = "ss -tnH state established ( sport = :9094 )"
+TWO = "0 0 172.18.0.3:9094 172.18.0.1:40001\n0 12 172.18.0.3:9094 172.18.0.1:40002\n"
+
+
+def members(*numbers: int) -> list[FakeNode]:
+    return [FakeNode(f"orders-group-{number}", number) for number in numbers]
+
+
+def cluster_with(*numbers: int) -> FakeCluster:
+    return FakeCluster(clients={"orders": members(*numbers)})
+
+
+def test_a_reset_is_proven_by_connections_that_are_gone() -> None:
+    cluster = FakeCluster()
+    broker = cluster.brokers[1]
+    broker.answers = {"sh": (0, TWO), LIST: (0, TWO)}
+    fault = ConnectionReset(target=Target.parse("broker:1"))
+    nodes = fault.target.resolve(cluster, 0)
+    assert not fault.proof(cluster, nodes).took_effect
+    fault.inject(cluster, nodes)
+    (command,) = broker.commands
+    assert command[-1].endswith("&& ss -K -tnH state established '( sport = :9094 )' >/dev/null")
+    still = fault.proof(cluster, nodes)
+    assert (still.took_effect, still.reason) == (False, "broker-1: 2 of 2 connections go on")
+    broker.answers = {LIST: (0, TWO.replace("4000", "5000"))}
+    gone = fault.proof(cluster, nodes)
+    assert (gone.took_effect, gone.evidence) == (True, {"broker-1": {"connections": 2}})
+    assert fault.describe_evidence(gone.evidence["broker-1"]) == "2 connections of clients reset"
+
+
+def test_a_second_injection_resets_nothing_more() -> None:
+    cluster = FakeCluster()
+    cluster.brokers[1].answers = {"sh": (0, TWO)}
+    fault = ConnectionReset(target=Target.parse("broker:1"))
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes)
+    fault.inject(cluster, nodes)
+    fault.heal(cluster, nodes)
+    assert len(cluster.brokers[1].commands) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [({"running": False}, "its process did not run"), ({"paused": True}, "its process did not run"),
+     ({}, "no client was connected")],
+)  # fmt: skip
+def test_where_nothing_is_reset_there_is_no_proof(state: dict[str, bool], reason: str) -> None:
+    cluster = FakeCluster()
+    for name, value in state.items():
+        setattr(cluster.brokers[1], name, value)
+    cluster.brokers[1].answers = {"sh": (0, "")}
+    fault = ConnectionReset(target=Target.parse("broker:1"))
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes)
+    assert fault.proof(cluster, nodes).reason == f"broker-1: {reason}"
+
+
+def test_a_kernel_that_resets_no_connections_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gzip
+
+    config = tmp_path / "config.gz"
+    monkeypatch.setattr(connection_reset, "_KERNEL_CONFIG", config)
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    assert ConnectionReset.unavailable() is None
+    config.write_bytes(gzip.compress(b"CONFIG_INET_DIAG=y\n# CONFIG_INET_DIAG_DESTROY is not set\n"))
+    assert "CONFIG_INET_DIAG_DESTROY" in (ConnectionReset.unavailable() or "")
+    config.write_bytes(gzip.compress(b"CONFIG_INET_DIAG=y\nCONFIG_INET_DIAG_DESTROY=y\n"))
+    assert ConnectionReset.unavailable() is None
+
+
+def test_a_member_that_is_killed_is_replaced_at_the_end() -> None:
+    cluster = cluster_with(0, 1)
+    fault = ClientKill(target=Target.parse("members(orders)"))
+    nodes = fault.target.resolve(cluster, 0)
+    assert [node.name for node in nodes] == ["orders-group-0", "orders-group-1"]
+    assert not fault.proof(cluster, nodes).took_effect
+    for _ in range(2):
+        fault.inject(cluster, nodes)
+    for node in cluster.clients["orders"]:
+        node.exit_code = -9
+    proof = fault.proof(cluster, nodes)
+    assert proof.took_effect, proof.reason
+    assert fault.describe_evidence(proof.evidence["orders-group-1"]) == "process 0 gone by SIGKILL"
+    fault.heal(cluster, nodes)
+    assert all(node.running for node in cluster.clients["orders"])
+
+
+def test_a_member_that_had_ended_by_itself_is_no_proof() -> None:
+    cluster = cluster_with(0)
+    cluster.clients["orders"][0].running = False
+    cluster.clients["orders"][0].exit_code = -9
+    fault = ClientKill(target=Target.parse("member(orders)"))
+    nodes = tuple(cluster.clients["orders"])
+    fault.inject(cluster, nodes)
+    assert fault.proof(cluster, nodes).reason == "orders-group-0: its process had ended before"
+
+
+def test_a_member_is_frozen_and_thawed() -> None:
+    cluster = cluster_with(0, 1, 2)
+    fault = ClientPause(target=Target.parse("member(orders)"))
+    nodes = fault.target.resolve(cluster, 3)
+    assert len(nodes) == 1
+    assert not fault.proof(cluster, nodes).took_effect
+    fault.inject(cluster, nodes)
+    assert fault.proof(cluster, nodes).took_effect
+    fault.heal(cluster, nodes)
+    assert not any(node.paused for node in cluster.clients["orders"])
+
+
+def test_a_lane_without_members_has_nobody_to_hit() -> None:
+    with pytest.raises(VacantRoleError, match="no member runs as a process of its own"):
+        Target.parse("member(orders)").resolve(FakeCluster(), 0)
+
+
+EXPERIMENT = """
+name: clients
+lanes:
+  - {{lane: plain, acks: "1"}}
+  - {{lane: orders, idempotence: true, group: {{members: 3, crashes: 1, joins: 1}}}}
+  - {{lane: bills, acks: "1", idempotence: false, loop: {{source: orders, offsets: after}}}}
+  - {{lane: sums, idempotence: true, loop: {{source: orders}}, transactional: {{producers: 3}}}}
+schedule:
+  - {{{fault}, at: 1, duration: 2}}
+"""
+
+
+def experiment_with(fault: str) -> Experiment:
+    return parse_experiment(EXPERIMENT.format(fault=fault), "clients.yaml")
+
+
+@pytest.mark.parametrize(
+    ("fault", "crashes"),
+    [
+        ("fault: client-kill, target: member(orders)", (2, 0)),
+        ("fault: client-kill, target: members(orders)", (5, 0)),
+        ("fault: client-kill, target: member(sums)", (1, 1)),
+        ("fault: client-pause, target: member(orders)", (1, 0)),
+    ],
+)
+def test_the_model_is_told_of_members_that_crash_and_of_no_fault_of_brokers(
+    fault: str, crashes: tuple[int, int]
+) -> None:
+    lanes = {lane.lane: lane for _, _, lane in experiment_with(fault).lanes()}
+    assert lanes["orders"].group is not None
+    assert lanes["sums"].loop is not None
+    assert (lanes["orders"].group.crashes, lanes["sums"].loop.group.crashes) == crashes
+    assert not any(lane.faults for lane in lanes.values())
+
+
+def test_the_load_itself_crashes_no_more_members_for_it() -> None:
+    experiment = experiment_with("fault: client-kill, target: members(orders)")
+    (orders,) = [lane for _, lane, _ in experiment.lanes() if lane.lane == "orders"]
+    assert orders.consumer_group is not None
+    assert orders.consumer_group.crashes == 1
+
+
+def test_a_reset_is_told_as_requests_and_answers_that_are_lost() -> None:
+    experiment = experiment_with("fault: connection-reset, target: leader(plain)")
+    assert {lane.faults for _, _, lane in experiment.lanes()} == {("partition",)}
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("fault: client-kill, target: leader(orders)", "expects member(LANE) or members(LANE)"),
+        ("fault: kill, target: member(orders)", "kill expects a server: it hits no clients"),
+        ("fault: connection-reset, target: member(orders)", "connection-reset expects a server"),
+        ("fault: client-kill, target: member(plain)", "its producer and its consumer are threads of the harness"),
+        ("fault: client-kill, target: member(nowhere)", "there is no lane nowhere"),
+        ("fault: client-pause, target: member(bills)", "expected a lane with idempotence"),
+        ("fault: connection-reset, target: zookeeper", "connection-reset hits brokers, and no other server"),
+    ],
+)
+def test_what_can_t_be_hit_is_refused_with_the_reason(fault: str, expected: str) -> None:
+    with pytest.raises(UsageFailure) as refused:
+        experiment_with(fault)
+    assert expected in str(refused.value)
+
+
+def test_where_connections_pass_links_these_break_them() -> None:
+    faults = "fault: connection-reset, target: broker:1, at: 1}\n  - {fault: cut, target: broker:2"
+    with pytest.raises(UsageFailure, match="expected cut"):
+        experiment_with(faults)
+
+
+def test_kinds_that_are_drawn_get_targets_that_fit() -> None:
+    text = (
+        EXPERIMENT.partition("schedule:")[0].replace("{{", "{").replace("}}", "}")
+        + """
+workload: {duration: 200}
+schedule:
+  generate:
+    faults: [kill, client-kill]
+    targets: [leader(orders), member(orders)]
+    count: 20
+    breaks: one
+    duration: [1, 2]
+    gap: [1, 2]
+"""
+    )
+    drawn = {
+        (fault.kind, fault.target.text)
+        for phase in parse_experiment(text, "clients.yaml").phases
+        for fault in phase.faults()
+    }
+    assert drawn == {("kill", "leader(orders)"), ("client-kill", "member(orders)")}
+    with pytest.raises(UsageFailure, match=r"targets: none of leader\(orders\) is one for client-kill"):
+        parse_experiment(text.replace(", member(orders)", ""), "clients.yaml")

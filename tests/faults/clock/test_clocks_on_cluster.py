@@ -1,0 +1,120 @@
+"""Clocks of real brokers that jump or drift: the brokers tell so themselves, records go on, and time comes back."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_chaos.faults.clock.clock_drift import ClockDrift
+from kafka_chaos.faults.clock.clock_step import ClockStep
+from kafka_chaos.faults.clock.clocks import MovedClock
+from kafka_chaos.faults.fault import Proof
+from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.fault_control import ClusterView
+from kafka_chaos.harness.waiting import wait_until
+
+pytestmark = pytest.mark.cluster
+BROKER = Target.parse("broker:1")
+TOPIC = "stamped"
+
+
+@pytest.fixture(scope="module", params=["3.9.1", "4.3.1"])
+def clocked(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """With ZooKeeper, and in KRaft mode; broker 1 leads the topic, whose records have its time."""
+    mode = {"3.9.1": "zookeeper", "4.3.1": "kraft"}[request.param]
+    layout = ClusterLayout(clocks=True, kafka_version=request.param, metadata_mode=mode)
+    with Cluster(layout, run_id=f"test-{secrets.token_hex(4)}") as running:
+        configs = {"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "3"}
+        admin = running.admin()
+        admin.create_topic(TOPIC, replica_assignment=[[1, 2, 3]], configs=configs)
+        admin.await_full_isr([TOPIC])
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _led(clocked: Cluster) -> None:
+    """Broker 1 leads the topic, also after it was killed."""
+    admin = clocked.admin()
+    admin.await_full_isr([TOPIC])
+    ClusterView(clocked, admin).transfer({(TOPIC, 0): 1})
+    assert admin.await_leader(TOPIC, 0) == 1
+
+
+@contextmanager
+def broken(fault: MovedClock, view: ClusterView) -> Iterator[Proof]:
+    nodes = fault.target.resolve(view, 0)
+    assert not fault.proof(view, nodes).took_effect
+    fault.inject(view, nodes)
+    fault.inject(view, nodes)
+    try:
+        yield wait_until(lambda: _bitten(fault, view), f"{fault.kind} to bite", timeout=15)
+    finally:
+        fault.heal(view, nodes)
+        fault.heal(view, nodes)
+    assert not fault.proof(view, nodes).took_effect
+
+
+def _bitten(fault: MovedClock, view: ClusterView) -> Proof | None:
+    proof = fault.proof(view, fault.target.resolve(view, 0))
+    return proof if proof.took_effect else None
+
+
+def stamped_ahead(cluster: Cluster) -> float:
+    """How many seconds ahead the leader's time on a new record is, which all three brokers have acknowledged."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    times: list[float] = []
+    producer.produce(TOPIC, b"", on_delivery=lambda error, message: times.append(message.timestamp()[1] / 1000))
+    before = time.time()
+    assert producer.flush(30) == 0
+    # On a busy machine it takes a while until the leader stamps it: whenever that was, it was in between.
+    return times[0] - min(max(times[0], before), time.time())
+
+
+def test_a_clock_that_jumps_is_the_broker_s_own_and_records_go_on(clocked: Cluster) -> None:
+    view = ClusterView(clocked, clocked.admin())
+    assert abs(stamped_ahead(clocked)) < 1
+    for seconds in (600, -600):
+        with broken(ClockStep(target=BROKER, seconds=seconds), view) as proof:
+            assert proof.evidence["broker-1"]["ahead"] == pytest.approx(seconds, abs=1)
+            assert stamped_ahead(clocked) == pytest.approx(seconds, abs=2)
+        wait_until(lambda: abs(stamped_ahead(clocked)) < 1, "the clock to be right again", timeout=10)
+    clocked.admin().await_full_isr([TOPIC])
+
+
+def test_a_clock_that_drifts(clocked: Cluster) -> None:
+    view = ClusterView(clocked, clocked.admin())
+    with broken(ClockDrift(target=BROKER, percent=50, duration=60), view) as proof:
+        early = proof.evidence["broker-1"]["ahead"]
+        assert early > 0
+        wait_until(lambda: stamped_ahead(clocked) > early + 1, "the clock to drift on", timeout=15)
+    wait_until(lambda: abs(stamped_ahead(clocked)) < 1, "the clock to be right again", timeout=10)
+
+
+def test_a_clock_stays_off_over_a_restart(clocked: Cluster) -> None:
+    view = ClusterView(clocked, clocked.admin())
+    with broken(ClockStep(target=BROKER, seconds=120), view):
+        kill = Kill(target=BROKER)
+        kill.inject(view, BROKER.resolve(view, 0))
+        kill.heal(view, BROKER.resolve(view, 0))
+        again = wait_until(lambda: _bitten(ClockStep(target=BROKER, seconds=120), view), "the clock", timeout=15)
+        assert again.evidence["broker-1"]["ahead"] == pytest.approx(120, abs=1)
+    ClusterAdmin(clocked.bootstrap_servers).await_full_isr([TOPIC])
+    wait_until(lambda: abs(stamped_ahead(clocked)) < 1, "the clock to be right again", timeout=20)
+
+
+def test_nothing_else_inside_has_another_time_and_waits_are_as_long(clocked: Cluster) -> None:
+    view = ClusterView(clocked, clocked.admin())
+    with broken(ClockStep(target=BROKER, seconds=600), view):
+        assert abs(int(clocked.brokers[1].must_execute("date", "+%s")) - time.time()) < 2
+        begin = time.monotonic()
+        # Followers wait for records at the leader, by a clock that nobody moved.
+        assert all(stamped_ahead(clocked) > 500 for _ in range(3))
+        assert time.monotonic() - begin < 5

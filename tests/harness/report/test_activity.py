@@ -1,0 +1,224 @@
+"""The pictures of transactions and of groups, and what is told of them in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import report_runs as runs
+from activity_runs import S, group_over_time, transactional_id
+from test_page import Page, full_run, page_of, series_of
+
+from kafka_chaos.harness.report.inputs.evidence import read_evidence
+from kafka_chaos.harness.report.inputs.series import Series
+from kafka_chaos.harness.report.inputs.transactions import Bar, TransactionalId
+from kafka_chaos.harness.report.page import LIMIT, render
+from kafka_chaos.harness.report.timeline.activity import Activity
+from kafka_chaos.harness.report.timeline.events import FaultSpan, MemberChange, Offsets, timeline_events_of
+from kafka_chaos.harness.report.timeline.frame import Frame
+from kafka_chaos.harness.report.timeline.members import draw_group
+from kafka_chaos.harness.report.timeline.transactions import draw_transactions
+
+PAUSE = FaultSpan("load/pause-1", "pause", "leader(orders)", ("broker-1",), None, 3 * S, 8 * S, True)
+FRAME = Frame("orders", S, 11 * S, [PAUSE])
+CHANGES = [MemberChange(5 * S, "0", "freezes"), MemberChange(6 * S, "0", "crashes"), MemberChange(6 * S, "1", "joins")]
+
+
+def transactions(
+    ids: Sequence[TransactionalId], *, offsets: Sequence[Offsets] = (), rows: int = 12, events: int = 60
+) -> Activity:
+    partitions = [(0, offsets)] if offsets else []
+    return draw_transactions(FRAME, ids, partitions, number=0, rows=rows, events=events)
+
+
+def description(activity: Activity) -> str:
+    picture = ElementTree.fromstring(activity.picture)
+    return next(one.text or "" for one in picture.iter() if one.tag == "desc")
+
+
+def shapes(activity: Activity, kind: str) -> int:
+    """How many shapes the paths of a class have."""
+    paths = [one.get("d", "") for one in ElementTree.fromstring(activity.picture).iter() if one.get("class") == kind]
+    return sum(path.count("M") for path in paths)
+
+
+def test_every_outcome_has_bars_of_its_own() -> None:
+    drawn = transactions([transactional_id("orders-0")])
+    assert (shapes(drawn, "txn committed"), shapes(drawn, "txn committed many")) == (8, 8)
+    assert (shapes(drawn, "txn aborted"), shapes(drawn, "txn aborted many"), shapes(drawn, "txn in-doubt")) == (2, 2, 1)
+    assert (shapes(drawn, "txn aborted open"), shapes(drawn, "refused")) == (1, 1)
+    assert drawn.summary == (
+        "32 transactions of 1 transactional id: 24 committed, 7 aborted and 1 in doubt; 1 ended in a fenced producer."
+    )
+
+
+def test_transactions_are_told_in_words() -> None:
+    drawn = transactions([transactional_id("orders-0")])
+    assert "pause of broker-1 from 2 s to 7 s; orders-0: 24 committed, 7 aborted and 1 in doubt" in description(drawn)
+    assert drawn.events == [
+        ("+3.00 s", "orders-0 begins a transaction, in doubt after 2.0 s: _FENCED"),
+        ("+6.00 s", "orders-0 begins a transaction, left open, aborted after 1.0 s"),
+        ("+7.00 s", "producer 1 takes orders-0 over"),
+    ]
+
+
+def test_the_gravest_events_and_ids_are_kept() -> None:
+    calm = TransactionalId("calm", [Bar(S, 2 * S, "committed", count=900)])
+    drawn = transactions([calm, transactional_id("orders-0")], rows=1, events=1)
+    assert "The 1 ids with the most transactions that were not committed are drawn." in drawn.summary
+    assert "calm" not in description(drawn)
+    assert [text for _, text in drawn.events] == ["orders-0 begins a transaction, in doubt after 2.0 s: _FENCED"]
+    assert drawn.left_out == 2
+
+
+def test_a_last_stable_offset_that_stands_still_is_told() -> None:
+    steps = [Offsets(2 * S, 5, 5), Offsets(3 * S, 25, 5), Offsets(5 * S, 30, 5), Offsets(6 * S, 30, 30)]
+    drawn = transactions([], offsets=steps)
+    told = "partition 0: the last stable offset is up to 25 behind the high watermark, and stands still for up to 2.0 s"
+    assert told in description(drawn)
+    assert "up to 25 held back" in drawn.picture
+
+
+def test_offsets_of_transactional_lanes_are_read_from_events(tmp_path: Path) -> None:
+    place = {"lane": "orders", "partition": 0}
+    events = [
+        runs.event(1, "phase_started", phase="load", lanes=["orders"]),
+        runs.event(2, "high_watermark", **place, broker=1, leader_epoch=0, high_watermark=9),
+        runs.event(3, "last_stable_offset", **place, broker=1, last_stable_offset=4),
+        runs.event(4, "last_stable_offset", **place, broker=1, last_stable_offset=12),
+        runs.event(4.5, "last_stable_offset", lane="orders"),
+        runs.event(5, "member_changed", group="orders-group", member="orders-group-3", change="joins"),
+    ]
+    run = runs.write(tmp_path / "run", [runs.lane("orders")], [runs.judged("orders")], events=events)
+    found = timeline_events_of(read_evidence(run))
+    assert found.offsets == {("orders", 0): [Offsets(3 * S, 9, 4), Offsets(4 * S, 9, 9)]}
+    assert found.members == {"orders-group": [MemberChange(5 * S, "3", "joins")]}
+
+
+def group(*, rows: int = 12, events: int = 60, changes: Sequence[MemberChange] = CHANGES) -> Activity:
+    return draw_group(FRAME, group_over_time("orders", "g"), changes, name="group-0-0", rows=rows, events=events)
+
+
+def test_each_partition_shows_who_held_it() -> None:
+    drawn = group()
+    picture = ElementTree.fromstring(drawn.picture)
+    bars = [(one.get("class"), "".join(one.itertext())) for one in picture.iter() if "holds" in one.get("class", "")]
+    assert len([kind for kind, _ in bars if kind == "holds member-0"]) == 6
+    assert len([kind for kind, _ in bars if kind == "holds still member-0"]) == 1, "partition 0 had two holders"
+    assert (
+        "holds member-0",
+        "member 0 holds partition 1 from 1 s to 5 s, generations 1 to 2, never given back",
+    ) in bars
+    assert shapes(drawn, "ended") == 3
+    assert (shapes(drawn, "commit"), shapes(drawn, "refused"), shapes(drawn, "commit unknown")) == (240, 2, 1)
+
+
+def test_what_was_never_given_back_lasts_until_the_next_one_has_it_if_nobody_says_when_its_member_ended() -> None:
+    assert (
+        "member 0 holds partition 1 from 1 s to 6 s, generations 1 to 2, never given back" in group(changes=()).picture
+    )
+
+
+def test_a_group_is_told_in_words() -> None:
+    drawn = group()
+    assert drawn.summary == (
+        "2 members, 6 partitions, 2 generations. Commits of offsets: 240 acknowledged, 2 refused and 1 with an unknown "
+        "outcome."
+    )
+    assert "partition 1: member 0 from 1 s, member 1 from 6 s, nobody for 1.0 s from 5 s" in description(drawn)
+    assert drawn.events == [
+        ("+1.00 s", "generation 1 begins for the first member"),
+        ("+4.00 s", "member 0 freezes"),
+        ("+5.00 s", "member 0 crashes"),
+        ("+5.00 s", "member 1 joins"),
+        ("+5.00 s", "nobody holds partitions 1, 2, 3, 4 and 5 for 1.0 s"),
+        ("+6.00 s", "generation 3 begins for the first member"),
+        ("+7.00 s", "2 commits of partitions 0 and 1 refused: ILLEGAL_GENERATION"),
+        ("+8.00 s", "a commit of partition 1 without an answer: REQUEST_TIMED_OUT"),
+    ]
+
+
+def test_fewer_partitions_and_events_are_said() -> None:
+    drawn = group(rows=2, events=3)
+    assert "The first 2 partitions are drawn." in drawn.summary
+    assert (len(drawn.events), drawn.left_out) == (3, 5)
+    assert [text for _, text in drawn.events][1:] == [
+        "2 commits of partitions 0 and 1 refused: ILLEGAL_GENERATION",
+        "a commit of partition 1 without an answer: REQUEST_TIMED_OUT",
+    ]
+
+
+def active(name: str = "orders", *, ids: int = 3, bars: int = 20, partitions: int = 6, commits: int = 40) -> Series:
+    """The series of a lane with transactions, a group, and a loop that reads it."""
+    base = series_of(name)
+    loop = f"{name}-loop"
+    return Series(
+        lanes={name: base.lanes[name]},
+        transactions={name: [transactional_id(f"{name}-{number}", bars=bars) for number in range(ids)]},
+        groups={
+            key: group_over_time(*key, partitions=partitions, commits=commits)
+            for key in ((name, f"{name}-group"), ("source", loop))
+        },
+    )
+
+
+def test_a_page_has_the_transactions_and_groups_of_a_lane(tmp_path: Path) -> None:
+    page = page_of(full_run(tmp_path), active())
+    parts = ["Transactions 96 transactions", "Group orders-group 2 members", "Group orders-loop, which reads source"]
+    places = [re.sub(r"\s+", " ", page.text).index(part) for part in parts]
+    assert places == sorted(places)
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    assert {"transactions-0", "group-0-0", "group-0-1-description"} <= set(ids)
+    assert "below a lane's picture" in page.text.lower()
+    assert "below a lane's picture" not in page_of(full_run(tmp_path / "plain"), series_of("orders")).text.lower()
+
+
+def test_the_group_of_a_loop_is_shown_with_its_output_only(tmp_path: Path) -> None:
+    series = series_of("orders")
+    both = Series(
+        lanes=dict.fromkeys(("orders", "safe"), series.lanes["orders"]),
+        groups={("orders", "safe-loop"): group_over_time("orders", "safe-loop")},
+    )
+    page = page_of(full_run(tmp_path), both)
+    assert [name for name in page.values("id") if name.startswith("group-")] == ["group-1-0", "group-1-0-description"]
+
+
+def test_tables_that_a_lane_should_have_are_missed(tmp_path: Path) -> None:
+    lanes = [runs.lane("a", transactional={"size": 10}), runs.lane("b", group={"members": 3})]
+    text = page_of(runs.write(tmp_path / "run", lanes, [runs.judged("a"), runs.judged("b")])).text
+    for lack in ("transactions/: no transactions over time", "assignments/: no who held", "commits/: no commits"):
+        assert lack in text
+
+
+def test_many_lanes_with_long_histories_fit_a_page(tmp_path: Path) -> None:
+    names = [f"lane-{number:02}" for number in range(40)]
+    one = active("x", ids=12, bars=480, partitions=12, commits=480)
+    series = Series(
+        lanes=dict.fromkeys(names, one.lanes["x"]),
+        transactions=dict.fromkeys(names, one.transactions["x"]),
+        groups={(name, f"{name}-group"): one.groups["x", "x-group"] for name in names},
+    )
+    run = runs.write(
+        tmp_path / "run", [runs.lane(name) for name in names], [runs.judged(name) for name in names],
+        events=[runs.event(1, "phase_started", phase="load", lanes=names), runs.event(11, "phase_ended", phase="load")],
+    )  # fmt: skip
+    evidence = read_evidence(run)
+    html = render(evidence, timeline_events_of(evidence), series)
+    assert len(html.encode()) < LIMIT
+    assert len([name for name in Page(html).values("id") if name.startswith("transactions-")]) >= 2 * 4
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    hostile = "</script><img src=x onerror=alert(1)>"
+    series = active()
+    bad = Series(
+        lanes=series.lanes,
+        transactions={"orders": [transactional_id(hostile)]},
+        groups={("orders", hostile): group_over_time("orders", hostile)},
+    )
+    page = page_of(full_run(tmp_path), bad)
+    assert not [tag for tag, _ in page.tags if tag == "img"]
+    assert not page.values("onerror")

@@ -1,0 +1,130 @@
+"""Transactions, assignments and commits, condensed from planted tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from activity_runs import S, commit, held, table, transaction
+
+from kafka_chaos.contract.columns import TRANSACTIONS
+from kafka_chaos.harness.report.inputs import slots
+from kafka_chaos.harness.report.inputs.groups import Committed, Holding, read_groups
+from kafka_chaos.harness.report.inputs.transactions import Bar, Incarnation, read_transactions
+
+FRAMES = {"orders": (0, 300_000_000)}
+"""Slots of 0.1 s."""
+GROUP = ("orders", "orders-group")
+
+
+def test_short_transactions_of_a_slot_are_counted_and_long_ones_kept_by_themselves(tmp_path: Path) -> None:
+    rows = [
+        transaction(0, 1.00, 1.02),
+        transaction(1, 1.03, 1.05),
+        transaction(2, 1.06, 1.08, "aborted"),
+        transaction(3, 1.09, 3.5),
+        transaction(4, 3.6, 3.7, "aborted", error="ILLEGAL_GENERATION"),
+        transaction(5, 3.8, 3.9, "info", error="_FENCED"),
+    ]
+    files = [table(tmp_path, "transactions", rows[:2]), table(tmp_path, "transactions", rows[2:])]
+    ((lane, (one,)),) = read_transactions(files, FRAMES).items()
+    assert (lane, one.name) == ("orders", "orders-0")
+    assert one.bars == [
+        Bar(S, round(1.05 * S), "committed", count=2),
+        Bar(round(1.06 * S), round(1.08 * S), "aborted"),
+        Bar(round(1.09 * S), round(3.5 * S), "committed"),
+        Bar(round(3.6 * S), round(3.7 * S), "aborted", "ILLEGAL_GENERATION"),
+        Bar(round(3.8 * S), round(3.9 * S), "info", "_FENCED"),
+    ]
+    assert (one.count("committed"), one.count("aborted"), one.count("info"), one.fenced) == (3, 2, 1, 1)
+    assert one.longest_ns == round(3.5 * S) - round(1.09 * S)
+
+
+def test_an_open_transaction_ends_when_the_next_producer_takes_its_id_over(tmp_path: Path) -> None:
+    rows = [
+        transaction(0, 1, None, "aborted", initialised_ns=S // 2),
+        transaction(0, 5, 5.5, producer_id=1, initialised_ns=4 * S),
+        transaction(1, 6, None, "info", producer_id=1, initialised_ns=4 * S),
+    ]
+    (one,) = read_transactions([table(tmp_path, "transactions", rows)], FRAMES)["orders"]
+    assert one.incarnations == [Incarnation(S // 2, 0), Incarnation(4 * S, 1)]
+    assert [one.ends_at(bar) for bar in one.bars] == [4 * S, round(5.5 * S), None]
+
+
+def test_ids_come_as_people_count_and_lanes_without_a_chart_are_left_out(tmp_path: Path) -> None:
+    names = ["orders-10", "orders-2", "orders-1"]
+    rows = [transaction(0, 1, 2, transactional_id=name, producer_id=index) for index, name in enumerate(names)]
+    rows.append(transaction(0, 1, 2, lane="nowhere"))
+    found = read_transactions([table(tmp_path, "transactions", rows)], FRAMES)
+    assert {lane: [one.name for one in ids] for lane, ids in found.items()} == {
+        "orders": ["orders-1", "orders-2", "orders-10"]
+    }
+
+
+def test_what_is_kept_does_not_grow_with_the_number_of_transactions(tmp_path: Path) -> None:
+    count = 60_000
+    begins = pa.array([S + index * 100_000 for index in range(count)], pa.int64())
+    rows = pa.table({
+        "lane": pa.array(["orders"] * count), "producer_id": pa.array([0] * count, pa.int32()),
+        "transaction": pa.array(range(count), pa.int64()), "transactional_id": pa.array(["orders-0"] * count),
+        "begin_ns": begins, "end_ns": pa.array([begin.as_py() + 50_000 for begin in begins], pa.int64()),
+        "outcome": pa.array(["committed", "committed", "aborted"] * (count // 3)),
+    })  # fmt: skip
+    files = [tmp_path / f"{part}.parquet" for part in range(3)]
+    for part, file in enumerate(files):
+        pq.write_table(rows.slice(part * count // 3, count // 3), file)
+    (one,) = read_transactions(files, FRAMES)["orders"]
+    assert len(one.bars) <= 2 * 62
+    assert (one.count("committed"), one.count("aborted")) == (count * 2 // 3, count // 3)
+
+
+def test_pieces_end_where_they_are_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [table(tmp_path, "transactions", [transaction(number, 1, 2)]) for number in range(5)]
+    monkeypatch.setattr(slots, "PIECE", 2)
+    sizes = [piece.num_rows for piece in slots.pieces(files, TRANSACTIONS, ["lane", "begin_ns"], FRAMES)]
+    assert sizes == [2, 2, 1]
+    assert not list(slots.pieces([], TRANSACTIONS, ["lane"], FRAMES))
+
+
+def test_a_member_that_goes_on_with_a_partition_has_one_bar(tmp_path: Path) -> None:
+    rows = [
+        held("0", 0, 1, 3),
+        held("0", 0, 3, 5, consumer="orders-group-0-2", generation=2),
+        held("1", 1, 1, 3),
+        held("1", 1, 4, None, consumer="orders-group-1-2", generation=2),
+        held("7", 0, 1, 9, group=None, consumer="follower"),
+    ]
+    (group,) = read_groups([table(tmp_path, "assignments", rows)], [], FRAMES).values()
+    assert group.holdings == [
+        Holding(0, "0", S, 5 * S, (1, 2)),
+        Holding(1, "1", S, 3 * S, (1, 1)),
+        Holding(1, "1", 4 * S, None, (2, 2)),
+    ]
+    assert (group.members, group.partitions, group.rebalances) == (["0", "1"], [0, 1], [(S, 1), (3 * S, 2)])
+
+
+def test_members_of_others_keep_their_own_names_and_missing_columns_are_no_trouble(tmp_path: Path) -> None:
+    rows = [held("x", 0, 1, 3, consumer="theirs-1", member="their-member")]
+    file = table(tmp_path, "assignments", rows, without=["generation", "end_ns"])
+    (group,) = read_groups([file], [], FRAMES).values()
+    assert group.holdings == [Holding(0, "their-member", S, None, (None, None))]
+    assert not group.rebalances
+
+
+def test_commits_are_counted_by_slot_outcome_and_error(tmp_path: Path) -> None:
+    rows = [
+        commit(0, 5, 1.01),
+        commit(0, 7, 1.02),
+        commit(0, 9, 1.5),
+        commit(0, 9, 1.03, "fail", error="ILLEGAL_GENERATION"),
+        commit(1, 3, 1.04, "info", complete_ns=None),
+    ]
+    found = read_groups([], [table(tmp_path, "commits", rows)], FRAMES)
+    assert found[GROUP].commits == [
+        Committed(0, round(1.01 * S) + 1000, "ok", None, 7, 2),
+        Committed(0, round(1.03 * S) + 1000, "fail", "ILLEGAL_GENERATION", 9),
+        Committed(1, round(1.04 * S), "info", None, 3),
+        Committed(0, round(1.5 * S) + 1000, "ok", None, 9),
+    ]

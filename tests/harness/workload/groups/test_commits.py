@@ -1,0 +1,91 @@
+"""Since when a client may have committed by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.harness.workload.groups import commits as commits_module
+from kafka_chaos.harness.workload.groups.commits import Positions
+
+SECOND = 1_000_000_000
+
+
+class Clock:
+    """Shows whole seconds, one later at each look."""
+
+    def __init__(self) -> None:
+        self.seconds = 0
+
+    def monotonic_ns(self) -> int:
+        self.seconds += 1
+        return self.seconds * SECOND
+
+
+class Held:
+    """An assignment: its name, and the second at which it began."""
+
+    def __init__(self) -> None:
+        self.name, self.begun_ns = "m-1", SECOND
+
+
+@pytest.fixture
+def held() -> Held:
+    return Held()
+
+
+@pytest.fixture
+def positions(held: Held, monkeypatch: pytest.MonkeyPatch) -> Positions:
+    clock = Clock()
+    clock.monotonic_ns()
+    monkeypatch.setattr(commits_module, "time", clock)
+    return Positions(held)  # type: ignore[arg-type]
+
+
+def since(positions: Positions, partition: int, offset: int) -> tuple[int, str]:
+    ns, name = positions.since(partition, offset)
+    return ns // SECOND, name
+
+
+def test_an_offset_may_be_committed_since_the_poll_before_it_was_reached(positions: Positions) -> None:
+    positions.reaches({0: 5})
+    positions.reaches({0: 8, 1: 3})
+    positions.reaches({0: 8, 1: 4})
+    assert [since(positions, 0, offset)[0] for offset in (4, 5, 6, 8)] == [1, 1, 2, 2]
+    assert since(positions, 1, 4) == (3, "m-1")
+
+
+def test_of_what_was_never_reached_only_the_begin_of_the_assignment_is_known(positions: Positions) -> None:
+    positions.reaches({0: 5})
+    positions.reaches({0: 8})
+    assert since(positions, 0, 9) == since(positions, 7, 1) == (1, "m-1")
+
+
+def test_a_commit_that_is_answered_in_a_later_assignment_belongs_to_that_of_its_records(
+    positions: Positions, held: Held
+) -> None:
+    positions.reaches({0: 5})
+    held.name, held.begun_ns = "m-2", 10 * SECOND
+    assert since(positions, 0, 5) == (1, "m-1")
+    positions.reaches({0: 8})
+    assert [since(positions, 0, offset) for offset in (5, 8)] == [(1, "m-1"), (10, "m-2")]
+
+
+def test_a_position_that_is_set_back_may_have_been_reached_before(positions: Positions) -> None:
+    positions.reaches({1: 1})
+    positions.reaches({0: 5})
+    positions.reaches({0: 8})
+    positions.reaches({0: 2})
+    assert since(positions, 0, 2) == since(positions, 0, 1) == (2, "m-1")
+
+
+def test_polls_shortly_after_one_another_are_kept_together(
+    positions: Positions, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits_module, "_TOGETHER_NS", 60 * SECOND)
+    for offset in range(1, 40):
+        positions.reaches({0: offset})
+    assert since(positions, 0, 39) == (1, "m-1")
+    held.name = "m-2"
+    positions.reaches({0: 40})
+    assert since(positions, 0, 40)[1] == "m-2"
+    assert len(positions._reached[0]) == 2

@@ -1,0 +1,109 @@
+"""Reads an operation log of Jepsen, in EDN or JSON.
+
+Guarantee: keywords and records become text and maps; a line that is not understood is an error that names it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.verification.importers.writing import HistoryError
+
+BATCH = 500
+TYPES = ("invoke", "ok", "fail", "info")
+
+Operation = Mapping[str, Any]
+
+
+def operations(path: Path) -> Iterator[tuple[int, Operation]]:
+    """The log's operations with their line, keys and keywords as text."""
+    text = path.read_text("utf-8", errors="replace")
+    first = text.lstrip()[:1]
+    is_json = path.suffix in {".json", ".jsonl"}
+    if not is_json and importlib.util.find_spec("edn_format") is None:
+        raise EnvironmentFailure("histories in EDN need a package: pip install 'kafka-chaos[importers]'")
+    read_all = _json_values if is_json else _edn_values
+    if first in {"[", "("}:
+        whole = _located(path, 1, text, read_all)
+        if len(whole) != 1 or not isinstance(whole[0], (list, tuple)):
+            raise HistoryError(path, 1, "expected one list of operations, or one operation per line")
+        for number, value in enumerate(whole[0], 1):
+            yield number, _operation(path, number, value)
+        return
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    for start in range(0, len(lines), BATCH):
+        batch = lines[start : start + BATCH]
+        for number, value in _values_of(path, batch, read_all):
+            yield number, _operation(path, number, value)
+
+
+def _values_of(
+    path: Path, batch: Sequence[tuple[int, str]], read_all: Callable[[str], list[Any]]
+) -> list[tuple[int, Any]]:
+    """One value per line: parsed all at once, which is faster, or one by one if that fails."""
+    try:
+        values = read_all("\n".join(line for _, line in batch))
+        if len(values) == len(batch):
+            return [(number, value) for (number, _), value in zip(batch, values, strict=True)]
+    except Exception:  # noqa: BLE001, S110 - what is wrong, and where, comes out below
+        pass
+    found = []
+    for number, line in batch:
+        values = _located(path, number, line, read_all)
+        if len(values) != 1:
+            raise HistoryError(path, number, f"holds {len(values)} values, expected one operation per line")
+        found.append((number, values[0]))
+    return found
+
+
+def _located(path: Path, number: int, text: str, read_all: Callable[[str], list[Any]]) -> list[Any]:
+    try:
+        return read_all(text)
+    except Exception as error:
+        problem = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise HistoryError(path, number, f"can't be read as an operation ({problem})") from error
+
+
+def _json_values(text: str) -> list[Any]:
+    decoder, values, at = json.JSONDecoder(), [], 0
+    while (at := len(text) - len(text[at:].lstrip())) < len(text):
+        value, at = decoder.raw_decode(text, at)
+        values.append(value)
+    return values
+
+
+def _edn_values(text: str) -> list[Any]:
+    import edn_format
+
+    edn_format.add_tag("jepsen.history.Op", lambda operation: operation)
+    return [_plain(value) for value in edn_format.loads_all(text)]
+
+
+def _plain(value: Any) -> Any:
+    """EDN's immutable collections and keywords as Python's own."""
+    import edn_format
+
+    if isinstance(value, (edn_format.Keyword, edn_format.Symbol)):
+        return value.name
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple, edn_format.ImmutableList)):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def _operation(path: Path, line: int, value: Any) -> Operation:
+    if not isinstance(value, Mapping):
+        raise HistoryError(path, line, f"expected an operation, a map, not {type(value).__name__}")
+    operation = {str(key).lstrip(":"): inner for key, inner in value.items()}
+    for name in ("type", "f"):
+        if isinstance(operation.get(name), str):
+            operation[name] = operation[name].lstrip(":")
+    if operation.get("type") not in TYPES:
+        raise HistoryError(path, line, f"type is {operation.get('type')!r}, expected {', '.join(TYPES)}")
+    return operation
