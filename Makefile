@@ -37,8 +37,8 @@ mutation: .venv/.installed
 	$(BIN)/python -m pip install --quiet --group mutation
 	$(BIN)/python benchmarks/mutation.py --lowest $(MUTATION_LOWEST)
 
-# Whether one more record or attempt changes a prediction for a lane of experiments/; an hour, and continued where it
-# ended. test-all searches the same scopes.
+# Whether one more record or attempt changes a prediction for a lane of experiments/; some minutes, and continued where
+# it ended. test-all searches the same scopes.
 sensitivity: .venv/.installed
 	$(BIN)/python benchmarks/sensitivity.py
 

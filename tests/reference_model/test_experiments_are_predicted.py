@@ -110,7 +110,7 @@ def test_in_the_record_no_larger_scope_changes_a_prediction() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(4 * 3600)
 def test_one_more_record_or_attempt_changes_no_prediction() -> None:
-    """An hour of processor time, 5 GB for the largest search."""
+    """Half a million states, and 1 GB, for the largest search."""
     for group in BENCHMARK["searches"](BENCHMARK["questions"]().values()):
         answer = BENCHMARK["answer"](group)
         assert BENCHMARK["unchanged"](answer), answer
