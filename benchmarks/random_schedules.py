@@ -173,7 +173,7 @@ def table(rows: Sequence[Row]) -> str:
         others = sum(len(row["others"]) for row in mine)
         seen = sum((Counter(row["permitted and shown"]) for row in mine), Counter[str]())
         lines.append(
-            f"| {version}, {MODES[mode]} | {total(mine, 'runs')} | {faults.total()} of {len(faults)} kinds "
+            f"| {version}, {MODES[mode]} | {total(mine, 'runs')} | {faults.total()}, of {len(faults)} kinds "
             f"| {total(mine, 'conform')} | {violations} | {others - violations} | {left} "
             f"| {', '.join(f'{name} {count}' for name, count in seen.most_common())} |"
         )
