@@ -59,6 +59,7 @@ def test_a_client_s_connection_is_reset_and_the_broker_goes_on(
     assert cluster.brokers[1].state()["Pid"] == before
 
 
+@pytest.mark.slow
 def test_a_producer_that_is_reset_again_and_again_loses_nothing(
     cluster: Cluster, view: ClusterView, admin: ClusterAdmin, make_topic: Callable[..., str]
 ) -> None:
@@ -98,6 +99,7 @@ def loaded(cluster: Cluster, admin: ClusterAdmin, folder: Path, events: list[Eve
             yield lane.lane, injector
 
 
+@pytest.mark.slow
 def test_members_that_are_killed_and_frozen_are_replaced_and_fenced(
     cluster: Cluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:

@@ -21,7 +21,8 @@ from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
 
-pytestmark = pytest.mark.cluster
+# An image of its own has to be there, with libfaketime in it.
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 BROKER = Target.parse("broker:1")
 TOPIC = "stamped"
 

@@ -110,6 +110,7 @@ def test_a_queue_whose_process_dies_holds_nothing_up_and_is_noticed(
     assert chain_name(fault) not in nodes[0].must_execute("iptables", "-w", "-t", "mangle", "-S")
 
 
+@pytest.mark.slow
 def test_a_broker_that_comes_back_meanwhile_has_its_queue_again(
     topic: str, view: ClusterView, cluster: Cluster
 ) -> None:
