@@ -59,8 +59,14 @@ def seconds_for(cluster: Cluster, topic: str, records: int = 1, size: int = 100)
     [
         # A follower asks again as soon as it has its answer: each acknowledgement takes a whole way or more.
         (PacketDelay(target=Target.parse("broker:1"), seconds=0.2), 5 * 0.2),
-        (PacketDelay(target=Target.parse("broker:1"), seconds=0.2, peers="clients"), 5 * 0.2),
-        (PacketDelay(target=Target.parse("all"), seconds=0.05, jitter=0.05, direction="both"), 5 * 0.05),
+        pytest.param(
+            PacketDelay(target=Target.parse("broker:1"), seconds=0.2, peers="clients"), 5 * 0.2, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            PacketDelay(target=Target.parse("all"), seconds=0.05, jitter=0.05, direction="both"),
+            5 * 0.05,
+            marks=pytest.mark.slow,
+        ),
         (PacketReorder(target=Target.parse("all"), percent=30), 0.0),
         # 5 records of 20 KB to each of two followers.
         (PacketRate(target=Target.parse("broker:1"), direction="out", kbit_per_second=800), 1.0),

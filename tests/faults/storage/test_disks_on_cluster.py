@@ -219,6 +219,7 @@ def test_a_frozen_disk_stalls_its_leader_which_stays_leader(
     assert (sent.acknowledged, sent.failed) == (2, 0)
 
 
+@pytest.mark.slow
 def test_a_slow_disk_lets_every_record_wait_and_loses_none(
     topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
 ) -> None:
