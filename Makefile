@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories \
+.PHONY: demo test test-unit test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories breaches \
 	nightly nightly-turn \
 	keep-summaries docs links bench bench-verify bench-verify-sizes bench-verify-transactions bench-versions lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
@@ -45,7 +45,7 @@ sensitivity: .venv/.installed
 # The core of the model in TLA+ (reference_model/tla/), searched by TLC, beside the core in Python; two minutes.
 tla: .venv/.installed
 	@docker/set-up java
-	$(BIN)/python -m pytest tests/reference_model/test_tla.py
+	$(BIN)/python -m pytest tests/reference_model/explore/test_tla.py
 
 # What the guides tell a new user to do: the tutorial, the plugin in a project of its own, watch, attach, bad inputs.
 WALK := tests/test_docs.py tests/plugin tests/harness/run/test_attach.py tests/verification/watch/test_watch.py \
@@ -64,10 +64,15 @@ random-walks: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos scenario walk --walks $(WALKS) $(if $(WALK_SEED),--seed $(WALK_SEED)) --out runs/walks.json
 
-# The stories of what the model permits, those first that were played least often; STORY_MINUTES=30 for a part of them.
+# The stories of what the model permits, those first that were shown least often; STORY_MINUTES=30 for a part of them.
 stories: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos reproduce --matrix --results docs/reproduced.json $(if $(STORY_MINUTES),--minutes $(STORY_MINUTES))
+
+# The breaches of older protocols on brokers that have them; BREACH_MINUTES=30 goes on for so long.
+breaches: setup
+	mkdir -p runs
+	$(BIN)/kafka-chaos reproduce --breaches --results docs/reproduced.json $(if $(BREACH_MINUTES),--minutes $(BREACH_MINUTES))
 
 # Random schedules of faults of every kind on eight lanes: nothing that is forbidden, and nothing left behind.
 random-schedules: setup

@@ -1,4 +1,4 @@
-"""What a link costs: one million records to three brokers, straight, through links that only look, and traced.
+"""What a link costs: one million records to three brokers, directly, through links that read the frames, and traced.
 
     .venv/bin/python benchmarks/links.py [--records N] [--rounds N] [--acks all]
 
@@ -18,8 +18,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.configuration.server_properties import CLIENT_PORT, CONTROL_PORT, REPLICATION_PORT
 from kafka_chaos.harness.cluster.links.links import Links
-from kafka_chaos.harness.cluster.server_properties import CLIENT_PORT, CONTROL_PORT, REPLICATION_PORT
 from kafka_chaos.harness.signals import new_client
 
 LEAST = 2 / 3
@@ -39,9 +39,9 @@ def main() -> int:
         tempfile.TemporaryDirectory() as folder,
     ):
         for number in range(-1, options.rounds):
-            for way in ("straight", "looking", "traced"):
+            for way in ("direct", "read", "traced"):
                 topic = f"topic-{number + 1}-{way}"
-                links = _links(cluster, Path(folder, f"{topic}.jsonl") if way == "traced" else None, way != "straight")
+                links = _links(cluster, Path(folder, f"{topic}.jsonl") if way == "traced" else None, way != "direct")
                 try:
                     # A client of its own: connections that began before links came, or with them, have ended.
                     rate = _rate(cluster, topic, options.records, options.acks)
@@ -56,8 +56,8 @@ def main() -> int:
                 print(f"{'warm-up' if number < 0 else number + 1}: {way}: {rate:,.0f} records/s", flush=True)
     medians = {way: statistics.median(measured) for way, measured in rates.items()}
     for way, median in medians.items():
-        print(f"{way}: {median:,.0f} records/s, {median / medians['straight']:.0%} of straight")
-    return int(any(median < LEAST * medians["straight"] for median in medians.values()))
+        print(f"{way}: {median:,.0f} records/s, {median / medians['direct']:.0%} of direct")
+    return int(any(median < LEAST * medians["direct"] for median in medians.values()))
 
 
 def _links(cluster: Cluster, trace: Path | None, wanted: bool) -> Links | None:

@@ -35,7 +35,7 @@ from confluent_kafka import Producer
 
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.cluster.server_properties import REPLICATION_PORT
+from kafka_chaos.harness.cluster.configuration.server_properties import REPLICATION_PORT
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter

@@ -35,7 +35,7 @@ CHANGED = (
     *(f"verification/inputs/documents/{name}.py" for name in DOCUMENTS),
     "reference_model/protocol/*",
 )
-TESTS = ("tests/verification", "tests/reference_model/*rules*.py")
+TESTS = ("tests/verification", "tests/reference_model/protocol")
 READ_BY_TESTS = ("benchmarks", "contract", "docs", "experiments")
 NOTICED = {"killed", "timeout", "segfault", "suspicious"}
 RESULT = re.compile(r"^\s*kafka_chaos\.(?P<module>[\w.]+)\.x\S*__mutmut_\d+: (?P<status>[a-z ]+)$")

@@ -7,7 +7,7 @@ Starts three brokers of each version in each mode, and runs one experiment on th
 killed and comes back. Writes the results to docs/versions.json and the table of docs/versions.md; with --only,
 what is there of other versions stays. Exits with 1 if a run does not conform.
 
---keys writes harness/cluster/config_keys.json anew, from what each version's own classes list.
+--keys writes harness/cluster/configuration/keys.json anew, from what each version's own classes list.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kafka_chaos.harness.run.runner import run_experiment
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "versions.json"
 PAGE = ROOT / "docs" / "versions.md"
-KEYS = ROOT / "harness" / "cluster" / "config_keys.json"
+KEYS = ROOT / "harness" / "cluster" / "configuration" / "keys.json"
 BEGIN, END = "<!-- table: benchmarks/versions.py -->\n", "<!-- end of table -->\n"
 
 CONFIG_CLASSES = {
@@ -176,7 +176,7 @@ def spans(listed: Mapping[str, frozenset[str]]) -> dict[str, list[str | None]]:
 
 
 def write_keys() -> None:
-    """Write harness/cluster/config_keys.json."""
+    """Write harness/cluster/configuration/keys.json."""
     lines = []
     for kind in CONFIG_CLASSES:
         keys = spans({version: listed_keys(version, kind) for version in reversed(VERSIONS)})

@@ -27,9 +27,9 @@ def quoted(value: object) -> str:
     return text if len(text) <= MOST_QUOTED else f"{text[: MOST_QUOTED - 1]}…"
 
 
-def counted(number: int, thing: str) -> str:
-    """A count with its noun: 1 run, 2 runs."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+def counted(number: int, thing: str, things: str | None = None) -> str:
+    """A count with its noun: 1 run, 2 runs. `things`: the plural, if it takes more than an s."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
 class KafkaChaosError(Exception):

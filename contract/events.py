@@ -238,7 +238,7 @@ class MemberChanged(Event):
     """A member of a group `joins`, `leaves`, `crashes`, `freezes` or `thaws`, as the load asked; or it
     `is killed` by a fault.
 
-    A crash is told when the member has ended. `member` is the beginning of its names in `assignments/`.
+    A crash is reported once the member's process has ended. `member` is the beginning of its names in `assignments/`.
     """
 
     group: str

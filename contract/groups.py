@@ -133,8 +133,9 @@ class Group:
             f"session time-out {self.session_timeout_ms / 1000:g} s",
             f"at most {self.max_poll_interval_ms / 1000:g} s between polls",
         ]
-        does = {"crash(es)": self.crashes, "freeze(s)": self.freezes, "join(s)": self.joins, "leave(s)": self.leaves}
-        return ", ".join([*texts, *(f"{count} {name}" for name, count in does.items() if count)])
+        texts += [counted(self.crashes, "crash", "crashes")] if self.crashes else []
+        does = {"freeze": self.freezes, "join": self.joins, "leave": self.leaves}
+        return ", ".join([*texts, *(counted(count, name) for name, count in does.items() if count)])
 
     def to_json(self) -> dict[str, Any]:
         """The form of `lanes.json`."""

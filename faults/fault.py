@@ -91,14 +91,17 @@ class Fault(Protocol):
     is injected again, which must change nothing where it is still in place. A static method
     `unavailable() -> str | None` returns why this machine can't do the fault, and what would be needed. With
     `needs_disk`, brokers get disks of their own where a schedule has such a fault (`NodeControl.disk`); with
-    `needs_links`, every connection to a broker or controller passes a link (`NodeControl.link`); with `needs_clock`,
-    nodes have wall clocks that can be moved (`NodeControl.clock`).
+    `needs_links`, every connection to a broker or controller passes a link (`NodeControl.link`), and a schedule with it
+    can't have kinds with `avoids_links`; with `needs_clock`, nodes have wall clocks that can be moved
+    (`NodeControl.clock`).
 
     Two attributes say which clusters and targets a kind is for. A static method `refusal(cluster: Setting)` returns why
     such a cluster can't have the fault, and what to write instead, or None. With `only_brokers`, servers that are no
     brokers are refused as targets. With `hits_clients`, its targets are members of groups and loops alone, which are
     processes of this machine and no containers; without it, these are refused. With `crashes_members`, the reference
-    model is told of one crash more for each member hit.
+    model is told of one crash more for each member hit. With `spares_other_lanes`, a fault that names a `lane` changes
+    nothing for any other, and the model is not told of it there. With `leaves_nodes_alone`, its targets run on and stay
+    in touch, so that no quorum is lost by it. `proof_timeout`: how many seconds its proof may take.
     """
 
     kind: ClassVar[str]
@@ -177,6 +180,12 @@ def fits(kind: type[Fault], target: Target) -> bool:
 def crashes_members(fault: Fault) -> bool:
     """Whether it ends the members that it hits."""
     return bool(getattr(fault, "crashes_members", False))
+
+
+def concerns(fault: Fault, lane: str) -> bool:
+    """Whether it may change anything for a lane under load."""
+    alone = getattr(fault, "lane", None) if getattr(fault, "spares_other_lanes", False) else None
+    return alone in (None, lane)
 
 
 def parameters(fault: Fault) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.target import TargetError, VacantRoleError
 
 PROOF_TIMEOUT = 10.0
+"""Seconds that a proof may take, unless the kind has a `proof_timeout` of its own."""
 ROLE_TIMEOUT = 60.0
 """Seconds that a role may be vacant: elections take seconds, and many of them on a machine that is short of time."""
 _PROOF_INTERVAL = 0.1
@@ -122,7 +123,7 @@ class Injector:
         self.heal_all()
 
     def inject(self, fault: Fault) -> Occurrence:
-        """Resolve the target, inject, and wait for the proof (at most `PROOF_TIMEOUT` seconds).
+        """Resolve the target, inject, and wait for the proof (at most `PROOF_TIMEOUT` seconds, or the kind's own).
 
         Raises `TargetError` if the cluster has no such target, or nobody holds the role within `ROLE_TIMEOUT` seconds.
         """
@@ -247,7 +248,7 @@ class Injector:
                         other.fault.inject(self._cluster, other.nodes)
 
     def _await_proof(self, occurrence: Occurrence, ended: threading.Event) -> Proof:
-        deadline = time.monotonic() + PROOF_TIMEOUT
+        deadline = time.monotonic() + getattr(occurrence.fault, "proof_timeout", PROOF_TIMEOUT)
         while True:
             proof = occurrence.fault.proof(self._cluster, occurrence.nodes)
             if proof.took_effect or time.monotonic() > deadline or ended.wait(_PROOF_INTERVAL):

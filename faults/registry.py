@@ -41,6 +41,8 @@ _OWN = {
     "client-pause": "clients.client_pause:ClientPause",
     "connection-reset": "clients.connection_reset:ConnectionReset",
     "leader-transfer": "coordination.leader_transfer:LeaderTransfer",
+    "partition-growth": "coordination.partition_growth:PartitionGrowth",
+    "reassignment": "coordination.reassignment:Reassignment",
     "session-expiry": "coordination.session_expiry:SessionExpiry",
     "controller-move": "coordination.controller_move:ControllerMove",
     "lost-checkpoint": "storage.lost_checkpoint:LostCheckpoint",

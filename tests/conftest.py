@@ -14,6 +14,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.scenario.clusters import ClusterPool
+from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -68,8 +69,15 @@ def view(cluster: Cluster, admin: ClusterAdmin) -> ClusterView:
 
 
 @pytest.fixture
-def make_topic(admin: ClusterAdmin) -> Callable[..., str]:
-    """Makes a topic with a fresh name, in sync when it is returned."""
+def make_topic(cluster: Cluster, admin: ClusterAdmin) -> Callable[..., str]:
+    """Makes a topic with a fresh name, in sync when it is returned, whose leader every broker knows."""
+
+    def all_know(topic: str) -> bool:
+        for broker in cluster.brokers:
+            with cluster.broker_client(broker) as client:
+                if client.metadata(topic).leader is None:
+                    return False
+        return True
 
     def make(replicas: tuple[int, ...] = (1, 2, 3), **configs: object) -> str:
         topic = f"topic-{next(_numbers)}"
@@ -79,6 +87,8 @@ def make_topic(admin: ClusterAdmin) -> Callable[..., str]:
             configs={key.replace("_", "."): value for key, value in configs.items()},
         )
         admin.await_full_isr([topic])
+        # A broker that was away until just now may know the topic, and not yet that its leader lives.
+        wait_until(lambda: all_know(topic), f"every broker to know who leads {topic}", timeout=15)
         return topic
 
     return make

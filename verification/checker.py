@@ -107,16 +107,22 @@ def _judged_by_spark(
     from kafka_chaos.verification import output
     from kafka_chaos.verification.detection import findings
     from kafka_chaos.verification.groups import survey as of_groups
-    from kafka_chaos.verification.survey import survey_of
-    from kafka_chaos.verification.tables import counts, refusals
+    from kafka_chaos.verification.survey import agreement_for, survey_of
+    from kafka_chaos.verification.tables import counts, refusals, replicas
     from kafka_chaos.verification.transactions import survey as of_transactions
 
     with refusals.of_unreadable_files(run):
         refusals.require_no_nulls(session, run, frames)
-        transactions = of_transactions.transactions_of(run, frames)
+        frames = replicas.summed(run, frames)
+        agreement = agreement_for(run, frames, method=method)
+        transactions = of_transactions.transactions_of(run, frames, agreement)
         groups = of_groups.groups_of(session, run, frames, transactions)
         frames = of_transactions.as_ended(frames, transactions)
-        survey = survey_of(session, run, frames, method=method)
+        if transactions is None:
+            survey = survey_of(session, run, frames, agreement, method=method)
+        else:
+            survey = survey_of(session, run, frames, transactions.agreement, transactions.given, method=method)
+            transactions = replace(transactions, doubtful=survey.scope.doubtful)
         facts = counts.with_replicas(run, frames, survey.facts)
         facts = counts.with_unjudged(run, survey.scope.records, facts)
         facts = of_groups.with_groups(of_transactions.with_transactions(facts, transactions), groups)

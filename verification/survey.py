@@ -5,14 +5,16 @@ Guarantee: the method never changes a case. `survey_of` chooses it by the tables
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification.inputs.parquet import first_rows
+from kafka_chaos.verification.agreement.pieces import Agreement, agreement_of
+from kafka_chaos.verification.agreement.survey import Given, by_blocks
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.run_length.stride import Sampled, Stride, strides
+from kafka_chaos.verification.run_length.sampling import read_sample, stored_sample
+from kafka_chaos.verification.run_length.stride import Stride, strides
 from kafka_chaos.verification.run_length.survey import by_runs
 from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables import counts, evidence, history
@@ -20,41 +22,53 @@ from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.refusals import require_unique_identities
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Method, Scope, Survey, keep, keys
 
-SAMPLED_FILES, SAMPLED_ROWS = 8, 2048
+
+def agreement_for(run: RunDirectory, frames: Frames, *, method: Method | None = None) -> Agreement | None:
+    """What produced/ and the log agree on, if that is what the run is to be examined by; None if not."""
+    if frames.log is None or (method is None and evidence.is_small(run)):
+        return None
+    if method is None and frames.transactions is None and _strides(run, frames) is not None:
+        return None
+    return agreement_of(run, frames, frames.log) if method in (None, Method.BLOCKS) else None
 
 
-def survey_of(spark: SparkSession, run: RunDirectory, frames: Frames, *, method: Method | None = None) -> Survey:
-    """The survey of a run.
+def survey_of(
+    spark: SparkSession,
+    run: RunDirectory,
+    frames: Frames,
+    agreement: Agreement | None = None,
+    given: Given | None = None,
+    *,
+    method: Method | None = None,
+) -> Survey:
+    """The survey of a run. Raises `RunDirectoryError` for stray values.
 
-    `method`: how to examine it; by default, the history decides. Raises `RunDirectoryError` for stray values.
+    `agreement`: `agreement_for` the run; `given`: what is known of its transactional lanes. `method`: how to examine a
+    run without; by default, the history decides.
     """
     if frames.log is None or method == Method.ROWS:
-        return by_rows(spark, run, frames)
-    known = _strides(run, frames)
-    if known is None and method is None:
-        return by_rows(spark, run, frames)
-    return by_runs(spark, run, frames, frames.log, known or {})
+        return _with_markers(run, by_rows(spark, run, frames))
+    if agreement is not None:
+        return by_blocks(spark, run, frames, frames.log, agreement, given or Given())
+    return _with_markers(run, by_runs(spark, run, frames, frames.log, _strides(run, frames) or {}))
+
+
+def _with_markers(run: RunDirectory, survey: Survey) -> Survey:
+    """The survey, in which the offsets of the log include those that the markers of transactions take."""
+    runs, markers = survey.scope.runs, survey.frames.markers
+    if runs is None:
+        return survey
+    if markers is not None:
+        runs = runs.select("lane", "partition", "first", "last").union(history.single_runs(markers))
+    runs = runs if evidence.is_small(run) else history.joined_runs(runs)
+    return replace(survey, scope=replace(survey.scope, runs=runs))
 
 
 def _strides(run: RunDirectory, frames: Frames) -> dict[str, Stride] | None:
     """The lanes' strides; for a small history they make no difference."""
-    if evidence.is_small(run):
+    if evidence.is_small(run) or frames.log is None:
         return {}
-    stored = _sample(run, "log", frames.log, ("lane", "producer_id", "partition", "offset", "seq"))
-    read = _sample(run, "consumed", frames.consumed, ("lane", "consumer", "partition", "offset", "poll_ns"))
-    return strides(stored, read)
-
-
-def _sample(run: RunDirectory, name: str, table: DataFrame | None, columns: tuple[str, ...]) -> Iterator[Sampled]:
-    """The first rows of a few files, or of a table that does not come from files, as lane, chain, place and value."""
-    files = run.tables[name].files
-    if not files:
-        rows = table.select(*columns).limit(SAMPLED_FILES * SAMPLED_ROWS).collect() if table is not None else []
-        yield from (Sampled(*row) for row in rows)
-        return
-    few = min(len(files), SAMPLED_FILES)
-    for index in range(few):
-        yield from (Sampled(*row) for row in first_rows(files[index * len(files) // few], columns, SAMPLED_ROWS))
+    return strides(stored_sample(run, frames.log), read_sample(run, frames.consumed))
 
 
 def by_rows(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:

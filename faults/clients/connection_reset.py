@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kafka_chaos.faults.cluster import ClusterControl, NodeControl
+from kafka_chaos.faults.cluster import CLIENT_PORT, ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, mark, one_per_broker
 from kafka_chaos.faults.machine import engine_elsewhere
 from kafka_chaos.faults.target import Target
-
-CLIENT_PORT = 9094
-"""The listener port that clients connect to."""
 
 _CONNECTIONS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} )")
 _OPTION = "CONFIG_INET_DIAG_DESTROY"
@@ -30,14 +27,14 @@ _KERNEL_CONFIG = Path("/proc/config.gz")
 class ConnectionReset:
     """Reset every connection that clients have to the targets, once, with all that is on its way (TCP RST, to both
     sides). Where the engine passes on what clients send, they see it closed. They connect again at will; duration means
-    nothing. Its proof: the connections that there were,
-    counted, and none of them is left."""
+    nothing. Its proof: the connections that there were, counted, and none of them is left."""
 
     target: Target
     at: float = 0.0
     duration: float = 0.0
     kind: ClassVar[str] = "connection-reset"
     only_brokers: ClassVar[bool] = True
+    avoids_links: ClassVar[bool] = True
     appearance: ClassVar[Appearance] = Appearance("#8a6100", "#e3b64e", Pattern.CROSSES)
 
     @staticmethod
@@ -79,10 +76,8 @@ def _reset(node: NodeControl, noted: dict[str, frozenset[str]]) -> None:
     if node.name in noted or not state["Running"] or state["Paused"]:
         return
     # At one go, since each command that is run in a container takes its time.
-    listed = shlex.join(("ss", *_CONNECTIONS))
-    noted[node.name] = _peers(
-        node.must_execute("sh", "-c", f"{listed} && ss -K {listed.removeprefix('ss ')} >/dev/null")
-    )
+    chosen = shlex.join(_CONNECTIONS)
+    noted[node.name] = _peers(node.must_execute("sh", "-c", f"ss {chosen} && ss -K {chosen} >/dev/null"))
 
 
 def _connections(node: NodeControl) -> frozenset[str]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
-from kafka_chaos.faults.cluster import ClockControl, ClusterControl, NodeControl
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Proof, all_took_effect, at_once, mark
 from kafka_chaos.faults.machine import why_not_inside
+from kafka_chaos.faults.parts import ClockControl
 from kafka_chaos.faults.target import Target
 
 MOST_SECONDS = 1800
@@ -72,20 +73,22 @@ class MovedClock:
 
     def _proof(self, node: NodeControl) -> Proof:
         try:
-            told = clock_of(node).told(mark(self))
+            reading = clock_of(node).reading(mark(self))
         except KafkaChaosError as failure:
             return Proof(False, {}, str(failure))
-        if told is None:
+        if reading is None:
             return Proof(False, {}, "its process does not run, or its clock was not moved")
-        evidence = {"ahead": round(told["ahead"], 3)}
-        if abs(told["moved"]) < _LEAST_SHOWN:
+        evidence = {"ahead": round(reading["ahead"], 3)}
+        if abs(reading["moved"]) < _LEAST_SHOWN:
             return Proof(False, evidence, "its clock has hardly moved yet")
         # A process that looks once a second is late by so much of a drift.
-        near = _LEAST_SHOWN + abs(told["moved"]) / 5
-        without = told["wanted"] - told["moved"]
-        if abs(told["ahead"] - told["wanted"]) > near or 2 * abs(told["ahead"] - without) < abs(told["moved"]):
+        near = _LEAST_SHOWN + abs(reading["moved"]) / 5
+        without = reading["wanted"] - reading["moved"]
+        if abs(reading["ahead"] - reading["wanted"]) > near or 2 * abs(reading["ahead"] - without) < abs(
+            reading["moved"]
+        ):
             return Proof(
-                False, evidence, f"its process's clock is {told['ahead']:+.2f} s off, not {told['wanted']:+.2f} s"
+                False, evidence, f"its process's clock is {reading['ahead']:+.2f} s off, not {reading['wanted']:+.2f} s"
             )
         return Proof(True, evidence)
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, Setting, all_took_effect, mark
+from kafka_chaos.faults.process.ended import runs_on
 from kafka_chaos.faults.target import Target
 
 
@@ -64,7 +65,7 @@ def _moved(node: NodeControl, before: Mapping[str, Any] | None, epoch: int | Non
     if before is None or before["name"] != node.name:
         return Proof(False, {}, "it was not controller")
     state = node.state()
-    if not state["Running"] or state["Pid"] != before["Pid"]:
+    if not runs_on(state, before["Pid"]):
         return Proof(False, {}, "its process ended")
     if epoch is None or epoch <= before["epoch"] or controller is None:
         return Proof(False, {}, "no other controller was elected")

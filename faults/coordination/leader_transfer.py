@@ -42,6 +42,8 @@ class LeaderTransfer:
     lane: str | None = None
     kind: ClassVar[str] = "leader-transfer"
     only_brokers: ClassVar[bool] = True
+    spares_other_lanes: ClassVar[bool] = True
+    leaves_nodes_alone: ClassVar[bool] = True
     appearance: ClassVar[Appearance] = Appearance("#2f6f4f", "#7fcfa4", Pattern.LINES)
 
     @staticmethod
@@ -58,8 +60,9 @@ class LeaderTransfer:
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Note who leads, and let others lead."""
-        now = cluster.leadership()
-        heirs = {place: heir for place, state in now.items() if (heir := self._heir(cluster, nodes, place, state))}
+        now, moving = cluster.leadership(), cluster.moving()
+        still = {place: state for place, state in now.items() if moving is not None and place not in moving}
+        heirs = {place: heir for place, state in still.items() if (heir := self._heir(cluster, nodes, place, state))}
         noted = cluster.noted.setdefault(mark(self), {})
         noted.update({place: now[place] for place in heirs})
         cluster.transfer(heirs)

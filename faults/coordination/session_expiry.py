@@ -23,6 +23,7 @@ from kafka_chaos.faults.fault import (
     mark,
     one_per_broker,
 )
+from kafka_chaos.faults.process.ended import runs_on
 from kafka_chaos.faults.target import Target
 
 
@@ -86,7 +87,7 @@ def _registered_anew(cluster: ClusterControl, node: NodeControl, before: Mapping
     if before is None:
         return Proof(False, {}, "it was not registered")
     state, now = node.state(), cluster.registration(node.number)
-    if not state["Running"] or state["Pid"] != before["Pid"]:
+    if not runs_on(state, before["Pid"]):
         return Proof(False, {}, "its process ended")
     if now is None:
         return Proof(False, {}, "its registration is gone, and it has not registered again")

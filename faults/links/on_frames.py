@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import UsageFailure, counted
-from kafka_chaos.faults.cluster import ClusterControl, LinkControl, NodeControl
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Proof, at_once, mark, one_per_broker
 from kafka_chaos.faults.machine import why_not_inside
+from kafka_chaos.faults.parts import LinkControl
 from kafka_chaos.faults.target import Target
 
 SIDES = ("request", "response")
@@ -142,6 +143,16 @@ class OnFrames:
 def needs_links(kind: type[Fault]) -> bool:
     """Whether faults of a kind act on single requests, so that connections have to pass links."""
     return bool(getattr(kind, "needs_links", False))
+
+
+def avoids_links(kind: type[Fault]) -> bool:
+    """Whether faults of a kind can't act on connections that pass links."""
+    return bool(getattr(kind, "avoids_links", False))
+
+
+def can_go_together(one: type[Fault], other: type[Fault]) -> bool:
+    """Whether one schedule may have faults of both kinds."""
+    return not (needs_links(one) and avoids_links(other)) and not (avoids_links(one) and needs_links(other))
 
 
 def link_of(node: NodeControl) -> LinkControl:

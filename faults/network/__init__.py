@@ -1,1 +1,1 @@
-"""Kinds that drop packets."""
+"""Kinds that drop packets, send them twice, or let them wait."""

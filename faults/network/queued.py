@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
-from kafka_chaos.faults.cluster import ClusterControl, NodeControl, PacketControl
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Nodes, Proof, all_took_effect, at_once, one_per_broker
 from kafka_chaos.faults.machine import why_not_inside
 from kafka_chaos.faults.network.packet_filter import Rule, Rules, chain_name
 from kafka_chaos.faults.network.peers import DIRECTIONS, HOOKS, named_nodes
+from kafka_chaos.faults.parts import PacketControl
 from kafka_chaos.faults.target import Target
 
 

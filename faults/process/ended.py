@@ -1,4 +1,4 @@
-"""Shared by the kinds that end processes: the proof that a process ended as intended."""
+"""Whether processes ended as intended, for the kinds that end them, or run on, for those that must not."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def ended_with(node: NodeControl, exit_code: int) -> Proof:
     if state["ExitCode"] != exit_code or state.get("OOMKilled"):
         return Proof(False, evidence, f"it ended with exit code {state['ExitCode']} instead of {exit_code}")
     return Proof(True, evidence)
+
+
+def runs_on(state: Mapping[str, Any], pid: int) -> bool:
+    """Whether a node, by its state, runs the same process as before, the one with this id."""
+    return bool(state["Running"]) and state["Pid"] == pid
 
 
 def describe_end(evidence: Mapping[str, Any]) -> str:

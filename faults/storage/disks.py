@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.faults.cluster import ClusterControl, DiskControl, NodeControl
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Fault, Nodes, at_once
 from kafka_chaos.faults.machine import CAP_SYS_ADMIN, engine_elsewhere, has_capability
+from kafka_chaos.faults.parts import DiskControl
 
 _TOOLS = ("mkfs.ext4", "mount", "umount", "losetup")
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kafka_chaos.faults.cluster import ClusterControl, DiskControl
+from kafka_chaos.faults.cluster import ClusterControl
 from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
+from kafka_chaos.faults.parts import DiskControl
 from kafka_chaos.faults.storage.disks import disk_of, why_no_disks
 from kafka_chaos.faults.target import Target
 

@@ -1,6 +1,7 @@
 """What the runs in a folder have tried: which lane configurations lived through which faults, and what they showed.
 
-Guarantee: a fault counts only with its proof, a lane only with a verdict, and an anomaly only where it was judged.
+Guarantee: a fault counts only with its proof, a lane only with a verdict, an anomaly only where it was judged, and an
+action of the model only where it left a trace.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kafka_chaos.contract.run_directory import EVENTS_FILE
 from kafka_chaos.contract.transactions import AnyAnomaly, anomaly_named
 from kafka_chaos.harness.cli.runs import UNVERIFIED, Run, runs_below
 from kafka_chaos.harness.nightly.summary import wilson
+from kafka_chaos.harness.replay.actions import ACTIONS, actions_of
 from kafka_chaos.harness.report.matrix import settings
 
 PAGE = "coverage.html.j2"
@@ -53,7 +55,8 @@ class Claim:
 class Coverage:
     """Counts over runs. `faults`: lanes that lived through a combination; `found`: lanes of a configuration that
     showed an anomaly; `lanes`: all lanes of a configuration that have a verdict. `judged` and `shown`: lanes of a
-    configuration under the model's faults, by an anomaly that is permitted or required."""
+    configuration under the model's faults, by an anomaly that is permitted or required. `actions`: lanes of a
+    configuration whose brokers or clients did what the model calls by that name (`replay.actions.ACTIONS`)."""
 
     runs: int = 0
     lanes: Counter[str] = field(default_factory=Counter)
@@ -61,6 +64,12 @@ class Coverage:
     found: Counter[tuple[str, AnyAnomaly]] = field(default_factory=Counter)
     judged: Counter[tuple[str, str, AnyAnomaly]] = field(default_factory=Counter)
     shown: Counter[tuple[str, str, AnyAnomaly]] = field(default_factory=Counter)
+    actions: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @property
+    def traces(self) -> Mapping[str, str]:
+        """What shows each action of the model, by its name."""
+        return ACTIONS
 
     @property
     def claims(self) -> list[Claim]:
@@ -100,6 +109,7 @@ class Coverage:
                         if one == configuration
                     ],
                     "found": {str(name): number for (one, name), number in self.found.items() if one == configuration},
+                    "actions": {action: self.actions[configuration, action] for action in ACTIONS},
                 }
                 for configuration, count in sorted(self.lanes.items())
             ],
@@ -125,6 +135,7 @@ def coverage_page(root: Path) -> str:
 
 def _add(coverage: Coverage, run: Run) -> None:
     faults = list(_proven(run.path / EVENTS_FILE))
+    actions = actions_of(run.path)
     coverage.runs += 1
     for name, lane in run.lanes.items():
         if name not in run.judged:
@@ -134,6 +145,7 @@ def _add(coverage: Coverage, run: Run) -> None:
         for kind, role, concerned in faults:
             if concerned is None or name in concerned:
                 coverage.faults[configuration, kind, role] += 1
+        coverage.actions.update((configuration, action) for action in actions.get(name, ()))
         counts = run.counts(name)
         for anomaly in counts:
             coverage.found[configuration, anomaly_named(anomaly)] += 1

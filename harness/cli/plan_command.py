@@ -84,7 +84,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         for fault in phase.faults()
     ]
     lanes = []
-    for spec in phase.lanes:
+    for spec in phase.grown().lanes:
         lane = experiment.as_lane(phase, spec)
         answer = predicted(phase, lane)
         answers = {name: one for part in PREDICTED_IN for name, one in answer.get(part, {}).items()}

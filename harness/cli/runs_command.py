@@ -123,7 +123,8 @@ def coverage_command(root: Path, as_json: bool, html: Path | None) -> None:
     """Count which lane configurations lived through which faults in the runs of DIR (by default runs).
 
     A fault counts with its proof, and a lane with its verdict. A dash is a combination that no run has tried. Below are
-    the anomalies that predictions permit or require, and in how many lanes they were judged and shown.
+    the actions of the model that no lane of a configuration has a trace of, and the anomalies that predictions permit
+    or require, with the number of lanes in which they were judged and shown.
     """
     from kafka_chaos.contract.files import write_whole
     from kafka_chaos.harness.cli.coverage import coverage_below, coverage_page
@@ -152,6 +153,13 @@ def coverage_command(root: Path, as_json: bool, html: Path | None) -> None:
         showed = ", ".join(f"{name} in {count}" for name, count in found.items()) or "nothing"
         table.add_row(configuration, str(lanes), *(str(count) if count else UNKNOWN for count in counts), showed)
     console().print(table)
+    unseen = Table(title="Actions of the model without a trace", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for heading in ("configuration", "actions"):
+        unseen.add_column(heading)
+    for configuration in sorted(coverage.lanes):
+        missing = [action for action in coverage.traces if not coverage.actions[configuration, action]]
+        unseen.add_row(configuration, ", ".join(missing) or "none")
+    console().print(unseen)
     claims = Table(title="Permitted or required", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for heading in ("configuration", "faults", "anomaly"):
         claims.add_column(heading)

@@ -17,11 +17,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     OffsetSpec,
 )
 
-from kafka_chaos.harness.cluster.server_properties import config_text
+from kafka_chaos.harness.cluster.configuration.server_properties import config_text
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client, signals_held_back
 from kafka_chaos.harness.waiting import wait_until
@@ -95,6 +96,13 @@ class ClusterAdmin:
         with _failures(f"topic {name} could not be created"):
             self._ask(self._client.create_topics, [new_topic])[name].result()
 
+    def add_partitions(self, topic: str, count: int, *, replica_assignment: Sequence[Sequence[int]]) -> None:
+        """Let a topic have `count` partitions; the new ones have these replicas, preferred leader first."""
+        name = self.topic(topic)
+        wanted = NewPartitions(name, count, replica_assignment=[list(replicas) for replicas in replica_assignment])
+        with _failures(f"partitions could not be added to topic {name}"):
+            self._ask(self._client.create_partitions, [wanted])[name].result()
+
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Ask for topics to be deleted; raises `ClusterFailure` for the first that is refused."""
         names = [self.topic(topic) for topic in topics]
@@ -130,6 +138,11 @@ class ClusterAdmin:
         if metadata is None or name not in metadata.topics or metadata.topics[name].error is not None:
             return {}
         return {number: _state(partition) for number, partition in metadata.topics[name].partitions.items()}
+
+    def partition_numbers(self, topic: str, *, timeout: float = 30) -> range:
+        """The partitions that a topic has, once the cluster tells; raises `WaitTimeout`."""
+        found = wait_until(lambda: self.partitions(topic), f"the partitions of {topic} to be told", timeout=timeout)
+        return range(len(found))
 
     def controller(self) -> int | None:
         """The controller's broker id; None while there is none or nobody answers in time."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka_chaos.harness.cluster.clock import PRELOADED
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import ROLE
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion
-from kafka_chaos.harness.cluster.layout import ClusterLayout
-from kafka_chaos.harness.cluster.server_properties import LOG_DIRECTORIES
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer

@@ -56,7 +56,7 @@ def with_engine_time(lines: bytes) -> bytes:
 
 
 class Clock:
-    """Implements `kafka_chaos.faults.cluster.ClockControl`. `pid` is that of the container's process now, 0: none;
+    """Implements `kafka_chaos.faults.parts.ClockControl`. `pid` is that of the container's process now, 0: none;
     `write_file` writes a file of the container, running or not."""
 
     def __init__(self, pid: Callable[[], int], write_file: Callable[[str, str], None]) -> None:
@@ -85,7 +85,7 @@ class Clock:
                 self._write()
                 self._drift()
 
-    def told(self, name: str) -> Mapping[str, float] | None:
+    def reading(self, name: str) -> Mapping[str, float] | None:
         """How many seconds the process's clock is `ahead` of this machine's, as the process itself tells, what is
         `wanted` of it, and by how much of that this shift has `moved` it.
 

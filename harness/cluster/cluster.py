@@ -15,9 +15,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.metadata import KRAFT
-from kafka_chaos.harness.cluster import server_properties as properties
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.building import NodeBuilder
+from kafka_chaos.harness.cluster.configuration import server_properties as properties
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.containers.cleanup import heal_abandoned_disks, remove_run
 from kafka_chaos.harness.cluster.containers.engine import check_memory, docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image
@@ -26,7 +27,6 @@ from kafka_chaos.harness.cluster.containers.network import create_network, node_
 from kafka_chaos.harness.cluster.containers.ports import free_ports
 from kafka_chaos.harness.cluster.containers.reaper import choose_reaper
 from kafka_chaos.harness.cluster.containers.versions import check_version
-from kafka_chaos.harness.cluster.layout import ClusterLayout
 from kafka_chaos.harness.cluster.metadata.migration import Migration
 from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, MetadataMode
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode, zookeeper_addresses

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafka_chaos.contract.groups import group_of, loop_group_of
@@ -11,19 +13,21 @@ from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.broker import reassignment
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.leadership import newest_leadership, transfer
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.cluster.leadership import newest_leadership, transfer
-from kafka_chaos.harness.cluster.server_properties import LOG_DIRECTORIES
-from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
+from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
 _DEPOSED_TIMEOUT = 10.0
+_PATIENCE = 10.0
 _REGISTRATION_TIMEOUT = 60.0
 
 
@@ -86,7 +90,7 @@ class Clients(Protocol):
 class ClusterView(Generic[N]):
     """Implements `kafka_chaos.faults.cluster.ClusterControl`; `loops` names the lanes that a loop writes.
 
-    `clients`: those of the load, if any may be hit.
+    `clients`: those of the load, if any may be hit. `topics`: those under load.
     """
 
     def __init__(
@@ -96,11 +100,13 @@ class ClusterView(Generic[N]):
         *,
         loops: Collection[str] = (),
         clients: Clients | None = None,
+        topics: Collection[str] = (),
     ) -> None:
         self._cluster = cluster
         self._admin = admin
         self._loops = loops
         self._clients = clients
+        self.topics = topics
         self.noted: dict[str, Any] = {}
 
     @property
@@ -172,14 +178,56 @@ class ClusterView(Generic[N]):
 
     def leadership(self) -> Mapping[Partition, Leadership]:
         """What the brokers that run tell of the highest leader epoch."""
-        running = [number for number, node in self.brokers.items() if node.is_running() and not node.state()["Paused"]]
-        return newest_leadership(running, self._own.broker_client)
+        return newest_leadership(self._running, self._own.broker_client)
+
+    @property
+    def _running(self) -> list[int]:
+        return [number for number, node in self.brokers.items() if node.is_running() and not node.state()["Paused"]]
 
     def transfer(self, heirs: Mapping[Partition, int]) -> None:
-        """Ask the controller, or in KRaft mode an heir, which passes it on."""
-        in_kraft = self._own.spec.metadata_mode == KRAFT
-        asked = (lambda: next(iter(heirs.values()))) if in_kraft else self.controller
-        transfer(heirs, self.leadership, self._own.broker_client, asked)
+        """Ask the controller, or in KRaft mode any broker, which passes it on."""
+        transfer(heirs, self.leadership, self._broker_for_admins)
+
+    def moving(self) -> Collection[Partition] | None:
+        """As the controller lists them."""
+        return reassignment.moving(self._broker_for_admins)
+
+    def move_replicas(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
+        """Ask the controller, as for a transfer. What it refuses stays as it is."""
+        reassignment.move(replicas, self._broker_for_admins)
+
+    def end_moves(self, partitions: Collection[Partition]) -> None:
+        """Ask until the controller lists none of them."""
+        if partitions:
+            reassignment.end_moves(partitions, self._broker_for_admins)
+
+    def add_partitions(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
+        """Asked again for a few seconds. What is refused by then is not there, as the metadata tells."""
+        assigned: dict[str, list[tuple[int, ...]]] = {}
+        for (topic, _), brokers in sorted(replicas.items()):
+            assigned.setdefault(topic, []).append(brokers)
+        first = {topic: min(number for name, number in replicas if name == topic) for topic in assigned}
+        for topic, new in assigned.items():
+            added = partial(self._added, topic, first[topic], new)
+            with contextlib.suppress(WaitTimeout):
+                wait_until(added, f"new partitions of {topic}", timeout=_PATIENCE, interval=0.2)
+
+    def _added(self, topic: str, first: int, replicas: Sequence[Sequence[int]]) -> bool:
+        if len(self._admin.partitions(topic)) >= first + len(replicas):
+            return True
+        with contextlib.suppress(ClusterFailure):
+            self._admin.add_partitions(topic, first + len(replicas), replica_assignment=replicas)
+            return True
+        return False
+
+    def _broker_for_admins(self) -> BrokerClient:
+        """A connection to the controller, or in KRaft mode to a broker that runs, perhaps another each time: it passes
+        requests on, unless it is cut off itself."""
+        asked = self._running if self._own.spec.metadata_mode == KRAFT else [self.controller()]
+        broker = random.choice(asked) if asked else None
+        if broker is None:
+            raise BrokerUnreachable("nobody is controller, or no broker runs")
+        return self._own.broker_client(broker)
 
     def controller_epoch(self) -> int | None:
         """As ZooKeeper has it."""

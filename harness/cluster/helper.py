@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.harness.child import start_module
 from kafka_chaos.harness.errors import ClusterFailure
 
 _END_TIMEOUT = 30.0
@@ -25,19 +25,13 @@ STDIN, STDOUT = 0, 1
 
 
 class Helper:
-    """The harness's side: starts `module` as a process. `what` names it in errors, `start` is told to it."""
+    """The harness's side: starts `module` as a process. `what` names it in errors, `start` is its argument."""
 
     def __init__(self, module: str, what: str, start: Mapping[str, Any]) -> None:
         self._what = what
         self._lock = threading.Lock()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module, json.dumps(dict(start))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            # The terminal's signals are for the harness.
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
+        # The terminal's signals are for the harness.
+        self._process = start_module(module, json.dumps(dict(start)), own_session=True)
 
     def ask(self, do: str, **values: Any) -> Any:
         """Let the process do something; raises `ClusterFailure` with its reason where it can't."""
@@ -46,7 +40,7 @@ class Helper:
         assert stdout is not None
         with self._lock:
             try:
-                stdin.write(json.dumps({"do": do, **values}).encode() + b"\n")
+                stdin.write(json.dumps({"do": do, **values}) + "\n")
                 stdin.flush()
                 line = stdout.readline()
             except (OSError, ValueError) as error:
@@ -97,5 +91,5 @@ class Commands:
             return {"ok": self._do(command.pop("do"), command)}
         except (KafkaChaosError, OSError) as error:
             return {"error": str(error)}
-        except Exception:  # noqa: BLE001 - told to whoever asked, who raises it
+        except Exception:  # noqa: BLE001 - answered to whoever asked, who raises it
             return {"error": traceback.format_exc()}

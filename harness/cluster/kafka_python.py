@@ -13,7 +13,11 @@ with warnings.catch_warnings():
     from kafka.errors import InvalidReceiveError, KafkaError
     from kafka.net.sasl.scram import ScramClient
     from kafka.protocol.admin import DescribeQuorumRequest
-    from kafka.protocol.admin.topics import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+    from kafka.protocol.admin.topics import (
+        AlterPartitionReassignmentsRequest,
+        ElectLeadersRequest,
+        ListPartitionReassignmentsRequest,
+    )
     from kafka.protocol.admin.transactions import DescribeTransactionsRequest
     from kafka.protocol.consumer.fetch import FetchRequest
     from kafka.protocol.consumer.group import OffsetFetchRequest
@@ -54,6 +58,7 @@ __all__ = [
     "KafkaProtocol",
     "LegacyRecordBatch",
     "ListOffsetsRequest",
+    "ListPartitionReassignmentsRequest",
     "MemoryRecordsBuilder",
     "MetadataRequest",
     "OffsetFetchRequest",

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafka_chaos.faults.cluster import LinkControl
+from kafka_chaos.faults.parts import LinkControl
 from kafka_chaos.harness.cluster.clock import Clock, with_engine_time
 from kafka_chaos.harness.cluster.containers.engine import Pipe, execute_inside, freeze, size_inside
 from kafka_chaos.harness.cluster.packets.queues import PacketQueues

@@ -12,16 +12,21 @@ from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.groups import CONSUMER
 from kafka_chaos.faults.clients.client_pause import ClientPause
 from kafka_chaos.faults.fault import Fault, fits, parameters
-from kafka_chaos.faults.links.on_frames import needs_links
+from kafka_chaos.faults.links.on_frames import avoids_links, needs_links
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.storage.disks import needs_disk
 from kafka_chaos.faults.target import GROUP_COORDINATOR, OF_CLIENTS, TRANSACTION_COORDINATOR, Target, TargetError
-from kafka_chaos.harness.cluster.configs import check_keys
+from kafka_chaos.harness.cluster.configuration.keys import check_keys
+from kafka_chaos.harness.cluster.configuration.server_properties import (
+    CONTROLLER_IDS,
+    GROUP_SESSION_TIMEOUT,
+    KRAFT_DEFAULTS,
+)
 from kafka_chaos.harness.cluster.links.frames import API_KEYS
-from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS, GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS
 from kafka_chaos.harness.experiment.clock_checks import check_clock
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+from kafka_chaos.harness.experiment.coordination_checks import check_growth, check_reassignment
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS, OWNED_TOPIC_KEYS, LaneSpec
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, LockstepSpec, PhaseSpec
@@ -140,6 +145,8 @@ def _check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         _check_control_port(cluster, place, fault)
         _check_links(cluster, place, fault, phase)
         check_clock(cluster, place, fault, phase)
+        check_reassignment(cluster, place, fault, phase)
+        check_growth(place, fault, phase)
         _check_power(cluster, place, fault, number)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
@@ -249,7 +256,7 @@ def _check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Faul
     keys = parameters(fault)
     if not needs_links(type(fault)):
         by_link = cluster.links or any(needs_links(fault_kinds()[entry.fault]) for entry in phase.schedule)
-        if by_link and fault.kind == "connection-reset":
+        if by_link and avoids_links(type(fault)):
             message = f"{fault.kind}: connections of clients end at links, which break them themselves: expected cut"
             raise ExperimentError((*place, "fault"), message)
         if by_link and fault.kind == "partition" and keys.get("port") and keys.get("direction") != "out":

@@ -8,9 +8,9 @@ from pydantic import AfterValidator, Field, model_validator
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import known_version
-from kafka_chaos.harness.cluster.layout import ClusterLayout
 from kafka_chaos.harness.experiment.values import Spec
 
 

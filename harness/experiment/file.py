@@ -37,7 +37,7 @@ def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | N
     document, values = document_of(text, source, _WHAT)
 
     def located(place: Place, message: str) -> str:
-        written = place[2:] if place[:2] == ("phases", 0) and "phases" not in document else place
+        written = _as_written(place, document)
         return f"{source}:{line_of(document, written)}: {dotted(written)}: {message}"
 
     return _checked({**values, **(overrides or {})}, located)
@@ -47,7 +47,7 @@ def experiment_of(values: Mapping[str, Any], source: str) -> Experiment:
     """The experiment that a mapping describes, checked; messages name it `source`. Raises `UsageFailure`."""
 
     def located(place: Place, message: str) -> str:
-        return f"{source}: {dotted(place[2:] if place[:2] == ('phases', 0) else place)}: {message}"
+        return f"{source}: {dotted(_as_written(place, values))}: {message}"
 
     return _checked(values, located)
 
@@ -57,10 +57,21 @@ def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) ->
         experiment = Experiment.model_validate(expand(values))
         check(experiment)
     except ValidationError as error:
-        raise UsageFailure("\n".join(one_line(located(*one)) for one in refusals(error, Experiment))) from None
+        # What several phases share is refused in each of them.
+        found = dict.fromkeys(one_line(located(*one)) for one in refusals(error, Experiment))
+        raise UsageFailure("\n".join(found)) from None
     except ExperimentError as error:
         raise UsageFailure(one_line(located(error.place, error.message))) from None
     return experiment
+
+
+def _as_written(place: Place, values: Mapping[Any, Any]) -> Place:
+    """Where the file has what stands at a place of the checked experiment: keys of a phase may be at the top."""
+    of_phase = place[0:1] == ("phases",) and len(place) > 1
+    if of_phase and "phases" not in values:
+        return place[2:]
+    shared = of_phase and len(place) > 2 and place[2] in values and place[2] not in values["phases"][place[1]]
+    return place[2:] if shared else place
 
 
 def dump_experiment(experiment: Experiment, extra: Mapping[str, Any]) -> str:

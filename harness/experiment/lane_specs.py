@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from kafka_chaos.contract.groups import Group, Loop
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional
-from kafka_chaos.harness.cluster.layout import ClusterLayout
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.group_specs import GroupSpec, LoopSpec, with_loop
 from kafka_chaos.harness.experiment.values import Name, Seconds, Spec
 
+MOST_PARTITIONS = 1_000
 OWNED_TOPIC_KEYS = frozenset({"min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"})
 OWNED_CLIENT_KEYS = frozenset(
     {"bootstrap.servers", "acks", "request.required.acks", "enable.idempotence", "max.in.flight"}
@@ -70,7 +71,7 @@ class LaneSpec(Spec):
 
     lane: Name = Field(description="the lane's name, in targets and in the report")
     topic: Name | None = Field(default=None, description="the topic's name; by default, the lane's name")
-    partitions: int = Field(default=1, ge=1, le=1_000, description="partitions of the topic")
+    partitions: int = Field(default=1, ge=1, le=MOST_PARTITIONS, description="partitions of the topic")
     replication_factor: int = Field(
         default=3, ge=1, le=9, description="replicas of each partition, at most one a broker"
     )
@@ -102,6 +103,8 @@ class LaneSpec(Spec):
         default_factory=dict, description="other configs of the producer, with librdkafka's names"
     )
 
+    _first_partitions: int | None = PrivateAttr(default=None)
+
     @model_validator(mode="before")
     @classmethod
     def _idempotent_with_transactions(cls, value: Any) -> Any:
@@ -132,6 +135,24 @@ class LaneSpec(Spec):
         return Lane(**fields, topic=self.topic_name, faults=faults)
 
     @property
+    def first_partitions(self) -> int:
+        """The partitions of its topic when it is made: all, unless faults add some."""
+        return self.partitions if self._first_partitions is None else self._first_partitions
+
+    @property
+    def grows(self) -> bool:
+        """Whether its topic gets more partitions under load."""
+        return self.first_partitions < self.partitions
+
+    def grown_by(self, partitions: int) -> LaneSpec:
+        """The lane with all partitions that it has in the end, if so many are added to its first ones."""
+        if self.partitions == self.first_partitions + partitions:
+            return self
+        grown = self.model_copy(update={"partitions": self.first_partitions + partitions})
+        grown._first_partitions = self.first_partitions
+        return grown
+
+    @property
     def transactions(self) -> Transactional | None:
         """How its producers use transactions, if they do; raises `LaneError`."""
         return None if self.transactional is None else Transactional.from_json(self.transactional.model_dump())
@@ -152,12 +173,12 @@ class LaneSpec(Spec):
         return self.topic or self.lane
 
     def replica_assignment(self, brokers: int) -> list[list[int]]:
-        """Per partition, the brokers that hold it, preferred leader first."""
+        """Per partition that it begins with, the brokers that hold it, preferred leader first."""
         return [
             [
                 (first + step - 1) % brokers + 1
                 for first in [self.leader or (partition % brokers) + 1]
                 for step in range(self.replication_factor)
             ]
-            for partition in range(self.partitions)
+            for partition in range(self.first_partitions)
         ]

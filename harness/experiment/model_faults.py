@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.faults.fault import DOWN, FROZEN, Fault
-from kafka_chaos.harness.cluster.layout import ClusterLayout
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.reference_model.protocol.quorum import has_majority
 
 SESSION_EXPIRY = "session-expiry"
@@ -51,8 +51,9 @@ def _hits_no_broker(fault: Fault, cluster: ClusterLayout) -> bool:
 
 def _may_stop_the_quorum(faults: Sequence[Fault], cluster: ClusterLayout) -> bool:
     """Whether faults that overlap may together hit so many that no majority of the controllers is left."""
-    for moment in [fault.at for fault in faults]:
-        ongoing = [fault for fault in faults if fault.at <= moment <= fault.at + fault.duration]
+    breaking = [fault for fault in faults if not getattr(fault, "leaves_nodes_alone", False)]
+    for moment in [fault.at for fault in breaking]:
+        ongoing = [fault for fault in breaking if fault.at <= moment <= fault.at + fault.duration]
         hit = min(cluster.voters, sum(_controllers_hit(fault, cluster) for fault in ongoing))
         if not has_majority(cluster.voters - hit, cluster.voters):
             return True

@@ -14,12 +14,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from kafka_chaos.faults.fault import fits
+from kafka_chaos.faults.links.on_frames import can_go_together
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.refusals import refusals
-from kafka_chaos.harness.experiment.specs import ExperimentError, dotted
+from kafka_chaos.harness.experiment.specs import ExperimentError, dotted, with_phases
 from kafka_chaos.harness.experiment.values import Seconds, Spec
 
 _DEFAULT_DURATION = WorkloadSpec().duration
@@ -74,7 +75,7 @@ class GenerateSpec(Spec):
         entries: list[dict[str, Any]] = []
         at = self.first_at
         while self.count is None or len(entries) < self.count:
-            kind = self._choose(drawn, self.faults)
+            kind = self._choose(drawn, self._kinds_beside(entries))
             target = self._choose(drawn, self._targets_of(kind))
             duration, gap = round(drawn.uniform(*self.duration), 1), round(drawn.uniform(*self.gap), 1)
             at = budget.first_moment(at, target)
@@ -90,6 +91,12 @@ class GenerateSpec(Spec):
                 "workload.duration, or shorten duration, gap, first_at or quiet_end"
             )
         return entries
+
+    def _kinds_beside(self, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+        """The kinds that may stand in one schedule with those drawn so far."""
+        known = fault_kinds()
+        drawn = {known[entry["fault"]] for entry in entries}
+        return [kind for kind in self.faults if all(can_go_together(known[kind], other) for other in drawn)]
 
     def _targets_of(self, kind: str) -> list[str]:
         """The targets that a kind may have; raises `ValueError` if there is none."""
@@ -149,22 +156,16 @@ class _Budget:
 
 
 def expand(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw every `schedule: {generate: …}` of an experiment's values; raises `ExperimentError` with the place."""
-    expanded = dict(values)
-    if "phases" not in values:
-        if _generates(values.get("schedule")):
+    """Draw every `schedule: {generate: …}` of an experiment's values, each key of a phase in its phase; raises
+    `ExperimentError` with the place."""
+    expanded = with_phases(values)
+    phases = expanded["phases"]
+    for number, phase in enumerate(phases if isinstance(phases, list) else ()):
+        if isinstance(phase, Mapping) and _generates(phase.get("schedule")):
             expanded.setdefault("seed", _new_seed())
-            expanded["schedule"] = _drawn(values, ("phases", 0), expanded["seed"], "main", _brokers(values))
-        return expanded
-    if isinstance(values["phases"], list):
-        phases = list(values["phases"])
-        for number, phase in enumerate(phases):
-            if isinstance(phase, Mapping) and _generates(phase.get("schedule")):
-                expanded.setdefault("seed", _new_seed())
-                name = str(phase.get("phase"))
-                schedule = _drawn(phase, ("phases", number), expanded["seed"], name, _brokers(values))
-                phases[number] = {**phase, "schedule": schedule}
-        expanded["phases"] = phases
+            name = str(phase.get("phase"))
+            schedule = _drawn(phase, ("phases", number), expanded["seed"], name, _brokers(values))
+            phases[number] = {**phase, "schedule": schedule}
     return expanded
 
 

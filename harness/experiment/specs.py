@@ -10,24 +10,27 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.faults.fault import Fault, crashes_members
+from kafka_chaos.faults.coordination.partition_growth import PartitionGrowth
+from kafka_chaos.faults.coordination.reassignment import Reassignment
+from kafka_chaos.faults.fault import Fault, concerns, crashes_members
 from kafka_chaos.faults.target import MEMBER, OF_CLIENTS
-from kafka_chaos.harness.cluster.layout import ClusterLayout
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.fault_spec import FaultSpec, one_by_one
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.experiment.model_faults import all_model_faults
+from kafka_chaos.harness.experiment.model_faults import all_model_faults, brokers_hit
 from kafka_chaos.harness.experiment.values import Name, Seconds, Spec
 from kafka_chaos.reference_model import LockstepStep
 
 _OF_A_PHASE = ("lanes", "workload", "schedule", "lockstep", "outside_faults")
+_SHARED = ("lanes", "workload")
 
 
 class ExperimentError(UsageFailure):
@@ -76,18 +79,27 @@ class PhaseSpec(Spec):
         """The timed faults in the order of their start."""
         return tuple(sorted((entry.build() for entry in self.schedule), key=lambda fault: fault.at))
 
+    def grown(self) -> PhaseSpec:
+        """The phase whose lanes have all partitions that they have in the end."""
+        growths = [fault for fault in self.faults() if isinstance(fault, PartitionGrowth)]
+        added = {lane.lane: sum(one.add for one in growths if concerns(one, lane.lane)) for lane in self.lanes}
+        return self.model_copy(update={"lanes": tuple(lane.grown_by(added[lane.lane]) for lane in self.lanes)})
+
     def lockstep_steps(self) -> tuple[LockstepStep, ...] | None:
         """The steps of a lock-step phase as the model knows them."""
         return tuple(LockstepStep(step) for step in self.lockstep.steps) if self.lockstep else None
 
-    def lane_faults(self, cluster: ClusterLayout, replicas: int) -> tuple[str, ...]:
+    def lane_faults(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
         """The faults of a lane in this phase, in such a cluster: `faults` in lanes.json.
 
-        A fault may hit as many of a partition's replicas as it hits brokers.
+        A fault may hit as many of a partition's replicas as it hits brokers. While some move, there are more of them.
         """
         if self.lockstep is not None:
             return ("partition", "kill", *self.outside_faults)
-        hit = (Counter(kinds) for kinds in all_model_faults(self.faults(), cluster))
+        faults = [fault for fault in self.faults() if concerns(fault, lane.lane)]
+        arriving = max((brokers_hit(fault, cluster) for fault in faults if isinstance(fault, Reassignment)), default=0)
+        replicas = lane.replication_factor + arriving
+        hit = (Counter(kinds) for kinds in all_model_faults(faults, cluster))
         kinds = (kind for counted in hit for kind, count in counted.items() for _ in range(min(count, replicas)))
         return (*kinds, *self.outside_faults)
 
@@ -128,24 +140,48 @@ class Experiment(Spec):
         description="written by a run (run id, versions, start); ignored when the file is run again",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _single_phase(cls, value: Any) -> Any:
-        """An experiment without `phases` has one phase, whose keys are at the top."""
-        if isinstance(value, dict) and "phases" not in value:
-            inner = {key: value[key] for key in _OF_A_PHASE if key in value}
-            outer = {key: entry for key, entry in value.items() if key not in inner}
-            return {**outer, "phases": [{"phase": "main", **inner}]}
-        return value
-
     def lanes(self) -> Iterator[tuple[PhaseSpec, LaneSpec, Lane]]:
-        """All lanes with their phase, and as the model knows them."""
+        """All lanes with their phase, and as the model knows them; they have all partitions that faults add."""
         for phase in self.phases:
-            for lane in phase.lanes:
+            for lane in phase.grown().lanes:
                 yield phase, lane, self.as_lane(phase, lane)
 
     def as_lane(self, phase: PhaseSpec, lane: LaneSpec) -> Lane:
         """A lane of a phase as the model knows it, with all its faults."""
         cluster = self.cluster.spec()
-        faults = phase.lane_faults(cluster, lane.replication_factor)
+        faults = phase.lane_faults(cluster, lane)
         return lane.as_lane(faults, cluster, crashes=phase.member_crashes(lane))
+
+
+def with_phases(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of an experiment with every key of a phase in its phase.
+
+    Without `phases`, the keys at the top are those of the only phase, `main`. With them, `lanes` and `workload` at the
+    top are those of each phase that has none: there, the lane LANE is called PHASE-LANE.
+    """
+    if "phases" not in values:
+        inner = {key: values[key] for key in _OF_A_PHASE if key in values}
+        return {**{key: values[key] for key in values if key not in inner}, "phases": [{"phase": "main", **inner}]}
+    phases = values["phases"]
+    if not isinstance(phases, list):
+        return dict(values)
+    lacking = {key for phase in phases if isinstance(phase, Mapping) for key in _SHARED if key not in phase}
+    shared = {key: values[key] for key in _SHARED if key in values and key in lacking}
+    outer = {key: values[key] for key in values if key not in shared}
+    return {**outer, "phases": [_with_shared(phase, shared) for phase in phases]}
+
+
+def _with_shared(phase: Any, shared: Mapping[str, Any]) -> Any:
+    """A phase with those of the keys at the top that it lacks; what is no phase and no lane is left to the checks."""
+    if not isinstance(phase, Mapping):
+        return phase
+    lanes, name = shared.get("lanes"), phase.get("phase")
+    if isinstance(lanes, list):
+        of_phase = [
+            {**lane, "lane": f"{name}-{lane['lane']}"}
+            if isinstance(lane, Mapping) and isinstance(lane.get("lane"), str)
+            else lane
+            for lane in lanes
+        ]
+        shared = {**shared, "lanes": of_phase}
+    return {**shared, **phase}

@@ -43,14 +43,15 @@ def nightly_command(
     """Repeat experiments (files or folders) in turn and count what every lane shows, with 95 % intervals.
 
     Without EXPERIMENTS, it repeats those of experiments/nightly: every acks setting × idempotence ×
-    min.insync.replicas × unclean election under kill, stop, pause and partition, transactional producers, and consumer
-    groups and loops.
+    min.insync.replicas × unclean election under kill, stop, pause and partition, and under two faults of each of six
+    families; transactional producers; consumer groups and loops. It names those that this machine can't run, and leaves
+    them out.
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.experiment.output import check_output
-    from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in
+    from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in, why_impossible
     from kafka_chaos.harness.nightly.trend import write_trend
     from kafka_chaos.harness.nightly.turns import Turn
     from kafka_chaos.harness.report.listeners.job_summary import write_job_summary
@@ -61,6 +62,11 @@ def nightly_command(
 
     turn = None if on is None else Turn.parse(on, datetime.now(UTC).date())
     chosen = experiments_in(experiments or [DEFAULT_EXPERIMENTS])
+    if not experiments:
+        impossible = {path: reason for path in chosen if (reason := why_impossible(path)) is not None}
+        chosen = [path for path in chosen if path not in impossible]
+        for path, reason in impossible.items():
+            say(f"{path.name} is left out: {reason}")
     for path in chosen:
         check_output(out, load_experiment(path))
     nightly = Nightly(

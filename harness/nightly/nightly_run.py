@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.contract.errors import EnvironmentFailure, KafkaChaosError, UsageFailure
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -22,7 +22,7 @@ from kafka_chaos.harness.nightly.summary import RepeatResult, Summary, write_sum
 from kafka_chaos.harness.nightly.trend import write_trend
 from kafka_chaos.harness.run.directory import versions
 from kafka_chaos.harness.run.run import RunResult
-from kafka_chaos.harness.run.runner import run_experiment
+from kafka_chaos.harness.run.runner import require_available, run_experiment
 from kafka_chaos.verification import RunDirectoryError, SparkUnavailableError
 
 RunOne = Callable[[Experiment, Path, Sequence[Listener]], RunResult]
@@ -39,6 +39,15 @@ def experiments_in(paths: Sequence[Path]) -> list[Path]:
     for path in found:
         load_experiment(path)
     return found
+
+
+def why_impossible(path: Path) -> str | None:
+    """Why this machine can't do the faults of an experiment; None if it can."""
+    try:
+        require_available(load_experiment(path))
+    except EnvironmentFailure as failure:
+        return str(failure)
+    return None
 
 
 @dataclass

@@ -34,14 +34,16 @@ def hunt_command(
 ) -> None:
     """Look for findings: run EXPERIMENT with random schedules, one after the other on one cluster.
 
-    Its schedule has the key generate. Fault kinds and targets that were tried least are drawn most often. The schedule
-    of each finding that the predictions forbid is shrunk to an experiment of its own.
+    Its schedule has the key generate. Fault kinds and targets that were tried least are drawn most often, and those
+    that led to an action of the model that a lane had not shown yet. The schedule of each finding that the predictions
+    forbid is shrunk to an experiment of its own.
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.experiment.output import check_output
     from kafka_chaos.harness.nightly.nightly_run import Nightly
+    from kafka_chaos.harness.replay.actions import ACTIONS
     from kafka_chaos.harness.replay.hunting import Hunt
 
     def say(text: str) -> None:
@@ -63,7 +65,9 @@ def hunt_command(
         say(f"hunting with seed {nightly.seed}")
         summary = nightly.run()
         tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
+    lanes = {lane for lane, _ in hunt.shown}
     say(f"\n{summary.to_markdown()}\ntried: {tried or 'nothing'}")
+    say(f"shown: {len(hunt.shown)} of {len(lanes) * len(ACTIONS)} pairs of a lane and an action of the model")
     for finding in hunt.found:
         small = hunt.shrink(finding, nightly.folder, minutes=shrink_minutes, say=say)
         say(f"{finding}: {small or 'did not show again'}")

@@ -1,4 +1,5 @@
-"""Random schedules, one after the other on one cluster, drawn most often from what has been tried least.
+"""Random schedules, one after the other on one cluster, drawn most often from what has been tried least and from what
+led to something new: an action of the model that its lane configuration had not shown yet.
 
 Guarantee: a cluster on which a run failed is not used again. Every forbidden finding keeps its run directory, and its
 schedule is shrunk.
@@ -22,6 +23,7 @@ from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.replay.actions import actions_of
 from kafka_chaos.harness.replay.realised import realised_values
 from kafka_chaos.harness.replay.shrinking import OutOfBudget, Shrinking
 from kafka_chaos.harness.replay.trial import Finding, Trials, forbidden
@@ -43,6 +45,10 @@ class Hunt:
     source: str
     tried: Counter[str] = field(default_factory=Counter)
     """How often each fault kind and each target was injected."""
+    shown: set[tuple[str, str]] = field(default_factory=set)
+    """The actions of the model that lanes have shown: the lane, and the action (`actions.ACTIONS`)."""
+    led_to: Counter[str] = field(default_factory=Counter)
+    """How many runs with a fault of each kind, or at each target, showed one of these first."""
     found: dict[Finding, Path] = field(default_factory=dict)
     """Forbidden findings, each with the first run that showed it."""
     clusters: list[str] = field(default_factory=list)
@@ -66,11 +72,16 @@ class Hunt:
         self._stack.close()
 
     def draw(self, _: Path, seed: int) -> Experiment:
-        """The next experiment: its seed, topics of its own, and weights for what was tried least."""
+        """The next experiment: its seed, topics of its own, and weights.
+
+        What was tried least has most weight; so has what led to actions that lanes had not shown before.
+        """
         generate = dict(self.values["schedule"]["generate"])
         given = generate.get("weights", {})
         names = [*generate["faults"], *generate["targets"]]
-        generate["weights"] = {name: given.get(name, 1.0) / (1 + self.tried[name]) for name in names}
+        generate["weights"] = {
+            name: given.get(name, 1.0) * (1 + self.led_to[name]) / (1 + self.tried[name]) for name in names
+        }
         lanes = [{**lane, "topic": topic_name(str(lane["lane"]))} for lane in self.values["lanes"]]
         values = {**self.values, "seed": seed, "lanes": lanes, "schedule": {"generate": generate}}
         return experiment_of(values, self.source)
@@ -84,8 +95,12 @@ class Hunt:
             self._discard()
             raise
         delete_topics(cluster, [lane.topic_name for _, lane, _ in experiment.lanes()])
-        for fault in experiment.phases[0].faults():
-            self.tried.update(_names(fault))
+        actions = {(lane, action) for lane, counts in actions_of(result.path).items() for action in counts}
+        is_new = not actions <= self.shown
+        self.shown |= actions
+        for name in (name for fault in experiment.phases[0].faults() for name in _names(fault)):
+            self.tried[name] += 1
+            self.led_to[name] += is_new
         for finding in forbidden(result.verdict.to_json()):
             self.found.setdefault(finding, result.path)
         return result

@@ -10,9 +10,10 @@ from typing import Any
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.files import write_whole
-from kafka_chaos.harness.reproduce.breaches import section
-from kafka_chaos.harness.reproduce.claims import Claim
-from kafka_chaos.harness.reproduce.refusals import remarks
+from kafka_chaos.harness.reproduce.breaches.results import BreachResult, all_of, section
+from kafka_chaos.harness.reproduce.breaches.results import Key as BreachKey
+from kafka_chaos.harness.reproduce.playing.refusals import remarks
+from kafka_chaos.harness.reproduce.stories.claims import Claim
 
 FORMAT_VERSION = 1
 PAGE_SUFFIX = ".md"
@@ -23,7 +24,7 @@ Key = tuple[str, str, str]
 class Result:
     """A claim, how often its story was `played` to its end or left, and how often it was `shown`.
 
-    `refused`: why it can't be played; `remark`: what is different on brokers from what is told; `left`: why the last
+    `refused`: why it can't be played; `remark`: what is different on brokers from the story; `left`: why the last
     one that was not shown was not.
     """
 
@@ -45,10 +46,11 @@ class Result:
 
 @dataclass
 class Results:
-    """Results by claim; `kafka` names the cluster that they are from."""
+    """Results by claim; `kafka` names the cluster that they are from. `breaches`: those of breaches, on older ones."""
 
     kafka: str
     of: dict[Key, Result] = field(default_factory=dict)
+    breaches: dict[BreachKey, BreachResult] = field(default_factory=lambda: all_of(()))
 
     def add(self, claims: Iterable[Claim], *, refused: Mapping[Key, str | None]) -> None:
         """Take up claims that are not there yet, and whether and how they can be played."""
@@ -72,13 +74,15 @@ class Results:
             "format_version": FORMAT_VERSION,
             "kafka": self.kafka,
             "claims": [asdict(result) for result in self.of.values()],
+            "breaches": [result.to_json() for result in self.breaches.values()],
         }
 
     def save(self, path: Path) -> None:
         """Write the file, and the page beside it."""
-        lines = [json.dumps(asdict(result)) for result in self.of.values()]
-        head = json.dumps({"format_version": FORMAT_VERSION, "kafka": self.kafka})[:-1]
-        write_whole(path, f'{head}, "claims": [\n' + ",\n".join(lines) + "\n]}\n")
+        document = self.to_json()
+        claims, breaches = (",\n".join(map(json.dumps, document.pop(key))) for key in ("claims", "breaches"))
+        head = json.dumps(document)[:-1]
+        write_whole(path, f'{head}, "claims": [\n{claims}\n], "breaches": [\n{breaches}\n]}}\n')
         write_whole(path.with_suffix(PAGE_SUFFIX), page(self))
 
 
@@ -91,7 +95,8 @@ def load(path: Path, kafka: str) -> Results:
         if document["format_version"] != FORMAT_VERSION:
             raise ValueError("its format_version is another")
         results = [Result(**entry) for entry in document["claims"]]
-        return Results(str(document["kafka"]), {one.key: one for one in results})
+        breaches = [BreachResult(**entry) for entry in document.get("breaches", ())]
+        return Results(str(document["kafka"]), {one.key: one for one in results}, all_of(breaches))
     except (ValueError, KeyError, TypeError) as error:
         raise UsageFailure(f"{path} holds no results of stories: {error}") from error
 
@@ -118,7 +123,7 @@ def page(results: Results) -> str:
         lines += [f"## {lane}", "", "| faults | anomaly | steps | shown |", "| --- | --- | ---: | --- |"]
         lines += [_row(one) for one in found if one.lane == lane]
         lines.append("")
-    return "\n".join([*lines, *_reasons(found), *section()]).rstrip() + "\n"
+    return "\n".join([*lines, *_reasons(found), *section(results.breaches.values())]).rstrip() + "\n"
 
 
 def _row(one: Result) -> str:

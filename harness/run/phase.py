@@ -147,7 +147,7 @@ class PhaseRun:
         """The lanes' end offsets by partition, once their transactions have ended."""
         for lane in lanes:
             self._await_transactions(lane)
-        return {lane.lane: self.admin.end_offsets(lane.lane, range(lane.partitions)) for lane in lanes}
+        return {lane.lane: self.admin.end_offsets(lane.lane, self.admin.partition_numbers(lane.lane)) for lane in lanes}
 
     def _await_transactions(self, lane: LaneSpec) -> None:
         """Wait until every transaction of a lane has ended. One that hangs is reported, and the run goes on."""
@@ -156,7 +156,7 @@ class PhaseRun:
         self.events.emit(event_types.Step(text=f"waiting for the transactions of lane {lane.lane} to end"))
         timeout = lane.transactions.timeout_ms / 1000 + TIMED_OUT_CHECKS
         try:
-            self.admin.await_stable_end(lane.lane, range(lane.partitions), timeout=timeout)
+            self.admin.await_stable_end(lane.lane, self.admin.partition_numbers(lane.lane), timeout=timeout)
         except WaitTimeout as waited:
             self.events.emit(event_types.ClientNotice(text=str(waited)))
 

@@ -107,7 +107,7 @@ class Run:
 
     def predict_timed(self, phase: PhaseSpec) -> None:
         """Predict a phase's lanes anew for the same faults at any moment: its lock-step phase was not kept."""
-        for lane in phase.lanes:
+        for lane in phase.grown().lanes:
             free = self.experiment.as_lane(phase, lane)
             self._predictions[lane.lane] = predict_cached(free).to_json()
         self.directory.write_predictions(self._predictions)

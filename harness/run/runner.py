@@ -183,7 +183,7 @@ class Stages:
     def phase(self, cluster: Cluster, admin: ClusterAdmin, phase: PhaseSpec) -> Iterator[None]:
         """One phase: topics, load, faults, settling and draining. The block runs once the faults are over."""
         running = PhaseRun(
-            phase,
+            phase.grown(),
             admin,
             cluster.bootstrap_servers,
             self.run.directory.path,
@@ -202,7 +202,8 @@ class Stages:
         loops = [lane.lane for lane in phase.lanes if lane.loop is not None and lane.group is None]
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=running.lanes)
         with running.loaded() as load:
-            view = ClusterView(cluster, admin, loops=loops, clients=load.clients)
+            topics = [lane.topic_name for lane in phase.lanes]
+            view = ClusterView(cluster, admin, loops=loops, clients=load.clients, topics=topics)
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:
                 if phase.lockstep is None:
                     self.follow_schedule(phase, injector)

@@ -23,7 +23,7 @@ from kafka_chaos.harness.scenario.clusters import ClusterLease
 from kafka_chaos.harness.scenario.record import ActRecord, Expectation, StepRecord
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import Step
-from kafka_chaos.reference_model.lockstep.observation import Comparison, Observation
+from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation
 
 SETTLE_TIMEOUT = 45.0
 """Seconds that the brokers have to agree with the model; after that, they disagree."""

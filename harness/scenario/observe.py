@@ -30,19 +30,19 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from kafka_chaos.harness.cluster import error_codes
+from kafka_chaos.harness.cluster.broker import error_codes
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.cluster.server_properties import BROKER_DATA, SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.storage.replica import NoReplica, ReplicaFiles, read_replicas
 from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario.clients import NAME, Clients
-from kafka_chaos.reference_model.lockstep.group_observation import GroupObservation
-from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation
 from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY, NONE, OFFLINE
 
 UNKNOWN_TOPIC_OR_PARTITION = 3

@@ -1,7 +1,8 @@
 """Scenarios by id: functions of a `Play`, in packages that the entry point group `kafka_chaos.scenarios` names.
 
 Such a package has `SOURCES`: the source of each of its scenarios by id, in the order in which they are listed, run
-and documented. It may have `DIFFERENCES`: where the documents and the brokers differ.
+and documented. It may have `DIFFERENCES`: where the documents and the brokers differ. Its scenarios are in its modules,
+and in those of the packages below it.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def scenario(
     """Register a function as a scenario; its docstring is its story. `needs_zookeeper`: see `Scenario`."""
 
     def register(play: Callable[[Play], None]) -> Callable[[Play], None]:
-        package = importlib.import_module(play.__module__.rpartition(".")[0])
+        package = _package_of(play.__module__)
         if scenario_id not in package.SOURCES:
             raise LookupError(f"{scenario_id!r} has no source in SOURCES of {package.__name__}")
         _REGISTERED[scenario_id] = Scenario(scenario_id, package.SOURCES[scenario_id], title, play, needs_zookeeper)
@@ -117,8 +118,8 @@ def all_scenarios() -> dict[str, Scenario]:
     """Every scenario by id, in the order of the packages and of their `SOURCES`."""
     order: list[str] = []
     for package in packages():
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
         order += package.SOURCES
     missing = sorted(set(order) - set(_REGISTERED))
     if missing:
@@ -144,8 +145,9 @@ def outlines() -> dict[str, Outline]:
     for package in packages():
         order += package.SOURCES
         for folder in package.__path__:
-            for file in sorted(Path(folder).glob("*.py")):
-                found.update({outline.id: outline for outline in _outlines_in(file, package)})
+            for file in sorted(Path(folder).rglob("*.py")):
+                module = ".".join((package.__name__, *file.relative_to(folder).with_suffix("").parts))
+                found.update({outline.id: outline for outline in _outlines_in(file, module, package)})
     if set(found) != set(order):
         return {name: scenario.outline for name, scenario in all_scenarios().items()}
     return {name: found[name] for name in order}
@@ -156,12 +158,23 @@ def differences() -> tuple[Difference, ...]:
     return tuple(one for package in packages() for one in getattr(package, "DIFFERENCES", ()))
 
 
+def _package_of(module: str) -> ModuleType:
+    """The package of scenarios that a module belongs to: the next one above it that has `SOURCES`."""
+    name = module.rpartition(".")[0]
+    while name:
+        package = importlib.import_module(name)
+        if hasattr(package, "SOURCES"):
+            return package
+        name = name.rpartition(".")[0]
+    raise LookupError(f"no package above {module} has SOURCES")
+
+
 def _file(module: str) -> str:
     """A module's file from the project's root."""
     return module.removeprefix("kafka_chaos.").replace(".", "/") + ".py"
 
 
-def _outlines_in(file: Path, package: ModuleType) -> Iterator[Outline]:
+def _outlines_in(file: Path, module: str, package: ModuleType) -> Iterator[Outline]:
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if not isinstance(node, ast.FunctionDef):
             continue
@@ -173,4 +186,4 @@ def _outlines_in(file: Path, package: ModuleType) -> Iterator[Outline]:
                     keywords=[ast.keyword(arg="title", value=ast.Constant(value=str(title))), *_],
                 ):
                     story = " ".join((ast.get_docstring(node) or "").split())
-                    yield Outline(name, package.SOURCES[name], title, story, _file(f"{package.__name__}.{file.stem}"))
+                    yield Outline(name, package.SOURCES[name], title, story, _file(module))

@@ -8,15 +8,15 @@ from typing import Any
 
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.scenario import in_model
 from kafka_chaos.harness.scenario.clients import Clients, read_to_end
 from kafka_chaos.harness.scenario.lockstep import LockStep, take_together
 from kafka_chaos.harness.scenario.observe import ReplicaObserver
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
-from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL, FOLLOWER, QUORUM, REPLICATION
 
 

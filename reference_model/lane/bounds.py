@@ -5,7 +5,11 @@ the state has no requests, no answers and no outcomes; brokers, controller and f
 questions need no more:
 
 - Whether replicas diverge: a leader epoch has one leader, which appends at its log end and drops nothing while it
-  leads. So leader epoch and offset name an entry, and whose record it holds adds nothing.
+  leads. So leader epoch and offset name an entry, and whose record it holds adds nothing. They name all that lies
+  before it, too: two logs are the same up to some offset, and have no leader epoch in common from there on. A follower
+  takes its leader's next entry, and truncates whenever somebody begins to lead or it begins to follow. So if truncation
+  leaves it the beginning of its leader's log for any two such logs, no faults make replicas diverge, however many: that
+  needs no search of states.
 - Whether an entry that was shown to a consumer can be missing in the final log. An entry stays at its offset in every
   log that holds it. So a read that is lost is an entry that is lost, and one entry is marked for all: it may be any.
   With acks=all, whatever a broker might acknowledge counts as shown; then an acknowledged record that is lost or is
@@ -18,6 +22,7 @@ questions need no more:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import combinations_with_replacement, product
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
@@ -40,6 +45,8 @@ from kafka_chaos.reference_model.lane.state import (
     read_bit,
     record_of,
     request,
+    truncated,
+    truncation_of,
     with_log,
     with_record,
     with_replica,
@@ -47,6 +54,7 @@ from kafka_chaos.reference_model.lane.state import (
 from kafka_chaos.reference_model.lane.steps import of_brokers
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.protocol.entries import appended
+from kafka_chaos.reference_model.protocol.truncation import Log, Truncation
 from kafka_chaos.reference_model.search import Budget, fewest_faults_first
 
 PLAIN, MARKED = 0, 1
@@ -79,10 +87,41 @@ def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budge
         ({Anomaly.REORDERED} if idempotence else set(), Anomaly.REORDERED, in_sequence, attempts),
     )
     found: frozenset[Anomaly] = frozenset()
+    rule, diverges = truncation_of(lanes[0]), questions & {Anomaly.REPLICA_DIVERGENCE}
+    if diverges and not any(keeps_too_much(rule, *logs) for logs in pairs_of_logs(max(appends), budget)):
+        found |= diverges
     for anomalies, shows, successors, loads in bounds:
-        if questions & anomalies and not _shows(shows, lanes, loads, successors, budget):
+        if (questions & anomalies) - found and not _shows(shows, lanes, loads, successors, budget):
             found |= questions & anomalies
     return found if not budget.reason else frozenset()
+
+
+def keeps_too_much(rule: Truncation, follower: Log, leader: Log) -> bool:
+    """Whether a follower that truncates its log by the rule keeps something else than its leader holds."""
+    kept = truncated(follower, leader, rule)
+    return kept != leader[: len(kept)]
+
+
+def pairs_of_logs(most: int, budget: Budget) -> Iterator[tuple[Log, Log]]:
+    """The logs that any two replicas may have, of at most so many different entries; leader epochs count by their order
+    alone. An empty budget ends them early."""
+    number = 0
+    for same, one, other in product(range(most + 1), repeat=3):
+        if (entries := same + one + other) > most:
+            continue
+        for common in combinations_with_replacement(range(entries), same):
+            later = range(common[-1] if common else 0, entries)
+            for rest in combinations_with_replacement(later, one):
+                for others in combinations_with_replacement([epoch for epoch in later if epoch not in rest], other):
+                    number += 1
+                    if budget.is_empty(number):
+                        return
+                    yield _log(common + rest), _log(common + others)
+    budget.close()
+
+
+def _log(leader_epochs: tuple[int, ...]) -> Log:
+    return tuple([appended(PLAIN, epoch) for epoch in leader_epochs])
 
 
 def _shows(anomaly: Anomaly, lanes: Sequence[Lane], loads: list[Load], successors: Successors, budget: Budget) -> bool:

@@ -29,7 +29,7 @@ from kafka_chaos.reference_model.lockstep.controller import (
     shrink_isr,
 )
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
-from kafka_chaos.reference_model.lockstep.observation import Comparison, Observation, compare, observe_state
+from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation, compare, observe_state
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.quorum import active_controller_changes, doubted_sessions_end
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState

@@ -72,5 +72,5 @@ def test_a_group_needs_the_second_format() -> None:
 def test_settings_are_described_in_words() -> None:
     assert Group(crashes=1, joins=2).described == (
         "3 members, assigned by cooperative-sticky, commits after processing, session time-out 6 s, "
-        "at most 10 s between polls, 1 crash(es), 2 join(s)"
+        "at most 10 s between polls, 1 crash, 2 joins"
     )

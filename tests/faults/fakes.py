@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -141,7 +141,7 @@ class FakeClock:
     def end(self, name: str) -> None:
         self.shifts.pop(name, None)
 
-    def told(self, name: str) -> dict[str, float] | None:
+    def reading(self, name: str) -> dict[str, float] | None:
         if self.silent:
             raise EnvironmentFailure("process 7 does not tell its clock")
         if self.down or name not in self.shifts:
@@ -239,6 +239,10 @@ class FakeCluster:
     registers_again: bool = True
     epoch: int | None = 1
     next_controllers: list[int] = field(default_factory=list)
+    topics: tuple[str, ...] = ("topic-of-orders", "topic-of-payments")
+    ongoing: dict[Partition, tuple[int, ...]] = field(default_factory=dict)
+    cancelled: list[Partition] = field(default_factory=list)
+    silent_about_moves: bool = False
 
     def leader(self, lane: str, partition: int) -> int | None:
         return self.leaders.get((lane, partition))
@@ -277,6 +281,36 @@ class FakeCluster:
                 continue
             state = self.led[place]
             self.led[place] = replace(state, leader=heir, leader_epoch=state.leader_epoch + 1)
+
+    def moving(self) -> set[Partition] | None:
+        return None if self.silent_about_moves else set(self.ongoing)
+
+    def move_replicas(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
+        """Until a test lets a move end, all brokers are replicas, new ones out of the ISR."""
+        for place, wanted in replicas.items():
+            self.ongoing[place] = wanted
+            state = self.led[place]
+            self.led[place] = replace(state, replicas=tuple(dict.fromkeys((*wanted, *state.replicas))))
+
+    def move_on(self) -> None:
+        """Let all moves end."""
+        for place, wanted in self.ongoing.items():
+            state = self.led[place]
+            leader = state.leader if state.leader in wanted else wanted[0]
+            self.led[place] = Leadership(leader, state.leader_epoch + 1, wanted, wanted)
+        self.ongoing.clear()
+
+    def end_moves(self, partitions: Collection[Partition]) -> None:
+        for place in [place for place in partitions if place in self.ongoing]:
+            self.cancelled.append(place)
+            del self.ongoing[place]
+
+    def add_partitions(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
+        """The first replica leads; one that is frozen is not in sync."""
+        for place, wanted in replicas.items():
+            assert place not in self.led
+            isr = tuple(number for number in wanted if not self.brokers[number].paused)
+            self.led[place] = Leadership(wanted[0], 0, wanted, isr)
 
     def registration(self, broker: int) -> Registration | None:
         return self.registrations.get(broker)

@@ -15,12 +15,12 @@ import pytest
 
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.events import FaultProven, Step
-from kafka_chaos.harness.cluster.configs import check_keys
+from kafka_chaos.harness.cluster.configuration.keys import check_keys
+from kafka_chaos.harness.cluster.configuration.server_properties import broker_properties, zookeeper_properties
 from kafka_chaos.harness.cluster.containers.engine import check_memory
 from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, current_owner, owner_is_alive, run_labels
 from kafka_chaos.harness.cluster.containers.ports import free_ports
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
-from kafka_chaos.harness.cluster.server_properties import broker_properties, zookeeper_properties
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus, EventFile
 from kafka_chaos.harness.run.directory import LATEST, RunDirectoryWriter, new_run_id

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.reference_model import Lane, Lockstep, parse_lockstep, predict
+from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
+from kafka_chaos.harness.experiment.specs import with_phases
+from kafka_chaos.reference_model import Lane, Lockstep, predict
 from kafka_chaos.reference_model.document.lanes import CUT_THEN_KILL
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict.answers import FILE, as_file
@@ -24,51 +23,37 @@ from kafka_chaos.reference_model.predict.cache import model_digest, question_key
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 LOCKSTEP_NOT_KEPT = ("partition", "kill")
 """What a run predicts for instead, once a step of its lock-step phase did not come about."""
-KEYS = {field.name for field in fields(Lane)}
-
-
-OF_THE_CLUSTER = ("kafka_version", "metadata_mode", "elr")
+MOST_FAULTS = 3
+"""Of more, an answer may take minutes."""
 RELEASES = (None, "3.6.2", "4.3.1")
 """A version with each set of rules that a supported version has, without a mode: None is that of today's default."""
 
 
-def phases() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """(name, phase, cluster) for every phase of every experiment, whether or not its file names phases.
-
-    But for those that a benchmark runs on clusters of its own choice.
-    """
-    for path in sorted(set(EXPERIMENTS.rglob("*.yaml")) - set((EXPERIMENTS / "versions").glob("*.yaml"))):
-        experiment = YAML(typ="safe").load(path)
-        cluster = {key: value for key, value in experiment.get("cluster", {}).items() if key in OF_THE_CLUSTER}
-        for number, phase in enumerate(experiment.get("phases", [experiment])):
-            if "lanes" in phase:
-                yield f"{path.stem}-{phase.get('phase', number)}", phase, cluster
-
-
-def fault_mixes(schedule: Any) -> Iterator[tuple[str, ...]]:
-    """The faults of a written schedule, or every mix that a generated one may come to."""
-    if isinstance(schedule, dict):
-        generate = schedule["generate"]
-        kinds = sorted(kind for kind in generate["faults"] if kind in FAULT_KINDS)
-        yield from combinations_with_replacement(kinds, generate["count"])
-    else:
-        yield tuple(fault["fault"] for fault in schedule if fault["fault"] in FAULT_KINDS)
+def generated_mixes(schedule: Any) -> list[tuple[str, ...]]:
+    """Every mix of faults that a schedule which is drawn may come to; none of one that is written out."""
+    if not isinstance(schedule, dict):
+        return []
+    generate = schedule["generate"]
+    return list(combinations_with_replacement(sorted(generate["faults"]), generate["count"]))
 
 
 def of_experiments() -> Iterator[tuple[str, Lane, Lockstep | None]]:
-    """(name, lane, lock-step phase) for every lane of every experiment under every mix."""
-    for name, phase, cluster in phases():
-        mixes = list(fault_mixes(phase.get("schedule", ())))
-        lockstep = parse_lockstep(phase["lockstep"]["steps"]) if "lockstep" in phase else None
-        for entry in phase["lanes"]:
-            settings = cluster | {key: value for key, value in entry.items() if key in KEYS}
-            settings["acks"] = str(settings.get("acks", "all"))
-            if lockstep:
-                lane = Lane.from_json(settings)
-                yield f"{name}-{lane.lane}-in-lock-step", lane, lockstep
-            for faults in [LOCKSTEP_NOT_KEPT] if lockstep else mixes:
-                lane = Lane.from_json({**settings, "faults": faults})
-                yield f"{name}-{lane.lane}-{'+'.join(faults)}", lane, None
+    """(name, lane, lock-step phase) for every lane of every experiment under every mix, as a run asks for it.
+
+    But for experiments that a benchmark runs on clusters of its own choice.
+    """
+    for path in sorted(set(EXPERIMENTS.rglob("*.yaml")) - set((EXPERIMENTS / "versions").glob("*.yaml"))):
+        experiment = load_experiment(path)
+        written = with_phases(experiment_values(path))["phases"]
+        for phase, keys in zip(experiment.phases, written, strict=True):
+            mixes = generated_mixes(keys.get("schedule"))
+            for lane in (experiment.as_lane(phase, spec) for spec in phase.lanes):
+                name = f"{path.stem}-{phase.phase}-{lane.lane}"
+                if lockstep := phase.lockstep_steps():
+                    yield f"{name}-in-lock-step", replace(lane, faults=()), lockstep
+                for faults in [LOCKSTEP_NOT_KEPT] if lockstep else mixes or [lane.faults]:
+                    if len(faults) <= MOST_FAULTS:
+                        yield f"{name}-{'+'.join(faults)}", replace(lane, faults=faults), None
 
 
 def standard() -> dict[str, tuple[Lane, Lockstep | None]]:

@@ -27,8 +27,8 @@ from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
 from kafka_chaos.reference_model.lockstep.cluster_model import Step
 from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterConfig, ClusterState
 from kafka_chaos.reference_model.search import Budget, breadth_first
-from tests.reference_model.cluster_steps import produce
-from tests.reference_model.test_cluster_search import KILL, POWER_LOSS, SLOW_FOLLOWER, STOP, TWO, ZOMBIE
+from tests.reference_model.lockstep.cluster_steps import produce
+from tests.reference_model.lockstep.test_search import KILL, POWER_LOSS, SLOW_FOLLOWER, STOP, TWO, ZOMBIE
 
 RECORDS = ("m1", "m2")
 SCOPE = Scope(records=2, attempts=3)

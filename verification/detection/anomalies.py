@@ -165,7 +165,7 @@ def stepped_over(
 
     `held`: the places of produced records in the log; without a log: that an acknowledgement or another read
     shows. `consumed`: every read, phantoms included, since an offset that was read was not stepped over.
-    `doubtful`: the only blocks that matter (`blocks.differing`), by lane, consumer and partition; None: all.
+    `doubtful`: the only blocks that matter (`Scope.doubtful`), by lane, consumer and partition; None: all.
     """
     reader = ("lane", "consumer", "partition")
     if doubtful is not None:

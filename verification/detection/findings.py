@@ -16,9 +16,8 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.causes import CAUSED
-from kafka_chaos.contract.transactions import ABORT, COMMIT, AnyAnomaly, anomaly_named
+from kafka_chaos.contract.transactions import AnyAnomaly, anomaly_named
 from kafka_chaos.verification.detection import anomalies, causes
-from kafka_chaos.verification.detection.replicas import suspects
 from kafka_chaos.verification.groups.findings import cases_of_groups
 from kafka_chaos.verification.groups.survey import Groups
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -29,8 +28,9 @@ from kafka_chaos.verification.schemas import IDENTITY
 from kafka_chaos.verification.tables import history
 from kafka_chaos.verification.tables.evidence import is_small
 from kafka_chaos.verification.tables.facts import LaneFacts
-from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Survey, asked, keep
-from kafka_chaos.verification.transactions.findings import cases_of_transactions, doubtful_blocks, due_to, unseen_in
+from kafka_chaos.verification.tables.replicas import suspects
+from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Scope, Survey, asked, keep
+from kafka_chaos.verification.transactions.findings import cases_of_transactions, due_to, unseen_in
 from kafka_chaos.verification.transactions.survey import Transactions, with_transactions
 
 EXAMPLES = 5
@@ -149,7 +149,8 @@ def _tables_of_cases(
 ) -> dict[Anomaly, DataFrame]:
     """By anomaly, a table of its CASES in the lanes where it is judged; none if it has no case."""
     scope, final_log = survey.scope, run.has_log
-    replicas, reports = survey.frames.replicas, survey.frames.reports
+    replicas, sums, reports = survey.frames.replicas, survey.frames.replica_sums, survey.frames.reports
+    small = is_small(run)
     finders: dict[Anomaly, Callable[[], DataFrame]] = {}
     if (records := scope.records) is not None:
         finders[Anomaly.LOST_WRITE] = lambda: anomalies.lost_write(records, final_log=final_log)
@@ -169,13 +170,13 @@ def _tables_of_cases(
         finders[Anomaly.NONMONOTONIC_POLL] = lambda: anomalies.nonmonotonic_poll(polls)
         if (held := scope.held) is not None:
             finders[Anomaly.SKIPPED_POLL] = lambda: anomalies.skipped_poll(
-                _missed(spark, run, transactions, polls, consumed, held)
+                _missed(spark, run, scope, transactions, (polls, consumed, held))
             )
     if (runs := scope.runs) is not None:
-        finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(_with_markers(runs, replicas, small=is_small(run)))
-    if replicas is not None:
+        finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(runs)
+    if replicas is not None and sums is not None:
         limits = history.local_frame(spark, _LIMITS, _replica_limits(run, survey))
-        if (compared := replicas if is_small(run) else suspects(replicas, limits)) is not None:
+        if (compared := replicas if small else suspects(replicas, sums, limits)) is not None:
             finders[Anomaly.REPLICA_DIVERGENCE] = lambda: anomalies.replica_divergence(compared, limits)
     if reports is not None:
         finders[Anomaly.HIGH_WATERMARK_REGRESSION] = lambda: anomalies.high_watermark_regression(reports)
@@ -192,25 +193,13 @@ def _tables_of_cases(
 def _missed(
     spark: SparkSession,
     run: RunDirectory,
+    scope: Scope,
     transactions: Transactions | None,
-    polls: DataFrame,
-    consumed: DataFrame,
-    held: DataFrame,
+    tables: tuple[DataFrame, DataFrame, DataFrame],
 ) -> DataFrame:
     """What consumers stepped over although they were to be given it (`stepped_over`)."""
-    if transactions is None:
-        return anomalies.stepped_over(polls, consumed, held)
-    if is_small(run):
-        missed = anomalies.stepped_over(polls, consumed, held)
-        return due_to(spark, transactions, missed, has_log=run.has_log)
-    other = F.col("lane").isin(list(transactions.lanes))
-    doubtful = doubtful_blocks(spark, transactions, consumed.where(other), held)
-    suspects = (polls.where(other), consumed.where(other), held.where(other))
-    missed = anomalies.stepped_over(*suspects, doubtful=doubtful)
-    found = due_to(spark, transactions, missed, has_log=run.has_log)
-    if len(transactions.lanes) == len(run.lanes):
-        return found
-    return found.unionByName(anomalies.stepped_over(polls.where(~other), consumed.where(~other), held.where(~other)))
+    missed = anomalies.stepped_over(*tables, doubtful=scope.doubtful)
+    return missed if transactions is None else due_to(spark, transactions, missed, has_log=run.has_log)
 
 
 def _unseen(spark: SparkSession, run: RunDirectory, survey: Survey, transactions: Transactions | None) -> DataFrame:
@@ -223,14 +212,6 @@ def _unseen(spark: SparkSession, run: RunDirectory, survey: Survey, transactions
     assert seen is not None
     other = F.col("lane").isin(list(transactions.lanes))
     return found.where(~other).unionByName(unseen_in(spark, transactions, survey.facts, found.where(other), seen))
-
-
-def _with_markers(runs: DataFrame, replicas: DataFrame | None, *, small: bool) -> DataFrame:
-    """The offsets of the log, with those that the markers of transactions take."""
-    if replicas is not None:
-        markers = replicas.where(F.col("kind").isin(COMMIT, ABORT))
-        runs = runs.select("lane", "partition", "first", "last").union(history.single_runs(markers))
-    return runs if small else history.joined_runs(runs)
 
 
 def _replica_limits(run: RunDirectory, survey: Survey) -> list[tuple[str, int, int]]:

@@ -118,7 +118,7 @@ def _visible(run: RunDirectory, frames: Frames, transactions: Transactions | Non
     transactional = [lane.lane for lane in run.lanes if lane.transactional is not None]
     plain = [lane for lane in lanes if lane not in transactional]
     found = frames.log.where(F.col("lane").isin(plain)).select(*columns)
-    committed = None if transactions is None else transactions.committed
+    committed = None if transactions is None else transactions.committed()
     if committed is None:
         return found
     return found.union(committed.where(F.col("lane").isin(lanes)).select(*columns))

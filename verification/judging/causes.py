@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kafka_chaos.contract.causes import Cause
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.inputs.documents.events import LOCKSTEP, FaultRecord
-from kafka_chaos.verification.inputs.documents.leadership import Change, Election, IsrSeen, Truncation
+from kafka_chaos.verification.inputs.documents.leadership import Change, Election, Truncation, is_unclean
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
 LOG_TIME_NS = 1_000_000
@@ -72,7 +72,7 @@ def _causes(
     lane: Lane, partition: int | None, changes: Sequence[Change], faults: Sequence[FaultRecord], owners: Sequence[Drop]
 ) -> PartitionCauses:
     elections = [change for change in changes if isinstance(change, Election)]
-    unclean = {won for won in elections if _is_unclean(won, changes)}
+    unclean = {won for won in elections if is_unclean(won, changes)}
     dropped: list[tuple[int, int, Drop]] = []
     sends: list[Span] = []
     for cut in changes:
@@ -112,15 +112,6 @@ def _order(change: Change) -> int:
 
 def _took_effect(fault: FaultRecord) -> bool:
     return fault.kind != LOCKSTEP and bool(fault.requested and fault.proven) and fault.denied is None
-
-
-def _is_unclean(won: Election, changes: Iterable[Change]) -> bool:
-    """Whether the new leader was not in the ISR seen last before it was elected.
-
-    An unclean election leaves the new leader alone in the ISR.
-    """
-    before = [change.isr for change in changes if isinstance(change, Election | IsrSeen) and change.ts_ns < won.ts_ns]
-    return bool(before) and won.isr == (won.broker,) and won.broker not in before[-1]
 
 
 def _cause_of(cut: Truncation, elections: Iterable[Election]) -> Election | None:

@@ -131,18 +131,22 @@ class Packing:
         return step, f"(shiftright({step}, {STEP_BITS}) * {stride} + {turn})"
 
     def _of_lane(self, name: str) -> str:
-        """A stride by the row's lane, or one number if all lanes share it."""
-        groups: dict[int, list[str]] = {}
-        for lane, stride in self.known.items():
-            groups.setdefault(int(getattr(stride, name)), []).append(lane)
-        # The most frequent value needs no comparison.
-        usual = max(groups, key=lambda value: len(groups[value]))
-        others = [
-            f"WHEN lane IN ({', '.join(map(_quoted, lanes))}) THEN {value}L"
-            for value, lanes in groups.items()
-            if value != usual
-        ]
-        return f"(CASE {' '.join(others)} ELSE {usual}L END)" if others else f"{usual}L"
+        return of_lanes({lane: int(getattr(stride, name)) for lane, stride in self.known.items()})
+
+
+def of_lanes(numbers: Mapping[str, int]) -> str:
+    """A number by the row's lane as SQL text, or just a number if all lanes share it."""
+    groups: dict[int, list[str]] = {}
+    for lane, number in numbers.items():
+        groups.setdefault(number, []).append(lane)
+    # The most frequent value needs no comparison.
+    usual = max(groups, key=lambda value: len(groups[value]))
+    others = [
+        f"WHEN lane IN ({', '.join(map(_quoted, lanes))}) THEN {value}L"
+        for value, lanes in groups.items()
+        if value != usual
+    ]
+    return f"(CASE {' '.join(others)} ELSE {usual}L END)" if others else f"{usual}L"
 
 
 def _quoted(text: str) -> str:

@@ -135,12 +135,12 @@ def ends(spark: SparkSession, facts: Mapping[str, LaneFacts], *, final_log: bool
 
 def with_replicas(run: RunDirectory, frames: Frames, facts: Mapping[str, LaneFacts]) -> dict[str, LaneFacts]:
     """The facts with those of replicas/, by partition and broker. Raises `RunDirectoryError` for stray values."""
-    if frames.replicas is None:
+    if frames.replica_sums is None:
         return dict(facts)
     counts = {lane.lane: lane.partitions for lane in run.lanes}
     found: dict[str, dict[int, dict[int, ReplicaFacts]]] = {}
-    columns = (F.count(F.lit(1)).alias("rows"), F.min("offset").alias("first"), F.max("offset").alias("last"))
-    for row in frames.replicas.groupBy("lane", "partition", "broker").agg(*columns).collect():
+    columns = (F.sum("n").alias("rows"), F.min("first").alias("first"), F.max("last").alias("last"))
+    for row in frames.replica_sums.groupBy("lane", "partition", "broker").agg(*columns).collect():
         if row.lane not in counts:
             refuse_stray_lane(run, frames, list(counts))
         if not 0 <= row.partition < counts[row.lane]:

@@ -36,7 +36,8 @@ MOST_PARALLEL = 100_000
 class Frames:
     """The tables as DataFrames; all but `produced` and `consumed` are None if the run has none.
 
-    `ends`: of the partitions of transactional lanes.
+    `replica_sums`: of `replicas` (`replicas.block_sums`); `markers`: those in `replicas`. `ends`: of the partitions of
+    transactional lanes.
     """
 
     produced: DataFrame
@@ -47,6 +48,8 @@ class Frames:
     transactions: DataFrame | None = None
     assignments: DataFrame | None = None
     commits: DataFrame | None = None
+    replica_sums: DataFrame | None = None
+    markers: DataFrame | None = None
     ends: CommittedEnds = field(default_factory=CommittedEnds)
 
     def tables(self) -> dict[str, DataFrame]:

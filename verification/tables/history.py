@@ -188,15 +188,20 @@ def single_runs(log: DataFrame) -> DataFrame:
     return log.selectExpr("lane", "partition", "offset AS first", "offset AS last")
 
 
-def joined_runs(runs: DataFrame) -> DataFrame:
-    """Ranges of offsets, in which those of a single offset are joined if they fill what they span of 64 neighbours."""
-    single = runs.where("first = last").groupBy("lane", "partition", F.expr("shiftright(first, 6) AS block"))
-    bit = "shiftleft(1L, cast(first & 63 AS int))"
-    blocks = single.agg(F.expr("min(first) AS first"), F.expr("max(first) AS last"), F.expr(f"bit_or({bit}) AS bits"))
+def joined_runs(runs: DataFrame, words: DataFrame | None = None) -> DataFrame:
+    """Ranges of offsets, in which those of a single offset are joined if they fill what they span of 64 neighbours.
+
+    `words`: more offsets, by 64 neighbours: lane, partition, first and last offset, bits.
+    """
+    columns = ("lane", "partition", "first", "last")
+    single = runs.where("first = last").selectExpr(*columns, "shiftleft(1L, cast(first & 63 AS int)) AS bits")
+    if words is not None:
+        single = single.union(words.select(*columns, "bits"))
+    held = single.groupBy("lane", "partition", F.expr("shiftright(first, 6) AS block"))
+    blocks = held.agg(F.expr("min(first) AS first"), F.expr("max(last) AS last"), F.expr("bit_or(bits) AS bits"))
     whole = "bit_count(bits) = last - first + 1"
     each = blocks.where(f"NOT ({whole})").selectExpr("*", "explode(sequence(0, 63)) AS at")
     alone = each.where("(shiftright(bits, at) & 1) = 1").selectExpr(
         "lane", "partition", "shiftleft(block, 6) + at AS first", "shiftleft(block, 6) + at AS last"
     )
-    columns = ("lane", "partition", "first", "last")
     return runs.where("first != last").select(*columns).union(blocks.where(whole).select(*columns)).union(alone)

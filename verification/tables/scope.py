@@ -1,7 +1,8 @@
 """The tables that anomalies are judged on: whole tables, or the part that a prefilter could not prove clean.
 
-Guarantee: all ways lead to the same cases. Where the history has a final log and forms runs, a prefilter comes first
-(`run_length/`), and only its candidates are examined row by row. Any other history is examined row by row as a whole.
+Guarantee: all ways lead to the same cases. Where the history has a final log, a prefilter comes first, and only its
+candidates are examined row by row: `run_length/` if it forms runs, else `agreement/`. A history without a final log is
+examined row by row as a whole.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Method(StrEnum):
 
     ROWS = "rows"
     RUNS = "runs"
+    BLOCKS = "blocks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ class Scope:
 
     `proven`: anomalies without a case, whatever the tables hold.
     `records`: for all anomalies that are counted in identities. `seen`: for phantoms. `stored` and `ascending`: for the
-    order of the log. `polls`, `consumed` and `held`: for consumers' reads. `runs`: for holes; also None without a final
-    log.
+    order of the log. `polls`, `consumed` and `held`: for consumers' reads; `doubtful`: the only blocks in which one may
+    have stepped over something (`anomalies.stepped_over`), None: all. `runs`: for holes; also None without a final log.
     """
 
     proven: frozenset[Anomaly] = frozenset()
@@ -50,6 +52,7 @@ class Scope:
     held: DataFrame | None = None
     polls: DataFrame | None = None
     consumed: DataFrame | None = None
+    doubtful: DataFrame | None = None
     runs: DataFrame | None = None
 
 

@@ -16,7 +16,9 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
-from kafka_chaos.verification.transactions.tables import ABORTED, BY_ABORT, BY_COMMIT, COMMITTED, TRANSACTION
+from kafka_chaos.verification.tables.scope import keys
+from kafka_chaos.verification.transactions.stored import BY_ABORT, BY_COMMIT
+from kafka_chaos.verification.transactions.tables import ABORTED, COMMITTED, TRANSACTION
 
 READER = ("lane", "consumer")
 NO_PLACE = ("cast(NULL AS int) AS partition", "cast(NULL AS bigint) AS offset")
@@ -71,19 +73,23 @@ def torn_transaction(outlines: DataFrame, given_in_part: DataFrame | None) -> Da
 
 
 def given_in_part(
-    missed: DataFrame, due: DataFrame, reads: DataFrame, members: DataFrame, few: Callable[[DataFrame], DataFrame]
+    missed: DataFrame,
+    due_of: Callable[[DataFrame], DataFrame],
+    reads: DataFrame,
+    members: DataFrame,
+    few: Callable[[DataFrame], DataFrame],
 ) -> DataFrame:
     """The transactions of which a read_committed consumer was given some records and passed others by.
 
-    `due`: the committed places between the lowest and the highest offset that a consumer read in their partition:
-    READER, partition, offset, producer_id, seq; `missed`: those that it was not given. TRANSACTION, seq, consumer: the
-    first record that was not given, and to whom. `few`: marks tables that are as small as `missed`.
+    `due_of`: of records, the committed places between the lowest and the highest offset that a consumer read in their
+    partition: READER, partition, offset, producer_id, seq; `missed`: those that it was not given. TRANSACTION, seq,
+    consumer: the first record that was not given, and to whom. `few`: marks tables that are as small as `missed`.
     """
     sent = members.where("sent").select(*IDENTITY, "transaction")
     lacking = sent.join(few(missed), list(IDENTITY)).select(*READER, "producer_id", "transaction", "seq")
     doubtful = lacking.select(*READER, "producer_id", "transaction").distinct()
     records = sent.join(few(doubtful), list(TRANSACTION))
-    places = due.join(few(records), [*READER, "producer_id", "seq"])
+    places = due_of(records).join(few(records), [*READER, "producer_id", "seq"])
     given = (
         reads.select(*READER, "partition", "offset")
         .join(
@@ -127,18 +133,18 @@ def zombie_commit(outlines: DataFrame) -> DataFrame:
     return _named(found, TransactionAnomaly.ZOMBIE_COMMIT, "first_sent", cause)
 
 
-def open_ends(pending: DataFrame, members: DataFrame, outlines: DataFrame) -> DataFrame:
+def open_ends(units: DataFrame, outlines: DataFrame, *, small: bool) -> DataFrame:
     """The first record of each partition that is in an open transaction: what holds the last stable offset back.
 
     POSITION, producer_id, seq, transaction, last_ns: when its producer last heard of a record of the transaction. One
-    row per partition. `pending`: the rows of STORED that no marker follows.
+    row per partition. `units`: of `stored.Stored`. `small`: see `scope.keys`.
     """
-    pending = pending.join(members.select(*IDENTITY, "transaction"), list(IDENTITY))
+    pending = units.where("fate IS NULL AND transaction IS NOT NULL")
     first = pending.groupBy("lane", "partition").agg(
-        F.expr("min(struct(offset, producer_id, seq, transaction)) AS first")
+        F.expr("min(struct(first AS offset, producer_id, first_seq AS seq, transaction)) AS first")
     )
     held = first.select("lane", "partition", "first.*")
-    return held.join(outlines.select(*TRANSACTION, "last_ns"), list(TRANSACTION))
+    return outlines.select(*TRANSACTION, "last_ns").join(keys(held, few=True, small=small), list(TRANSACTION))
 
 
 def hanging_transaction(hanging: DataFrame) -> DataFrame:
@@ -167,13 +173,13 @@ def dependency_cycle(cycles: DataFrame, outlines: DataFrame) -> DataFrame:
     return _named(first, TransactionAnomaly.DEPENDENCY_CYCLE, "first_seq", cause)
 
 
-def dependencies(stored: DataFrame, members: DataFrame) -> DataFrame:
+def dependencies(units: DataFrame) -> DataFrame:
     """Dependencies between neighbours in a partition: from TRANSACTION to to_producer_id, to_transaction.
 
-    What is not committed may lie between them. All others follow from these.
+    What is not committed may lie between them. All others follow from these. `units`: of `stored.Stored`.
     """
-    written = stored.where(f"fate = {BY_COMMIT}").join(members.select(*IDENTITY, "transaction"), list(IDENTITY))
-    order = "OVER (PARTITION BY lane, partition ORDER BY offset, producer_id, seq)"
+    written = units.where(f"fate = {BY_COMMIT} AND transaction IS NOT NULL")
+    order = "OVER (PARTITION BY lane, partition ORDER BY first, producer_id, first_seq)"
     steps = written.selectExpr(
         "lane",
         f"lag(producer_id) {order} AS producer_id",

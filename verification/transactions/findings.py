@@ -6,7 +6,7 @@ compared one by one; as with replicas, agreement is equality of counts and of su
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
 
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.transactions import READ_COMMITTED, READ_UNCOMMITTED
+from kafka_chaos.contract.transactions import READ_COMMITTED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import CASES, IDENTITY, POSITION
 from kafka_chaos.verification.tables import blocks
@@ -28,8 +28,10 @@ from kafka_chaos.verification.transactions import anomalies, cycles
 from kafka_chaos.verification.transactions.cycles import Nodes
 from kafka_chaos.verification.transactions.evidence import hangs
 from kafka_chaos.verification.transactions.survey import Transactions, shown_committed
-from kafka_chaos.verification.transactions.tables import ABORTED, TRANSACTION
+from kafka_chaos.verification.transactions.tables import ABORTED, TRANSACTION, Tables
 
+MOST_UNTRIMMED = 2_000_000
+"""Up to this many dependencies of all lanes are searched as they are: trimming them takes longer."""
 MOST_ENTANGLED = 5_000_000
 """Cycles are searched among up to this many dependencies of all lanes, the first ones of each."""
 _READER = ("lane", "consumer", "partition")
@@ -80,7 +82,7 @@ def cases_of_transactions(
 ) -> tuple[DataFrame, Transactions]:
     """CASES of all transactional lanes; the transactions, with the lanes whose cycles were not searched."""
     tables, small = transactions.tables, is_small(run)
-    reads, parted = _suspicious(spark, run, transactions)
+    reads, parted = _suspicious(spark, transactions)
     looped, transactions = _cycles(spark, transactions)
     named = [
         anomalies.torn_transaction(tables.outlines, parted),
@@ -93,20 +95,19 @@ def cases_of_transactions(
     placed = _at_acknowledgement(by_records, tables.members, few=few)
     found = [placed, anomalies.hanging_transaction(_hanging(spark, run, transactions))]
     if reads is not None:
-        members, stored = _of_records(reads, tables.members, tables.stored, small=small)
+        members, stored = _of_records(reads, transactions, small=small)
         found.append(anomalies.aborted_read(reads, members, stored, tables.outlines))
     cases = reduce(DataFrame.unionByName, found).withColumn("units", F.lit(1).cast("bigint"))
     return cases.select(*CASES.names), transactions
 
 
-def _of_records(
-    reads: DataFrame, members: DataFrame, stored: DataFrame | None, *, small: bool
-) -> tuple[DataFrame, DataFrame | None]:
-    """What both tables have of the records that are read; if these are few, without an exchange of all others."""
+def _of_records(reads: DataFrame, transactions: Transactions, *, small: bool) -> tuple[DataFrame, DataFrame | None]:
+    """The members and the rows of the log that are read; if these are few, without an exchange of all others."""
+    members, stored = transactions.tables.members, transactions.tables.stored
     if stored is None or small or reads.count() > MOST_BROADCAST:
-        return members, stored
-    who = F.broadcast(reads.select(*IDENTITY).distinct())
-    return members.join(who, list(IDENTITY), "left_semi"), stored.join(who, list(IDENTITY), "left_semi")
+        return members, None if stored is None else stored.rows()
+    who = reads.select(*IDENTITY).distinct()
+    return members.join(F.broadcast(who), list(IDENTITY), "left_semi"), stored.rows(who)
 
 
 def _at_acknowledgement(named: DataFrame, members: DataFrame, *, few: bool) -> DataFrame:
@@ -135,8 +136,11 @@ def _cycles(spark: SparkSession, transactions: Transactions) -> tuple[DataFrame,
     tables = transactions.tables
     if tables.stored is None:
         return local_frame(spark, _CYCLES, []), transactions
-    edges = keep(cycles.candidates(anomalies.dependencies(tables.stored, tables.members), tables.outlines))
-    counts = {row.lane: row["count"] for row in edges.groupBy("lane").count().collect()}
+    edges = keep(anomalies.dependencies(tables.stored.units))
+    counts = _by_lane(edges)
+    if sum(counts.values()) > MOST_UNTRIMMED:
+        edges = keep(cycles.candidates(edges, tables.outlines))
+        counts = _by_lane(edges)
     most = MOST_ENTANGLED // max(1, len(counts))
     some = edges if sum(counts.values()) <= MOST_ENTANGLED else _first(edges, most)
     lanes = sorted(counts)
@@ -150,6 +154,10 @@ def _cycles(spark: SparkSession, transactions: Transactions) -> tuple[DataFrame,
             facts[lane] = replace(facts[lane], entangled=counts[lane])
         rows += [_cycle(lane, cycle) for cycle in found]
     return local_frame(spark, _CYCLES, rows), replace(transactions, facts=facts)
+
+
+def _by_lane(edges: DataFrame) -> dict[str, int]:
+    return {row.lane: row["count"] for row in edges.groupBy("lane").count().collect()}
 
 
 def _cycles_of(
@@ -177,41 +185,68 @@ def _cycle(lane: str, cycle: list[tuple[int, int]]) -> tuple[object, ...]:
     return lane, *cycle[0], len(cycle), producers
 
 
-def _suspicious(
-    spark: SparkSession, run: RunDirectory, transactions: Transactions
-) -> tuple[DataFrame | None, DataFrame | None]:
+def _suspicious(spark: SparkSession, transactions: Transactions) -> tuple[DataFrame | None, DataFrame | None]:
     """The reads of read_committed consumers that may be of aborted records, and the transactions given in part.
 
     Without a final log, all their reads, and nothing is known of the others.
     """
-    tables, committed = transactions.tables, transactions.committed
-    if committed is None:
+    tables = transactions.tables
+    if tables.stored is None:
         return tables.reads, None
     read = [one for one in transactions.ranges if one.isolation == READ_COMMITTED]
     if not read:
         return None, None
     rows = [(one.lane, one.consumer, one.partition, one.lowest, one.highest) for one in read]
-    due = committed.join(F.broadcast(local_frame(spark, _RANGES, rows)), ["lane", "partition"])
-    due = due.where("offset BETWEEN lowest AND highest")
-    due = due.select("lane", "consumer", "partition", "offset", "producer_id", "seq")
-    reads = tables.reads
-    if not is_small(run):
-        differing = keep(blocks.differing(reads, due, _READER, ("offset", "producer_id", "seq")))
-        # A transaction whose abort was acknowledged and that is committed all the same is no difference in the log.
-        reversed_ = tables.outlines.where(f"outcome = {ABORTED} AND committed > 0").select(*TRANSACTION)
-        records = tables.members.join(F.broadcast(reversed_), list(TRANSACTION), "left_semi").select(*IDENTITY)
-        of_these = reads.join(F.broadcast(records), list(IDENTITY), "left_semi")
-        reads = keep(blocks.within(reads, differing, _READER).unionByName(of_these).distinct())
-        due_here, reads_here = (blocks.within(rows, differing, _READER) for rows in (due, tables.reads))
+    spans = F.broadcast(local_frame(spark, _RANGES, rows))
+
+    def due_of(records: DataFrame | None) -> DataFrame:
+        committed = transactions.committed(records)
+        assert committed is not None
+        due = committed.join(spans, ["lane", "partition"]).where("offset BETWEEN lowest AND highest")
+        return due.select(*_READER, "offset", "producer_id", "seq")
+
+    if transactions.doubtful is None:
+        reads, due_here, reads_here = tables.reads, due_of(None), tables.reads
     else:
-        due_here, reads_here = due, reads
-    place = ["lane", "consumer", "partition", "offset"]
+        given = _in_doubt(transactions, transactions.doubtful)
+        if given is None or transactions.doubtful.isEmpty():
+            return given, None
+        reads = given
+        due_here, reads_here = _around(tables, transactions.doubtful, due_of)
+    place = [*_READER, "offset"]
     missed = keep(due_here.join(reads_here.select(*place), place, "left_anti"))
     count = missed.count()
     if not count:
         return reads, None
     few = F.broadcast if count <= MOST_BROADCAST else lambda table: table
-    return reads, keep(anomalies.given_in_part(missed, due, tables.reads, tables.members, few))
+    return reads, keep(anomalies.given_in_part(missed, due_of, tables.reads, tables.members, few))
+
+
+def _in_doubt(transactions: Transactions, doubtful: DataFrame) -> DataFrame | None:
+    """The reads of read_committed consumers that may be of aborted records; None if there are none.
+
+    Those in blocks in doubt, and those of transactions whose abort was acknowledged and that are committed all the
+    same: these are no difference between the log and what was read.
+    """
+    tables, parts = transactions.tables, []
+    if not doubtful.isEmpty():
+        parts.append(blocks.within(tables.reads, doubtful, _READER))
+    reversed_ = keep(tables.outlines.where(f"outcome = {ABORTED} AND committed > 0").select(*TRANSACTION))
+    if not reversed_.isEmpty():
+        records = tables.members.join(F.broadcast(reversed_), list(TRANSACTION), "left_semi").select(*IDENTITY)
+        parts.append(tables.reads.join(F.broadcast(records), list(IDENTITY), "left_semi"))
+    return keep(reduce(DataFrame.unionByName, parts).distinct()) if parts else None
+
+
+def _around(
+    tables: Tables, doubtful: DataFrame, due_of: Callable[[DataFrame], DataFrame]
+) -> tuple[DataFrame, DataFrame]:
+    """What read_committed consumers were to be given in blocks in doubt, and what they were given there."""
+    assert tables.stored is not None
+    assert tables.stored.log is not None
+    places = doubtful.select("lane", "partition", "block").distinct()
+    records = blocks.within(tables.stored.log, places, ("lane", "partition"))
+    return blocks.within(due_of(records), doubtful, _READER), blocks.within(tables.reads, doubtful, _READER)
 
 
 def unseen_in(
@@ -231,11 +266,12 @@ def unseen_in(
     reached = local_frame(spark, _REACHED, ends)
     places = seen.where("in_log").select(*IDENTITY, "partition", "offset")
     places = places.join(unseen.select(*IDENTITY), list(IDENTITY), "left_semi")
-    if transactions.committed is None:
+    committed = transactions.committed(places)
+    if committed is None:
         due = places.withColumn("is_committed", F.lit(False))
     else:
-        committed = transactions.committed.select(*POSITION).distinct().withColumn("is_committed", F.lit(True))
-        due = places.join(committed, list(POSITION), "left")
+        known = committed.select(*POSITION).distinct().withColumn("is_committed", F.lit(True))
+        due = places.join(known, list(POSITION), "left")
     due = due.join(F.broadcast(reached), ["lane", "partition"])
     due = due.where("IF(coalesce(is_committed, false), committed_reached, all_reached)")
     first = due.groupBy(*IDENTITY).agg(F.expr("min(struct(partition, offset)) AS at"))
@@ -251,25 +287,6 @@ def unseen_in(
     )
 
 
-def doubtful_blocks(spark: SparkSession, transactions: Transactions, consumed: DataFrame, held: DataFrame) -> DataFrame:
-    """The blocks of transactional lanes in which a consumer did not read just what it was to be given.
-
-    `consumed`: all reads of these lanes. `held`: the places of the log.
-    """
-    rows: dict[bool, list[tuple[object, ...]]] = {True: [], False: []}
-    for one in transactions.ranges:
-        is_given_all = one.isolation == READ_UNCOMMITTED or transactions.committed is None
-        rows[is_given_all].append((one.lane, one.consumer, one.partition, one.lowest, one.highest))
-    places = {True: held, False: held if transactions.committed is None else transactions.committed}
-    due = [
-        places[is_given_all].join(F.broadcast(local_frame(spark, _RANGES, ranges)), ["lane", "partition"])
-        for is_given_all, ranges in rows.items()
-    ]
-    columns = (*_READER, "offset")
-    given = reduce(DataFrame.union, (one.where("offset BETWEEN lowest AND highest").select(*columns) for one in due))
-    return keep(blocks.differing(consumed, given, _READER, ("offset",)))
-
-
 def due_to(spark: SparkSession, transactions: Transactions, missed: DataFrame, *, has_log: bool) -> DataFrame:
     """Of the places that consumers stepped over (lane, consumer, POSITION, …), those that they were to be given.
 
@@ -279,8 +296,8 @@ def due_to(spark: SparkSession, transactions: Transactions, missed: DataFrame, *
     of_transactions = missed.where(is_transactional)
     readers = F.broadcast(local_frame(spark, _READERS, transactions.uncommitted_readers))
     found = missed.where(~is_transactional).union(of_transactions.join(readers, ["lane", "consumer"], "left_semi"))
-    if transactions.committed is None and has_log:
+    if not transactions.has_fates and has_log:
         return found
     others = of_transactions.join(readers, ["lane", "consumer"], "left_anti")
-    places = shown_committed(transactions)
+    places = shown_committed(transactions, missed)
     return found.union(others.join(places, list(POSITION), "left_semi").select(*missed.columns))

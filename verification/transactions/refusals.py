@@ -27,7 +27,9 @@ _EXPECTED = {
 def refuse_stray_values(run: RunDirectory, frames: Frames) -> None:
     """Refuse unknown lanes, partitions, outcomes, isolation levels and kinds, and a transaction that is there twice."""
     tables = frames.tables()
-    counts = [_counts(name, tables[name]) for name in _EXPECTED if name in tables]
+    counts = [_counts(name, tables[name]) for name in _EXPECTED if name in tables and name != "replicas"]
+    if frames.replica_sums is not None:
+        counts.append(_of_replicas(frames.replica_sums))
     known = {lane.lane: lane.partitions for lane in run.lanes}
     for row in reduce(DataFrame.union, counts).collect():
         if row.lane not in known:
@@ -54,6 +56,18 @@ def _counts(name: str, table: DataFrame) -> DataFrame:
         "again": "count(1) - count(DISTINCT producer_id, transaction)" if name == "transactions" else "0L",
     }
     return table.groupBy("lane").agg(*(F.expr(f"{text} AS {column}") for column, text in columns.items()))
+
+
+def _of_replicas(sums: DataFrame) -> DataFrame:
+    """The same of replicas/, from what is known of it by blocks."""
+    columns = {
+        "name": "'replicas'",
+        "lowest": "min(partition)",
+        "highest": "max(partition)",
+        "bad": "sum(bad)",
+        "again": "0L",
+    }
+    return sums.groupBy("lane").agg(*(F.expr(f"{text} AS {column}") for column, text in columns.items()))
 
 
 def _refuse_value(run: RunDirectory, name: str, table: DataFrame) -> None:

@@ -7,7 +7,7 @@ with the file that holds them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -15,16 +15,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.transactions import READ_UNCOMMITTED
+from kafka_chaos.verification.agreement.pieces import Agreement
+from kafka_chaos.verification.agreement.survey import Given
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.schemas import IDENTITY, POSITION
+from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables import evidence
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import CommittedEnds, LaneFacts, OpenEnd, TransactionFacts
-from kafka_chaos.verification.tables.history import gathered
-from kafka_chaos.verification.tables.scope import MOST_BROADCAST, keep, keys
+from kafka_chaos.verification.tables.history import FAIL, OK, gathered
+from kafka_chaos.verification.tables.scope import keep
 from kafka_chaos.verification.transactions import anomalies, tables
 from kafka_chaos.verification.transactions.refusals import refuse_stray_values
-from kafka_chaos.verification.transactions.tables import ABORTED, BY_COMMIT, COMMITTED, Tables
+from kafka_chaos.verification.transactions.stored import BY_COMMIT, Stored, stored_pieces, stored_rows
+from kafka_chaos.verification.transactions.tables import ABORTED, COMMITTED, Tables
 
 Place = tuple[str, int]
 
@@ -45,14 +48,39 @@ class Ranges:
 class Transactions:
     """The transactional lanes of a run: their tables, and what was counted in them.
 
-    `committed`: the rows of STORED that are committed; None without a final log or replicas.
+    `agreement`: what of produced/ and the log is not looked at record by record; None in a small run. `doubtful`: the
+    blocks in which consumers may not have read just what they were to be given (`Scope.doubtful`); None: all.
     """
 
     tables: Tables
     facts: Mapping[str, TransactionFacts]
     ends: CommittedEnds
     ranges: tuple[Ranges, ...] = ()
-    committed: DataFrame | None = None
+    agreement: Agreement | None = None
+    doubtful: DataFrame | None = None
+
+    @property
+    def given(self) -> Given:
+        """What `by_blocks` needs to know."""
+        stored = self.tables.stored
+        readers = frozenset(self.uncommitted_readers)
+        if stored is None:
+            return Given(self.lanes, uncommitted_readers=readers)
+        return Given(self.lanes, stored.committed, stored.descents, readers)
+
+    @property
+    def has_fates(self) -> bool:
+        """Whether it is known what the log committed."""
+        return self.tables.stored is not None
+
+    def committed(self, records: DataFrame | None = None) -> DataFrame | None:
+        """POSITION, producer_id, seq of committed records: of all, or at least of these (lane, producer_id, seq).
+
+        None without a final log or replicas.
+        """
+        if self.tables.stored is None:
+            return None
+        return self.tables.stored.rows(records).where(f"fate = {BY_COMMIT}").drop("fate")
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -66,8 +94,11 @@ class Transactions:
         return sorted(found)
 
 
-def transactions_of(run: RunDirectory, frames: Frames) -> Transactions | None:
-    """The run's transactions; None if no lane is transactional. Raises `RunDirectoryError` for stray values."""
+def transactions_of(run: RunDirectory, frames: Frames, agreement: Agreement | None = None) -> Transactions | None:
+    """The run's transactions; None if no lane is transactional. Raises `RunDirectoryError` for stray values.
+
+    `agreement`: what need not be looked at record by record.
+    """
     lanes = tuple(lane.lane for lane in run.lanes if lane.transactional is not None)
     if not lanes or frames.transactions is None or frames.assignments is None:
         return None
@@ -78,20 +109,24 @@ def transactions_of(run: RunDirectory, frames: Frames) -> Transactions | None:
     isolation = tables.isolation(_of(lanes, frames.assignments))
     members = tables.members(produced)
     stored = None
-    if frames.log is not None and frames.replicas is not None:
-        fates = tables.stored(_of(lanes, frames.log), _of(lanes, frames.replicas), ended)
-        stored = keep(gathered(fates, small=small), small=small)
-    outlines = keep(gathered(tables.outlines(members, stored, ended, small=small), small=small), small=small)
+    if frames.log is not None and frames.markers is not None:
+        log, markers = (_of(lanes, table) for table in (frames.log, frames.markers))
+        if agreement is None:
+            stored = stored_rows(log, members, markers, ended, small=small)
+        else:
+            stored, agreement = stored_pieces(log, members, markers, ended, agreement, lanes)
+    outlines = tables.outlines(members, stored, ended, agreement, small=small)
+    outlines = keep(gathered(outlines, small=small), small=small)
     reads = tables.committed_reads(consumed, isolation)
     built = Tables(members, reads, ended, stored, outlines)
-    ranges = _ranges(consumed, isolation)
+    ranges = _ranges(consumed if agreement is None else _of(lanes, agreement.reads), isolation)
     uncommitted = [one for one in ranges if one.isolation == READ_UNCOMMITTED]
     return Transactions(
         tables=built,
-        facts=_facts(lanes, frames, built, produced, ranges, small=small),
+        facts=_facts(run, lanes, frames, built, produced, ranges, agreement),
         ends=CommittedEnds(lanes, _committed_ends(stored), _highest(uncommitted)),
         ranges=ranges,
-        committed=None if stored is None else stored.where(f"fate = {BY_COMMIT}"),
+        agreement=agreement,
     )
 
 
@@ -131,10 +166,14 @@ def as_ended(frames: Frames, transactions: Transactions | None) -> Frames:
     return replace(frames, produced=produced, ends=transactions.ends)
 
 
-def shown_committed(transactions: Transactions) -> DataFrame:
-    """POSITION of what is known to be committed: by the final log, or by what producers and readers were told."""
-    if transactions.committed is not None:
-        return transactions.committed.select(*POSITION).distinct()
+def shown_committed(transactions: Transactions, records: DataFrame) -> DataFrame:
+    """POSITION of what is known to be committed: by the final log, or by what producers and readers were told.
+
+    Of at least these `records` (lane, producer_id, seq).
+    """
+    committed = transactions.committed(records)
+    if committed is not None:
+        return committed.select(*POSITION).distinct()
     built = transactions.tables
     ended = built.ended.where(f"outcome = {COMMITTED}").select(*tables.TRANSACTION)
     acknowledged = built.members.where("offset IS NOT NULL").join(ended, list(tables.TRANSACTION), "left_semi")
@@ -146,9 +185,10 @@ def _of(lanes: tuple[str, ...], table: DataFrame) -> DataFrame:
 
 
 def _ranges(consumed: DataFrame, isolation: DataFrame) -> tuple[Ranges, ...]:
-    """One row per consumer and partition."""
+    """One row per consumer and partition. `consumed`: CONSUMED, or its blocks."""
+    first, last = ("offset", "offset") if "offset" in consumed.columns else ("first", "last")
     read = consumed.groupBy("lane", "consumer", "partition").agg(
-        F.min("offset").alias("lowest"), F.max("offset").alias("highest")
+        F.min(first).alias("lowest"), F.max(last).alias("highest")
     )
     rows = read.join(F.broadcast(isolation), ["lane", "consumer"], "left").collect()
     return tuple(Ranges(row.lane, row.consumer, row.partition, row.lowest, row.highest, row.isolation) for row in rows)
@@ -162,24 +202,24 @@ def _highest(ranges: list[Ranges]) -> dict[Place, int]:
     return ends
 
 
-def _committed_ends(stored: DataFrame | None) -> dict[Place, int]:
+def _committed_ends(stored: Stored | None) -> dict[Place, int]:
     if stored is None:
         return {}
-    last = stored.where(f"fate = {BY_COMMIT}").groupBy("lane", "partition").agg(F.max("offset").alias("last"))
+    last = stored.committed.groupBy("lane", "partition").agg(F.max("last").alias("last"))
     return {(row.lane, row.partition): row["last"] for row in last.collect()}
 
 
 def _facts(
+    run: RunDirectory,
     lanes: tuple[str, ...],
     frames: Frames,
     built: Tables,
     produced: DataFrame,
     ranges: tuple[Ranges, ...],
-    *,
-    small: bool,
+    agreement: Agreement | None,
 ) -> dict[str, TransactionFacts]:
-    counts = _counts(lanes, frames, built, produced)
-    open_ends = _open_ends(built, small=small)
+    counts = _counts(lanes, frames, built, produced, agreement)
+    open_ends = _open_ends(built, small=evidence.is_small(run))
     facts = {}
     for lane in lanes:
         found = counts.get(lane, Counter())
@@ -199,7 +239,9 @@ def _facts(
     return facts
 
 
-def _counts(lanes: tuple[str, ...], frames: Frames, built: Tables, produced: DataFrame) -> dict[str, Counter[str]]:
+def _counts(
+    lanes: tuple[str, ...], frames: Frames, built: Tables, produced: DataFrame, agreement: Agreement | None
+) -> dict[str, Counter[str]]:
     """Everything that is counted by lane, in one job."""
     assert frames.transactions is not None
     assert frames.assignments is not None
@@ -219,18 +261,11 @@ def _counts(lanes: tuple[str, ...], frames: Frames, built: Tables, produced: Dat
         ),
         by_lane(_of(lanes, frames.assignments), assignments="count(1)"),
         by_lane(built.outlines, unnamed="count_if(begin_ns IS NULL)"),
-        by_lane(
-            produced,
-            outside="count_if(transaction IS NULL AND outcome = 'ok')",
-            failed="count_if(transaction IS NOT NULL AND outcome = 'fail')",
-            ends_ns="max(greatest(invoke_ns, coalesce(complete_ns, 0)))",
-        ),
-        by_lane(_of(lanes, frames.consumed), ends_ns="max(poll_ns)"),
+        *_of_history(lanes, frames, produced, agreement, by_lane),
         by_lane(_of(lanes, frames.transactions), ends_ns="max(greatest(begin_ns, coalesce(end_ns, 0)))"),
     ]
-    if frames.replicas is not None:
-        kinds = {"kinds": "count(kind)", "markers": "count_if(kind IN ('commit', 'abort'))"}
-        parts.append(by_lane(_of(lanes, frames.replicas), **kinds))
+    if frames.replica_sums is not None:
+        parts.append(by_lane(_of(lanes, frames.replica_sums), kinds="sum(kinds)", markers="sum(markers)"))
     counts: dict[str, Counter[str]] = {}
     for row in reduce(DataFrame.union, parts).collect():
         found = counts.setdefault(row.lane, Counter())
@@ -239,15 +274,35 @@ def _counts(lanes: tuple[str, ...], frames: Frames, built: Tables, produced: Dat
     return counts
 
 
+def _of_history(
+    lanes: tuple[str, ...],
+    frames: Frames,
+    produced: DataFrame,
+    agreement: Agreement | None,
+    by_lane: Callable[..., DataFrame],
+) -> list[DataFrame]:
+    """What is counted by lane in produced/ and consumed/, or in what is known of them by blocks."""
+    if agreement is None:
+        sent = by_lane(
+            produced,
+            outside="count_if(transaction IS NULL AND outcome = 'ok')",
+            failed="count_if(transaction IS NOT NULL AND outcome = 'fail')",
+            ends_ns="max(greatest(invoke_ns, coalesce(complete_ns, 0)))",
+        )
+        return [sent, by_lane(_of(lanes, frames.consumed), ends_ns="max(poll_ns)")]
+    sent = by_lane(
+        _of(lanes, agreement.sent),
+        outside=f"sum(IF(outside AND outcome = {OK}, n, 0L))",
+        failed=f"sum(IF(NOT outside AND outcome = {FAIL}, n, 0L))",
+        ends_ns="max(last_ns)",
+    )
+    return [sent, by_lane(_of(lanes, agreement.reads), ends_ns="max(last_ns)")]
+
+
 def _open_ends(built: Tables, *, small: bool) -> dict[str, list[OpenEnd]]:
     found: dict[str, list[OpenEnd]] = {}
     if built.stored is not None:
-        pending, members = built.stored.where("fate IS NULL"), built.members
-        if not small:
-            pending = keep(pending)
-            who = keys(pending.select(*IDENTITY).distinct(), few=pending.count() <= MOST_BROADCAST)
-            members = members.join(who, list(IDENTITY), "left_semi")
-        for row in anomalies.open_ends(pending, members, built.outlines).collect():
+        for row in anomalies.open_ends(built.stored.units, built.outlines, small=small).collect():
             end = OpenEnd(row.partition, row.offset, row.producer_id, row.seq, row.transaction, row.last_ns)
             found.setdefault(row.lane, []).append(end)
     return found

@@ -11,21 +11,19 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.transactions import ABORT, COMMIT, READ_COMMITTED, TRANSACTION_OUTCOMES
-from kafka_chaos.verification.schemas import IDENTITY, POSITION
-from kafka_chaos.verification.tables.history import gathered
+from kafka_chaos.contract.transactions import READ_COMMITTED, TRANSACTION_OUTCOMES
+from kafka_chaos.verification.agreement.pieces import Agreement
+from kafka_chaos.verification.schemas import IDENTITY
+from kafka_chaos.verification.tables.history import FAIL, gathered
+from kafka_chaos.verification.transactions.stored import BY_COMMIT, Stored
 
 TRANSACTION = ("lane", "producer_id", "transaction")
 
-BY_COMMIT, BY_ABORT = 1, 2
-"""What ended a record's transaction in the log: codes, because strings do not aggregate without a sort."""
 COMMITTED, ABORTED, IN_DOUBT = range(1, 4)
 _OUTCOMES = " ".join(
     f"WHEN '{name}' THEN {code}"
     for name, code in zip(TRANSACTION_OUTCOMES, (COMMITTED, ABORTED, IN_DOUBT), strict=True)
 )
-_TOGETHER = ("lane", "producer_id", "shiftright(seq, 10) AS near")
-_FATE = f"CASE kind WHEN '{COMMIT}' THEN {BY_COMMIT} WHEN '{ABORT}' THEN {BY_ABORT} END"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +34,13 @@ class Tables:
     written), first_ns and last_ns (when its sending began and was last heard of). `reads`: those of read_committed
     consumers: POSITION, consumer, producer_id, seq. `ended`: TRANSACTION, writer, outcome (a code), begin_ns and
     initialised_ns, when its producer was initialised.
-    `stored`: STORED, None without a final log or without markers. `outlines`: OUTLINES.
+    `stored`: None without a final log or without markers. `outlines`: see `outlines`.
     """
 
     members: DataFrame
     reads: DataFrame
     ended: DataFrame
-    stored: DataFrame | None
+    stored: Stored | None
     outlines: DataFrame
 
 
@@ -88,71 +86,88 @@ def ended(transactions: DataFrame) -> DataFrame:
     )
 
 
-def stored(log: DataFrame, replicas: DataFrame, ended: DataFrame) -> DataFrame:
-    """LOG and the markers of REPLICAS to STORED: POSITION, producer_id, seq, fate.
-
-    `fate`: what the next marker says that a record's transactional id has after it in its partition (`BY_COMMIT`,
-    `BY_ABORT`); null if there is none: the transaction is still open there. Where replicas have different markers at
-    an offset, the commit counts.
-    """
-    writers = ended.groupBy("lane", "producer_id").agg(F.expr("min(writer) AS writer"))
-    marked = replicas.where(F.col("kind").isin(COMMIT, ABORT)).selectExpr(*POSITION, "producer_id", f"{_FATE} AS fate")
-    rows = log.selectExpr(*POSITION, "producer_id", "seq", "cast(NULL AS int) AS fate")
-    rows = rows.union(marked.selectExpr(*POSITION, "producer_id", "cast(NULL AS bigint)", "fate"))
-    written = rows.join(F.broadcast(writers), ["lane", "producer_id"], "left").selectExpr(
-        *POSITION, "producer_id", "seq", "fate", "coalesce(writer, producer_id) AS writer"
-    )
-    # From the end, so that each record has seen all markers after it; one at its own offset does not count.
-    order = "PARTITION BY lane, partition, writer ORDER BY offset DESC, fate DESC NULLS FIRST"
-    before = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-    followed = written.selectExpr(
-        *POSITION,
-        "producer_id",
-        "seq",
-        "fate AS marks",
-        f"last_value(fate) IGNORE NULLS OVER ({order} {before}) AS fate",
-    )
-    return followed.where("marks IS NULL").drop("marks")
-
-
-def _with_fate(members: DataFrame, stored: DataFrame | None, *, small: bool) -> DataFrame:
-    """MEMBERS without places, with whether a commit marker follows the record: `committed`."""
+def _of_rows(members: DataFrame, stored: DataFrame | None, *, small: bool) -> DataFrame:
+    """MEMBERS as parts of transactions, with whether a commit marker follows the record."""
     if stored is None:
-        return members.selectExpr("*", "false AS committed")
-    sent = {"transaction": "bigint", "sent": "boolean", "first_ns": "bigint", "last_ns": "bigint"}
-    rows = members.selectExpr(*_TOGETHER, "seq", *sent, "false AS committed")
-    commits = stored.where(f"fate = {BY_COMMIT}").selectExpr(
-        *_TOGETHER, "seq", *(f"cast(NULL AS {kind}) AS {name}" for name, kind in sent.items()), "true AS committed"
+        whole = members.selectExpr("*", "false AS committed")
+    else:
+        sent = {"transaction": "bigint", "sent": "boolean", "first_ns": "bigint", "last_ns": "bigint"}
+        rows = members.selectExpr(*IDENTITY, *sent, "false AS committed")
+        commits = stored.where(f"fate = {BY_COMMIT}").selectExpr(
+            *IDENTITY, *(f"cast(NULL AS {kind}) AS {name}" for name, kind in sent.items()), "true AS committed"
+        )
+        both = gathered(rows.union(commits), small=small)
+        columns = (F.expr(f"max({name}) AS {name}") for name in (*sent, "committed"))
+        whole = both.groupBy(*IDENTITY).agg(*columns).where("transaction IS NOT NULL")
+    lacking = "IF(sent AND NOT committed, seq, NULL)"
+    return whole.selectExpr(
+        *TRANSACTION,
+        "IF(sent, 1L, 0L) AS sent",
+        "IF(sent AND committed, 1L, 0L) AS committed",
+        "seq AS first_seq",
+        "IF(sent, seq, NULL) AS first_sent",
+        f"{lacking} AS first_lacking",
+        "first_ns",
+        "first_ns AS sent_ns",
+        "last_ns",
     )
-    both = rows.union(commits)
-    # Neighbours stay together, so that a transaction's records meet before they are exchanged.
-    near = gathered(both, small=True) if small else both.repartition("lane", "producer_id", "near")
-    whole = near.groupBy("lane", "producer_id", "near", "seq").agg(
-        *(F.expr(f"max({name}) AS {name}") for name in (*sent, "committed"))
-    )
-    return whole.where("transaction IS NOT NULL")
 
 
-def outlines(members: DataFrame, stored: DataFrame | None, ended: DataFrame, *, small: bool = False) -> DataFrame:
+def _of_pieces(agreed: DataFrame, units: DataFrame) -> DataFrame:
+    """What agrees as parts of transactions: the pieces of records in the log, and those of others."""
+    columns = ("first_seq", "first_sent", "first_lacking", "first_ns", "sent_ns", "last_ns")
+    is_committed = f"coalesce(fate = {BY_COMMIT}, false)"
+    held = units.where("first_ns IS NOT NULL").selectExpr(
+        "*", "first_seq AS first_sent", f"IF({is_committed}, NULL, first_seq) AS first_lacking"
+    )
+    others = agreed.where("NOT placed").selectExpr(
+        "*",
+        f"IF(outcome = {FAIL}, NULL, first_seq) AS first_sent",
+        f"IF(outcome = {FAIL}, NULL, first_seq) AS first_lacking",
+    )
+    parts = held.selectExpr(*TRANSACTION, "n AS sent", f"IF({is_committed}, n, 0L) AS committed", *columns)
+    parts = parts.union(others.selectExpr(*TRANSACTION, f"IF(outcome = {FAIL}, 0L, n) AS sent", "0L", *columns))
+    return parts.where("transaction IS NOT NULL")
+
+
+def outlines(
+    members: DataFrame,
+    stored: Stored | None,
+    ended: DataFrame,
+    agreement: Agreement | None = None,
+    *,
+    small: bool = False,
+) -> DataFrame:
     """One row per transaction of MEMBERS: TRANSACTION, what `ended` says of it (an unknown outcome is in doubt), and:
 
     `sent`: how many of its records may be written; `committed`: how many of them stand before a commit marker.
     `first_seq`: the lowest; `first_sent`, `first_lacking`: the lowest that may be written, the lowest of these that no
     commit marker follows. `first_ns`, `sent_ns`: when it sent the first, and the last. `last_ns`: when it last heard of
-    one. Without `stored`, nothing counts as committed.
+    one. Without `stored`, nothing counts as committed. `agreement`: what need not be looked at record by record.
     """
-    rows = _with_fate(members, stored, small=small)
-    lacking = "sent AND NOT committed"
+    if stored is None or agreement is None:
+        rows = _of_rows(members, None if stored is None else stored.rows(), small=small)
+    else:
+        rows = _of_pieces(agreement.agreed, stored.units)
+        if agreement.doubts:
+            # Units without times are the rows in doubt.
+            doubtful = stored.units.where("first_ns IS NULL").withColumnRenamed("first_seq", "seq")
+            rows = rows.union(_of_rows(agreement.of_doubtful(members), doubtful, small=small))
     columns = {
-        "sent": "count_if(sent)",
-        "committed": "count_if(sent AND committed)",
-        "first_seq": "min(seq)",
-        "first_sent": "min(IF(sent, seq, NULL))",
-        "first_lacking": f"min(IF({lacking}, seq, NULL))",
+        "sent": "sum(sent)",
+        "committed": "sum(committed)",
+        "first_seq": "min(first_seq)",
+        "first_sent": "min(first_sent)",
+        "first_lacking": "min(first_lacking)",
         "first_ns": "min(first_ns)",
-        "sent_ns": "max(first_ns)",
+        "sent_ns": "max(sent_ns)",
         "last_ns": "max(last_ns)",
     }
-    found = rows.groupBy(*TRANSACTION).agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))
-    known = ended.select(*TRANSACTION, "writer", "outcome", "begin_ns", "initialised_ns")
-    return found.join(known, list(TRANSACTION), "left").withColumn("outcome", F.expr(f"coalesce(outcome, {IN_DOUBT})"))
+    of_ended = {"writer": "int", "outcome": "int", "begin_ns": "bigint", "initialised_ns": "bigint"}
+    # One aggregate instead of a join.
+    nothing = (f"cast(NULL AS {kind}) AS {name}" for name, kind in of_ended.items())
+    known = ended.selectExpr(*TRANSACTION, *(f"cast(NULL AS bigint) AS {name}" for name in columns), *of_ended)
+    both = gathered(rows.selectExpr(*TRANSACTION, *columns, *nothing).union(known), small=small)
+    texts = {**columns, **{name: f"max({name})" for name in of_ended}, "outcome": f"coalesce(max(outcome), {IN_DOUBT})"}
+    found = both.groupBy(*TRANSACTION).agg(*(F.expr(f"{text} AS {name}") for name, text in texts.items()))
+    return found.where("first_seq IS NOT NULL")

@@ -19,13 +19,11 @@ from kafka_chaos.harness.cluster.broker.answers import (
     MetadataAnswer,
     QuorumAnswer,
 )
+from kafka_chaos.harness.cluster.broker.error_codes import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in, over_tls
-from kafka_chaos.harness.cluster.error_codes import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH
 from kafka_chaos.harness.cluster.kafka_python import (
-    AlterPartitionReassignmentsRequest,
     ApiVersionsRequest,
     DescribeQuorumRequest,
-    ElectLeadersRequest,
     FetchRequest,
     FindCoordinatorRequest,
     InvalidReceiveError,
@@ -45,11 +43,7 @@ _METADATA = 8
 _FIND_COORDINATOR = 3
 """The last version that asks for one key."""
 _PRODUCE = 8
-_REASSIGN = 0
-_ELECT_LEADERS = 1
 _DESCRIBE_QUORUM = 1
-_PREFERRED = 0
-_ADMIN_TIMEOUT_MS = 10_000
 _LATEST = -1
 _WITH_FEATURES = 3
 _FIRST_WITH_BATCHES = 3
@@ -227,27 +221,6 @@ class BrokerClient:
         )
         answer = self.request(request).responses[0].partition_responses[0]
         return int(answer.error_code), int(answer.base_offset)
-
-    def reassign(self, topic: str, replicas: Sequence[int], *, partition: int = 0) -> int:
-        """Ask a controller to move a partition to these replicas (KIP-455): the partition's error."""
-        topics = AlterPartitionReassignmentsRequest.ReassignableTopic
-        wanted = topics.ReassignablePartition(partition_index=partition, replicas=list(replicas))
-        request = AlterPartitionReassignmentsRequest(
-            timeout_ms=_ADMIN_TIMEOUT_MS, topics=[topics(name=topic, partitions=[wanted])], version=_REASSIGN
-        )
-        answer = self.request(request)
-        return int(answer.error_code or answer.responses[0].partitions[0].error_code)
-
-    def elect_preferred(self, topic: str, *, partition: int = 0) -> int:
-        """Ask a controller for a preferred leader election (KIP-460): the partition's error."""
-        request = ElectLeadersRequest(
-            election_type=_PREFERRED,
-            topic_partitions=[ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])],
-            timeout_ms=_ADMIN_TIMEOUT_MS,
-            version=_ELECT_LEADERS,
-        )
-        answer = self.request(request)
-        return int(answer.error_code or answer.replica_election_results[0].partition_result[0].error_code)
 
     def metadata(self, topic: str, partition: int = 0) -> MetadataAnswer:
         """This broker's metadata of the partition."""

@@ -69,11 +69,23 @@ def freeze(container: Container, *, timeout: float = 10.0) -> None:
     wait_until(frozen, f"{container.name} to be frozen", timeout=timeout, interval=0.01, seen=lambda: refusal)
 
 
+CANNOT_EXECUTE = 126
+"""The exit code by which shells say so."""
+_NOT_RUNNING = "is not running"
+
+
 def execute_inside(container_id: str, command: Sequence[str]) -> tuple[int, bytes]:
-    """Run a command inside a container: its exit code and all of its output."""
+    """Run a command inside a container: its exit code and all of its output; `CANNOT_EXECUTE` where it does not run."""
+    from docker.errors import APIError
+
     api = docker_client().api
-    execution = api.exec_create(container_id, list(command))["Id"]
-    output = bytes(api.exec_start(execution))
+    try:
+        execution = api.exec_create(container_id, list(command))["Id"]
+        output = bytes(api.exec_start(execution))
+    except APIError as error:
+        if _NOT_RUNNING not in str(error.explanation):
+            raise
+        return CANNOT_EXECUTE, str(error.explanation).encode()
     return int(api.exec_inspect(execution)["ExitCode"]), output
 
 

@@ -22,7 +22,7 @@ _LARGEST_PIECE = 1 << 30
 
 
 class Disk:
-    """A node's disk. Implements `kafka_chaos.faults.cluster.DiskControl`."""
+    """A node's disk. Implements `kafka_chaos.faults.parts.DiskControl`."""
 
     def __init__(self, files: DiskFiles, size: int, journal: Journal) -> None:
         self.files = files

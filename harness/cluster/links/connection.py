@@ -166,7 +166,11 @@ class Conversation:
     def _fate(self, exchange: Exchange, side: str, possible: list[Tally]) -> Fate:
         for tally in possible:
             rule = tally.rule
-            if rule.side != side or not rule.names(exchange.contents) or not tally.takes(exchange.header, self.peer):
+            if (
+                rule.side != side
+                or not rule.names(exchange.contents)
+                or not tally.takes(exchange.header, self.peer, exchange.contents)
+            ):
                 continue
             exchange.fault = {"rule": rule.id, "action": rule.action, "side": side, "at_ns": time.monotonic_ns()}
             if rule.action == CUT:
@@ -197,6 +201,9 @@ class Conversation:
                 line["partitions"] = contents.partitions[:_MOST_TOLD]
             if contents.transactional_ids:
                 line["transactional_ids"] = contents.transactional_ids[:_MOST_TOLD]
+            if contents.leader_epochs:
+                told = list(contents.leader_epochs.items())[:_MOST_TOLD]
+                line["leader_epochs"] = [[*place, epoch] for place, epoch in told]
             if contents.detail:
                 line["detail"] = contents.detail
         if exchange.errors:

@@ -79,16 +79,28 @@ _TOPIC_NAMES = ("topic", "name", "topic_name", "topic_id")
 _PARTITIONS = ("partitions", "partition_indexes", "partition_data", "partition_states")
 _INDEXES = ("partition", "partition_index", "index")
 _TRANSACTIONAL_IDS = ("transactional_id", "v3_and_below_transactional_id")
-_KEPT = ("group_id", "producer_id", "producer_epoch", "committed", "member_id", "generation_id", "acks", "key")
+_KEPT = (
+    "group_id",
+    "producer_id",
+    "producer_epoch",
+    "committed",
+    "member_id",
+    "generation_id",
+    "acks",
+    "key",
+    "controller_epoch",
+)
 
 
 @dataclass(slots=True)
 class Contents:
-    """What a request speaks of. `detail` has single values worth telling, under Kafka's names."""
+    """What a request speaks of. `leader_epochs`: those that a controller tells a broker (LeaderAndIsr). `detail` has
+    single values worth telling, under Kafka's names."""
 
     partitions: tuple[Place, ...] = ()
     transactional_ids: tuple[str, ...] = ()
     detail: dict[str, Any] = field(default_factory=dict)
+    leader_epochs: dict[Place, int] = field(default_factory=dict)
 
 
 class Understanding:
@@ -110,6 +122,9 @@ class Understanding:
 
     def response(self, header: Header, frame: memoryview) -> Mapping[str, Any] | None:
         """The body of a whole response to a request with this header; None where it can't be read."""
+        own = _OWN_RESPONSES.get(header.api)
+        if own is not None:
+            return _decoded_by(own, header.version, frame[4:])
         kind = _responses().get(header.api)
         if kind is None or header.version > kind.max_version:
             return None
@@ -124,14 +139,8 @@ class Understanding:
         rest = frame[header.body :]
         own = _OWN_REQUESTS.get(header.api)
         if own is not None:
-            try:
-                reader = Reader(bytes(rest), flexible=False)
-                if own.is_flexible(header.version):
-                    reader.tags()
-                body = decode_body(own, header.version, reader.take(reader.left))
-            except WireError:
-                return None
-            self._learn(body.get("topic_states", ()))
+            body = _decoded_by(own, header.version, rest)
+            self._learn((body or {}).get("topic_states", ()))
             return body
         kind = _requests().get(header.api)
         if kind is None or header.version > kind.max_version:
@@ -148,6 +157,7 @@ class Understanding:
 
     def _contents(self, body: Mapping[str, Any]) -> Contents:
         found = Contents(tuple(dict.fromkeys(self._places(body))), tuple(dict.fromkeys(_transactional_ids(body))))
+        found.leader_epochs = dict(_leader_epochs(body))
         found.detail = {key: body[key] for key in _KEPT if body.get(key) not in (None, "")}
         return found
 
@@ -236,6 +246,29 @@ def _transactional_ids(body: Mapping[str, Any]) -> Iterator[str]:
         yield from (inner[key] for key in _TRANSACTIONAL_IDS if inner.get(key))
 
 
+def _leader_epochs(body: Mapping[str, Any]) -> Iterator[tuple[Place, int]]:
+    """What a LeaderAndIsr request tells."""
+    if "live_leaders" not in body:
+        return
+    # Old versions repeat the topic's name in each partition.
+    for state in body.get("ungrouped_partition_states", ()):
+        yield (state["topic_name"], state["partition_index"]), state["leader_epoch"]
+    for topic in body.get("topic_states", ()):
+        for state in topic["partition_states"]:
+            yield (topic["topic_name"], state["partition_index"]), state["leader_epoch"]
+
+
+def _decoded_by(own: Message, version: int, rest: memoryview) -> Mapping[str, Any] | None:
+    """A body by one of our own schemas, with the tagged fields of the header before it."""
+    try:
+        reader = Reader(bytes(rest), flexible=False)
+        if own.is_flexible(version):
+            reader.tags()
+        return decode_body(own, version, reader.take(reader.left))
+    except WireError:
+        return None
+
+
 def _decoded(kind: Any, version: int, body: memoryview) -> Mapping[str, Any] | None:
     try:
         decoded: Mapping[str, Any] = kind.decode(body, version=version).to_dict(json=False)
@@ -248,6 +281,7 @@ _OWN_REQUESTS: Mapping[int, Message] = {
     **{key: api.request for key, api in APIS.items()},
     _ALTER_PARTITION_KEY: _ALTER_PARTITION,
 }
+_OWN_RESPONSES: Mapping[int, Message] = {key: api.response for key, api in APIS.items()}
 
 
 @cache

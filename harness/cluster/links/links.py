@@ -46,7 +46,7 @@ class Links:
 
 
 class NodeLink:
-    """The link of one node: implements `kafka_chaos.faults.cluster.LinkControl`."""
+    """The link of one node: implements `kafka_chaos.faults.parts.LinkControl`."""
 
     def __init__(self, links: Links, node: str) -> None:
         self._links = links

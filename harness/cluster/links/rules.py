@@ -26,7 +26,8 @@ class Rule:
 
     `sender`: host names of the nodes whose requests are meant, and `clients` for everybody else; empty: whoever sends.
     `nth`: which of the frames that are named, counted from 1 since the rule came; None: all. `seconds` belong to
-    `delay`. A response belongs to the request that it answers: the rule names it by that.
+    `delay`. `leader_epoch`: of the LeaderAndIsr requests, those that tell this leader epoch. A response belongs to the
+    request that it answers: the rule names it by that.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Rule:
     topic: str | None = None
     partition: int | None = None
     transactional_id: str | None = None
+    leader_epoch: int | None = None
     nth: int | None = None
     seconds: float = 0.0
 
@@ -53,7 +55,8 @@ class Rule:
     @property
     def reads_contents(self) -> bool:
         """Whether a header is not enough to decide."""
-        return self.topic is not None or self.partition is not None or self.transactional_id is not None
+        read = (self.topic, self.partition, self.transactional_id, self.leader_epoch)
+        return any(one is not None for one in read)
 
     def may_name(self, node: str, header: Header, peer: str) -> bool:
         """Whether it may name an exchange that begins with this header, whatever its contents are."""
@@ -69,11 +72,13 @@ class Rule:
             return False
         if self.transactional_id is not None and self.transactional_id not in contents.transactional_ids:
             return False
-        if self.topic is None and self.partition is None:
+        if self.topic is None and self.partition is None and self.leader_epoch is None:
             return True
         return any(
-            self.topic in (None, topic) and self.partition in (None, partition)
-            for topic, partition in contents.partitions
+            self.topic in (None, place[0])
+            and self.partition in (None, place[1])
+            and self.leader_epoch in (None, contents.leader_epochs.get(place))
+            for place in contents.partitions
         )
 
 
@@ -86,7 +91,7 @@ class Tally:
     taken: int = 0
     told: list[dict[str, Any]] = field(default_factory=list)
 
-    def takes(self, header: Header, peer: str) -> bool:
+    def takes(self, header: Header, peer: str, contents: Contents | None) -> bool:
         """Count a frame that the rule names, and decide whether it is taken."""
         self.named += 1
         if self.rule.nth not in (None, self.named):
@@ -100,6 +105,7 @@ class Tally:
                     "correlation_id": header.correlation_id,
                     "client_id": header.client_id,
                     "sender": peer,
+                    "detail": {} if contents is None else dict(contents.detail),
                 }
             )
         return True

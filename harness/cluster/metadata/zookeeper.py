@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafka_chaos.harness.cluster import server_properties as properties
 from kafka_chaos.harness.cluster.building import BROKER_OPTIONS, ZOOKEEPER_OPTIONS, NodeBuilder
+from kafka_chaos.harness.cluster.configuration import server_properties as properties
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
 from kafka_chaos.harness.cluster.metadata.protocol import Members
 from kafka_chaos.harness.cluster.node import Node

@@ -27,7 +27,7 @@ class _Served:
 
 
 class PacketQueues:
-    """Implements `kafka_chaos.faults.cluster.PacketControl`. `pid` is that of the container's process now, 0: none."""
+    """Implements `kafka_chaos.faults.parts.PacketControl`. `pid` is that of the container's process now, 0: none."""
 
     def __init__(self, pid: Callable[[], int]) -> None:
         self._pid = pid

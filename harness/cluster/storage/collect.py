@@ -22,7 +22,7 @@ from kafka_chaos.contract.columns import LOG, REPLICAS, arrow_schema
 from kafka_chaos.contract.files import appearing_whole, write_whole
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
 from kafka_chaos.contract.transactions import RECORD_KINDS
-from kafka_chaos.harness.cluster.server_properties import BROKER_DATA
+from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.storage import checkpoints
 from kafka_chaos.harness.cluster.storage.files import stream_files
 from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader
@@ -58,10 +58,15 @@ class StoredLane:
 
 @dataclass(frozen=True, slots=True)
 class LeaderEnd:
-    """A partition's leader and its high watermark: the end of the final log."""
+    """A partition's leader and its high watermark: the end of the final log.
+
+    `replicas`: the brokers that hold it. What another one has kept, from which it was moved away, is no replica. Where
+    they are not known, every broker that has files of it counts.
+    """
 
     leader: int
     high_watermark: int
+    replicas: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -96,7 +101,9 @@ def collect_stored(
 def _collect_broker(
     node: Node, lanes: Sequence[StoredLane], ends: Mapping[Place, LeaderEnd], log: Path, run_directory: Path
 ) -> dict[str, Any]:
-    places = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
+    everywhere = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
+    elsewhere = {place for place, end in ends.items() if end.replicas and node.number not in end.replicas}
+    places = {place: lane for place, lane in everywhere.items() if place not in elsewhere}
     log_starts = _checkpoints(node)[checkpoints.LOG_STARTS]
     led = {place: end.high_watermark for place, end in ends.items() if end.leader == node.number}
     file = f"broker-{node.number}.parquet"

@@ -12,7 +12,7 @@ import tarfile
 import time
 from typing import TYPE_CHECKING
 
-from kafka_chaos.harness.cluster.server_properties import BROKER_DATA
+from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.storage.replica import ReplicaFiles, read_replica
 from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, records_of
 from kafka_chaos.harness.errors import ClusterFailure

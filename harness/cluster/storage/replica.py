@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kafka_chaos.harness.cluster.server_properties import BROKER_DATA
+from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.storage import checkpoints
 from kafka_chaos.harness.cluster.storage.files import stream_files
 from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, TornTail, read_segment, records_of

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import dpkt
 
+from kafka_chaos.harness.cluster.configuration.server_properties import CONTROL_PORT
 from kafka_chaos.harness.cluster.containers.engine import docker_client
-from kafka_chaos.harness.cluster.server_properties import CONTROL_PORT
 from kafka_chaos.harness.cluster.wire.packets import Decoder, Exchange, parse_packet
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until

@@ -21,7 +21,7 @@ from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.events import Event
 from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.faults.registry import describe_evidence
-from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
+from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.report.ledger import incomplete
 from kafka_chaos.harness.report.listeners.terminal_live import LiveView
 from kafka_chaos.harness.report.words import label, lateness

@@ -9,7 +9,7 @@ from pathlib import Path
 from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.cluster.server_properties import CONTROLLER_IDS
+from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.broker_logs import read_broker_log
@@ -28,16 +28,17 @@ def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) 
 
 
 def leader_ends(admin: ClusterAdmin, lanes: Iterable[StoredLane]) -> dict[tuple[str, int], LeaderEnd]:
-    """Each partition's leader and high watermark, by topic and partition; no fault may be in progress.
+    """Each partition's leader, high watermark and replicas, by topic and partition; no fault may be in progress.
 
     Raises `WaitTimeout` if a partition has no leader.
     """
     found = {}
     for lane in lanes:
-        numbers = range(lane.partitions)
+        numbers = admin.partition_numbers(lane.lane)
         leaders = {number: admin.await_leader(lane.lane, number) for number in numbers}
+        replicas = {number: state.replicas for number, state in admin.partitions(lane.lane).items()}
         for number, end in admin.end_offsets(lane.lane, numbers).items():
-            found[lane.topic, number] = LeaderEnd(leaders[number], end)
+            found[lane.topic, number] = LeaderEnd(leaders[number], end, replicas.get(number, ()))
     return found
 
 

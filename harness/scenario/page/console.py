@@ -31,7 +31,7 @@ from kafka_chaos.harness.scenario.page.transactions import transaction_lines, tr
 from kafka_chaos.harness.scenario.record import PARTITIONS, ActRecord, Expectation, ScenarioRecord, StepRecord, plain
 from kafka_chaos.harness.scenario.registry import Scenario
 from kafka_chaos.harness.scenario.results import collect, result_of
-from kafka_chaos.reference_model.lockstep.observation import PLACES, Difference
+from kafka_chaos.reference_model.lockstep.observation.cluster import PLACES, Difference
 
 _STYLES = {"conforms": "green", "unknown": "yellow", "violation": DIFFERS}
 _INDENT = 5

@@ -47,6 +47,9 @@ kafka-chaos scenario list
 kafka-chaos scenario run leader-epoch-A
 ```
 
+Breaches of older protocols that only late requests lead to are played as [the model's search](reproduced.md) has found
+them; that page also lists those that no version can show, and why.
+
 A run passes if every step agrees with the model and every expectation holds. `passed` counts all recorded runs, also
 those of earlier versions of kafka-chaos. Seconds include starting clusters, and depend on the machine."""
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_chaos.harness.scenario.record import PARTITIONS, ActRecord, StepRecord
-from kafka_chaos.reference_model.lockstep.observation import NO_EPOCH, Observation, ReplicaObservation
-from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY
-from kafka_chaos.reference_model.lockstep.transactions_observation import (
+from kafka_chaos.reference_model.lockstep.observation.cluster import NO_EPOCH, Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation.transactions import (
     PartitionObservation,
     TransactionsObservation,
 )
+from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY
 
 Entry = tuple[int, str, int]
 """A record of a log: offset, name, leader epoch."""

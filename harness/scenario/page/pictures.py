@@ -28,7 +28,7 @@ from kafka_chaos.harness.scenario.page.frames import (
     tell_columns,
 )
 from kafka_chaos.harness.scenario.record import PARTITIONS, REPLICAS, ActRecord, ScenarioRecord
-from kafka_chaos.reference_model.lockstep.observation import NO_EPOCH
+from kafka_chaos.reference_model.lockstep.observation.cluster import NO_EPOCH
 
 LARGEST = 60_000
 _DETAILS = ((12, 200, 99), (8, 40, 24), (6, 24, 8), (5, 12, 4), (4, 6, 2))

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from kafka_chaos.harness.scenario.page.frames import believed_leader, printable, tell_belief
 from kafka_chaos.harness.scenario.record import ActRecord, StepRecord
-from kafka_chaos.reference_model.lockstep.observation import NO_EPOCH, Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation.cluster import NO_EPOCH, Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import NOBODY
 
 Log = tuple[tuple[int, str, int], ...]

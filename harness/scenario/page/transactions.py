@@ -10,7 +10,7 @@ from rich.text import Text
 from kafka_chaos.harness.scenario.page.frames import tell_transactions
 from kafka_chaos.harness.scenario.page.replica_table import DIFFERS, log_text, plain_table
 from kafka_chaos.harness.scenario.record import StepRecord
-from kafka_chaos.reference_model.lockstep.transactions_observation import (
+from kafka_chaos.reference_model.lockstep.observation.transactions import (
     PartitionObservation,
     TransactionsObservation,
 )

@@ -19,16 +19,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
+from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
+from kafka_chaos.harness.cluster.broker.transactions import TransactionClient
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.cluster.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.cluster.storage.segments import Record
-from kafka_chaos.harness.cluster.transaction_client import TransactionClient
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario.clients import read_partitions
 from kafka_chaos.harness.scenario.transactions.producers import Producers, coordinator_of, leader_of
-from kafka_chaos.reference_model.lockstep.observation import Observation
-from kafka_chaos.reference_model.lockstep.transactions_observation import (
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+from kafka_chaos.reference_model.lockstep.observation.transactions import (
     ABORT,
     COMMIT,
     OffsetsObservation,

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
+from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.transactions import Producer, TransactionClient
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.cluster.error_codes import NONE, error_name
-from kafka_chaos.harness.cluster.transaction_client import Producer, TransactionClient
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.reference_model.lockstep.transactions_observation import ProducerObservation
+from kafka_chaos.reference_model.lockstep.observation.transactions import ProducerObservation
 
 PATIENCE = 40.0
 """Seconds in which a request must get an answer."""

@@ -17,9 +17,9 @@ from kafka_chaos.harness.scenario.record import PARTITIONS, ActRecord
 from kafka_chaos.harness.scenario.transactions.observe import TransactionsObserver
 from kafka_chaos.harness.scenario.transactions.producers import Producers, coordinator_of, leader_of
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.reference_model.lockstep.transactions import TransactionsConfig
-from kafka_chaos.reference_model.lockstep.transactions_model import TransactionsModel, transaction_step
-from kafka_chaos.reference_model.lockstep.transactions_observation import TransactionsObservation
+from kafka_chaos.reference_model.lockstep.observation.transactions import TransactionsObservation
+from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel, transaction_step
+from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig
 from kafka_chaos.reference_model.transactions.rules import V2, v1_in
 
 TIMEOUT_MS = 60_000

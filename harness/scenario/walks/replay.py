@@ -14,7 +14,8 @@ from typing import Any
 
 from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.contract.metadata import KRAFT
-from kafka_chaos.harness.cluster.error_codes import NONE, error_name
+from kafka_chaos.harness.cluster.broker.error_codes import error_name
+from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.scenario.clusters import ClusterPool, ClusterProfile
 from kafka_chaos.harness.scenario.lockstep import Listener, take_together
@@ -131,12 +132,11 @@ def _act(stage: Stage, own: ClientStep, settings: Settings) -> None:
     with stage.ask(_takes_requests(stage)) as asked:
         asked.wait(15)
         if own.order:
-            error = asked.reassign(stage.topic, own.order)
-            if error != NONE:
+            for error in reassign(asked, {(stage.topic, 0): own.order}).values():
                 raise ClusterFailure(f"the controller refuses the order {own.order}: {error_name(error)}")
             wait_until(lambda: _replicas(stage) == own.order, f"the replicas to be {own.order}", timeout=30)
         # It is refused where the preferred leader leads or can't: the observation tells.
-        asked.elect_preferred(stage.topic)
+        elect_preferred(asked, [(stage.topic, 0)])
 
 
 def _takes_requests(stage: Stage) -> int:

@@ -39,7 +39,7 @@ class Handle:
     def __init__(self, lane: LaneSpec, bootstrap_servers: str, client_configs: Mapping[str, str] | None) -> None:
         self.lane = lane.lane
         self.topic = lane.topic_name
-        self.partitions = lane.partitions
+        self.partitions = lane.first_partitions
         self.bootstrap_servers = bootstrap_servers
         self.client_configs = dict(client_configs or {})
         self.over = threading.Event()

@@ -19,16 +19,15 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.identity import IDENTITY_HEADER
-from kafka_chaos.contract.transactions import ABORTED, COMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.application.transactions import ClientTransactions
 from kafka_chaos.harness.workload.clients.abandoned import abandon_client
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition, watched
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
 from kafka_chaos.harness.workload.history.writer import OUTPUTS_SCHEMA, PRODUCED_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.transactions.rows import TransactionRows
 
 _MOST_ROWS = 16_384
 
@@ -133,29 +132,20 @@ class RecordingProducer:
             producer_id=producer_id,
             transactional_id=self._transactional_id,
         )
-        self._transactions: TransactionRows | None = None
-        self._transaction = -1
-        if recorder.transactions is not None and self._transactional_id is not None:
-            self._transactions = TransactionRows(
-                lane=recorder.lane,
-                producer_id=producer_id,
-                transactional_id=self._transactional_id,
-                rows=recorder.transactions,
-            )
+        self._transactions = ClientTransactions(
+            recorder.transactions,
+            lane=recorder.lane,
+            producer_id=producer_id,
+            transactional_id=self._transactional_id,
+        )
 
     def init_transactions(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.init_transactions`."""
-        self._client.init_transactions(timeout)
-        if self._transactions is not None:
-            self._transactions.is_initialised()
+        self._transactions.initialise(partial(self._client.init_transactions, timeout))
 
     def begin_transaction(self) -> None:
         """As `confluent_kafka.Producer.begin_transaction`."""
-        begin_ns = time.monotonic_ns()
-        self._client.begin_transaction()
-        if self._transactions is not None:
-            self._transaction += 1
-            self._transactions.begins(self._transaction, begin_ns)
+        self._transactions.begin(self._client.begin_transaction)
 
     def send_offsets_to_transaction(self, positions: Sequence[Any], group_metadata: Any, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.send_offsets_to_transaction`."""
@@ -165,17 +155,15 @@ class RecordingProducer:
         if member is None:
             send()
         else:
-            member.in_transaction(positions, send, producer_id=self.producer_id, transaction=self._transaction)
+            member.in_transaction(positions, send, producer_id=self.producer_id, transaction=self._transactions.number)
 
     def commit_transaction(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.commit_transaction`."""
-        if self._transactions is not None and self._transactions.is_open:
-            self._transactions.asks_for_commit()
-        self._end_transaction(self._client.commit_transaction, timeout, COMMITTED)
+        self._transactions.commit(partial(self._client.commit_transaction, timeout))
 
     def abort_transaction(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.abort_transaction`."""
-        self._end_transaction(self._client.abort_transaction, timeout, ABORTED)
+        self._transactions.abort(partial(self._client.abort_transaction, timeout))
 
     def produce(
         self,
@@ -227,7 +215,7 @@ class RecordingProducer:
         if len(self._client):
             self._client.purge()
             self._serve(1.0)
-        abandon_client(self._client, open_transaction=self._leave_transaction())
+        abandon_client(self._client, open_transaction=self._transactions.leave())
         left = list(self._rows.items())
         for seq, row in left:
             self._settle(seq, row, Outcome.INFO, "no outcome when the run ended", at_ns=None)
@@ -249,27 +237,6 @@ class RecordingProducer:
             # A transactional producer that failed for good, as the application has learned or will not ask for.
             if self._transactional_id is None:
                 raise
-
-    def _end_transaction(self, call: Callable[[float], object], timeout: float, outcome: str) -> None:
-        was_open = self._transactions is not None and self._transactions.is_open
-        try:
-            call(timeout)
-        except KafkaException as failure:
-            error = failure.args[0]
-            if was_open and error.fatal():
-                assert self._transactions is not None
-                self._transactions.fails(error)
-            raise
-        if was_open:
-            assert self._transactions is not None
-            self._transactions.ends(outcome)
-
-    def _leave_transaction(self) -> bool:
-        """Whether the application left a transaction open; its row then says what is known."""
-        if self._transactions is None or not self._transactions.is_open:
-            return False
-        self._transactions.is_left()
-        return True
 
     def _input(self, inputs: ConsumerRecorder, source: Any, headers: list[tuple[str, Any]]) -> dict[str, int]:
         """The columns that name a record's input."""
@@ -308,7 +275,7 @@ class RecordingProducer:
             "complete_ns": None,
             "outcome": Outcome.INFO,
             "error": None,
-            "transaction": None if self._transactions is None or not self._transactions.is_open else self._transaction,
+            "transaction": self._transactions.open,
         }
 
     def _delivery(self, seq: int, report: Report | None) -> Report:

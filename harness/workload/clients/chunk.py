@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_chaos.harness.workload.clients.outcome import Outcome
+from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA
 
 CHUNK = 16_384
@@ -48,7 +49,7 @@ class Chunk:
         return np.flatnonzero(~self.is_written[:rows])
 
     def take(
-        self, rows: npt.NDArray[np.int64], lane: str, producer_id: int, partitions: int, transactions: array[int]
+        self, rows: npt.NDArray[np.int64], lane: str, producer_id: int, partitions: InTurn, transactions: array[int]
     ) -> pa.Table:
         """These rows as a table of the history's schema; they then count as passed on.
 
@@ -68,7 +69,7 @@ class Chunk:
             pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), [lane]).cast(pa.string()),
             pa.array(np.full(len(rows), producer_id, np.int32)),
             pa.array(seqs),
-            pa.array((seqs % partitions).astype(np.int32)),
+            pa.array(partitions.of(seqs)),
             pa.array(offset, mask=offset == _UNKNOWN),
             pa.array(np.frombuffer(self.invoke_ns, dtype=np.int64)[rows]),
             pa.array(complete_ns, mask=complete_ns == 0),

@@ -1,6 +1,7 @@
 """A consumer that follows a lane's topic from its start, and records everything it receives.
 
-It assigns all partitions to itself, without a group, so there is no rebalance. A name in the history denotes one
+It assigns all partitions to itself, without a group, so there is no rebalance; those that a topic gets later join
+them. A name in the history denotes one
 uninterrupted assignment. When the client reports that the log was truncated below its position (KIP-320), the consumer
 reads from the beginning again, under a new name.
 
@@ -23,6 +24,7 @@ from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.contract.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.clients.partitions import known_partitions
 from kafka_chaos.harness.workload.history.writer import (
     CONSUMED_SCHEMA,
     FLUSH_INTERVAL,
@@ -33,6 +35,7 @@ from kafka_chaos.harness.workload.history.writer import (
 _MOST_PER_POLL = 10_000
 _MOST_ROWS = 50_000
 _POLL_TIMEOUT = 0.2
+_LOOK_EVERY = 1.0
 _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
@@ -46,7 +49,9 @@ class RecordedConsumer:
     """Follows one lane in its own thread, until `drain` has seen it reach the end offsets.
 
     `start_offsets` maps partitions to first offsets; by default it begins at the topic's start. `isolation`, for a
-    topic with transactions: its `isolation.level`. `assignments` then takes a row per partition and assignment.
+    topic with transactions: its `isolation.level`. `assignments` then takes a row per partition and assignment. A topic
+    that `grows_to` more than `partitions` is looked at again until it has: new partitions join the assignment, and are
+    read from their start.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class RecordedConsumer:
         start_offsets: Mapping[int, int] | None = None,
         isolation: str | None = None,
         assignments: RowBuffer | None = None,
+        grows_to: int = 0,
     ) -> None:
         self.lane = lane
         self.consumed = 0
@@ -69,7 +75,8 @@ class RecordedConsumer:
         self._assigned = assignments
         self._member = lane if isolation is None else f"{lane}-{isolation}"
         self._topic = topic
-        self._partitions = partitions
+        self._grows_to = grows_to
+        self._looked_at = time.monotonic()
         self._codec = IdentityCodec(lane)
         self._writer = writer
         self._on_error = on_error
@@ -128,13 +135,14 @@ class RecordedConsumer:
         return f"the {self._isolation + ' ' if self._isolation else ''}consumer of lane {self.lane}"
 
     def _behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-        return {number: (self._position[number], end) for number, end in ends.items() if self._position[number] < end}
+        at = dict(self._position)
+        return {number: (at.get(number, 0), end) for number, end in ends.items() if at.get(number, 0) < end}
 
     def _assign(self) -> None:
         self._end_assignment()
         self._assignments += 1
         self._name = f"{self._member}-{self._assignments}"
-        self._assigned_ns = time.monotonic_ns()
+        self._assigned_ns = dict.fromkeys(self._start, time.monotonic_ns())
         self._position = {number: max(0, start) for number, start in self._start.items()}
         wanted = [TopicPartition(self._topic, number, start) for number, start in self._start.items()]
         self._consumer.assign(wanted)
@@ -143,7 +151,7 @@ class RecordedConsumer:
         if self._assigned is None or not self._name:
             return
         end_ns = max(self._last_poll_ns, time.monotonic_ns())
-        for number in range(self._partitions):
+        for number, start_ns in self._assigned_ns.items():
             self._assigned.add(
                 {
                     "lane": self.lane,
@@ -151,7 +159,7 @@ class RecordedConsumer:
                     "member": self._member,
                     "partition": number,
                     "isolation": self._isolation,
-                    "start_ns": self._assigned_ns,
+                    "start_ns": start_ns,
                     "end_ns": end_ns,
                 }
             )
@@ -160,10 +168,21 @@ class RecordedConsumer:
         try:
             while not self._stop.is_set():
                 self._take(self._consumer.consume(_MOST_PER_POLL, timeout=_POLL_TIMEOUT))
+                if len(self._start) < self._grows_to and time.monotonic() - self._looked_at > _LOOK_EVERY:
+                    self._look_for_more()
                 if self._row_count >= _MOST_ROWS or time.monotonic() - self._flushed_at > FLUSH_INTERVAL:
                     self._flush()
         except Exception as error:  # noqa: BLE001 - raised again in drain()
             self._error = error
+
+    def _look_for_more(self) -> None:
+        self._looked_at = time.monotonic()
+        new = range(len(self._start), known_partitions(self._consumer, self._topic))
+        if new:
+            self._consumer.incremental_assign([TopicPartition(self._topic, one, OFFSET_BEGINNING) for one in new])
+            self._start.update(dict.fromkeys(new, OFFSET_BEGINNING))
+            self._assigned_ns.update(dict.fromkeys(new, time.monotonic_ns()))
+            self._position = {**self._position, **dict.fromkeys(new, 0)}
 
     def _take(self, messages: list[Any]) -> None:
         good = [message for message in messages if message.error() is None]

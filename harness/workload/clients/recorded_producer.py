@@ -23,6 +23,7 @@ from kafka_chaos.harness.workload.clients.abandoned import abandon_client
 from kafka_chaos.harness.workload.clients.chunk import CHUNK, Chunk
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition, watched
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.clients.partitions import InTurn, Learning
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
 from kafka_chaos.harness.workload.history.writer import FLUSH_INTERVAL, HistoryWriter
 
@@ -36,9 +37,10 @@ class RecordedProducer:
     """One producer of one lane. `send` and `poll` belong to one thread; the counters may be read from any.
 
     `configs` are librdkafka's keys. Records go to the `partitions` in turn, by seq, so each partition gets increasing
-    seqs. `on_precondition`: see `watched`. With a `transactional.id`, whoever sends tells by `transaction_begins` where
-    transactions begin, and begins and ends them at the `client`. `failed_for_good`: why the client refuses all further
-    records; empty while it does not.
+    seqs; a topic that `grows_to` more gets records in those, too, once the client knows of them. `on_precondition`: see
+    `watched`. With a `transactional.id`, whoever sends tells by `transaction_begins` where transactions begin, and
+    begins and ends them at the `client`. `failed_for_good`: why the client refuses all further records; empty while it
+    does not.
     """
 
     def __init__(
@@ -53,11 +55,13 @@ class RecordedProducer:
         writer: HistoryWriter,
         reservations: Reservations,
         on_precondition: OnPrecondition | None = None,
+        grows_to: int = 0,
     ) -> None:
         self.lane = lane
         self.topic = topic
         self.producer_id = producer_id
-        self._partitions = partitions
+        self._partitions = InTurn(partitions)
+        self._known = partitions
         self._codec = IdentityCodec(lane, record_size)
         self._writer = writer
         self._retries = _retries(configs)
@@ -78,6 +82,12 @@ class RecordedProducer:
         self.failed_for_good = ""
         self._freed = 0
         self._delivered, self._longest_gap_ns = self._delivery_callback()
+        self._learning = None
+        if grows_to > partitions:
+            self._learning = Learning(self.client, topic, most=grows_to, learned=self._learn)
+
+    def _learn(self, partitions: int) -> None:
+        self._known = partitions
 
     @property
     def acknowledged(self) -> int:
@@ -136,6 +146,8 @@ class RecordedProducer:
         return left
 
     def _purge(self) -> int:
+        if self._learning is not None:
+            self._learning.end()
         left = len(self.client)
         if left:
             self.client.purge()
@@ -166,7 +178,9 @@ class RecordedProducer:
         first = self.sent
         self._reserved.up_to(first + count)
         values = self._codec.encode_many(self.producer_id, first, count)
-        produce, topic, partitions, delivered = self.client.produce, self.topic, self._partitions, self._delivered
+        if self._known > self._partitions.count:
+            self._partitions.grow(self._known, first)
+        produce, topic, partitions, delivered = self.client.produce, self.topic, self._partitions.count, self._delivered
         now_ns = time.monotonic_ns
         seq = first
         chunk = self._chunk_of(seq)

@@ -14,6 +14,8 @@ from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 
 _TICK = 0.05
+_LEARNS_SOON = {"topic.metadata.refresh.interval.ms": "1000"}
+"""A group is given new partitions once a member learns of them: by default, after five minutes at the latest."""
 
 
 def group_reading(
@@ -37,10 +39,14 @@ def group_reading(
         partitions=lane.partitions,
         isolation=READ_COMMITTED,
         bootstrap_servers=bootstrap_servers,
-        client_configs=client_configs,
+        client_configs=_of_members(client_configs, lane),
         duration=workload.duration,
     )
     return GroupLoad(work, tables, on_notice=on_notice, on_change=on_change)
+
+
+def _of_members(configs: Mapping[str, str], read: LaneSpec) -> Mapping[str, str]:
+    return {**configs, **(_LEARNS_SOON if read.grows else {})}
 
 
 class LoopProducing:
@@ -86,7 +92,7 @@ class LoopProducing:
             partitions=source.partitions,
             isolation=READ_COMMITTED,
             bootstrap_servers=str(configs["bootstrap.servers"]),
-            client_configs=client_configs,
+            client_configs=_of_members(client_configs, source),
             duration=workload.duration,
             output=output,
         )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from kafka_chaos.harness.child import start_module
 from kafka_chaos.harness.workload.groups.rows import MemberRows
 from kafka_chaos.harness.workload.groups.settings import MemberSettings
 
@@ -35,14 +33,7 @@ class MemberProcess:
         self._rows = rows
         self._on_notice = on_notice
         self._on_change = on_change
-        paths = os.pathsep.join(path for path in sys.path if path)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", _MODULE],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": paths},
-            encoding="utf-8",
-        )
+        self._process = start_module(_MODULE)
         self._thread = threading.Thread(target=self._listen, name=f"member-{self.name}", daemon=True)
         self._thread.start()
         self._tell(settings.to_line())

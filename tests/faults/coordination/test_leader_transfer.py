@@ -77,6 +77,18 @@ def test_an_heir_is_running() -> None:
     assert cluster.led[ORDERS].leader == 3
 
 
+def test_a_partition_whose_replicas_move_is_left_alone() -> None:
+    cluster = FakeCluster(led={ORDERS: led(1, 1, 2), OFFSETS: led(1, 1, 2)}, ongoing={ORDERS: (4, 2, 3)})
+    injected(cluster)
+    assert (cluster.led[ORDERS].leader, cluster.led[OFFSETS].leader) == (1, 2)
+
+
+def test_nothing_moves_while_nobody_tells_what_moves_already() -> None:
+    cluster = FakeCluster(led={ORDERS: led(1, 1, 2)}, silent_about_moves=True)
+    injected(cluster)
+    assert cluster.led[ORDERS].leader == 1
+
+
 def test_a_partition_that_stays_is_named() -> None:
     cluster = FakeCluster(led={ORDERS: led(1, 1, 2)})
     cluster.brokers[2].paused = True

@@ -5,18 +5,28 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 
 import pytest
 
 from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.faults.cluster import Leadership
 from kafka_chaos.faults.coordination.controller_move import ControllerMove
 from kafka_chaos.faults.coordination.leader_transfer import LeaderTransfer
+from kafka_chaos.faults.coordination.partition_growth import PartitionGrowth
+from kafka_chaos.faults.coordination.reassignment import Reassignment
 from kafka_chaos.faults.coordination.session_expiry import SessionExpiry
-from kafka_chaos.faults.fault import Proof
+from kafka_chaos.faults.fault import Nodes, Proof
 from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.broker import reassignment
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.error_codes import NONE
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
+from kafka_chaos.harness.cluster.storage.collect import StoredLane
+from kafka_chaos.harness.cluster.storage.replica import NoReplica, read_replica
 from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -117,6 +127,117 @@ def test_a_controller_is_elected_again_and_nobody_else_moves(running: Cluster) -
     assert view.leadership()["controlled", 0] == before
 
 
+def _moved(view: ClusterView, **keys: str) -> tuple[Reassignment, Nodes, Proof]:
+    """A reassignment away from broker 1, once it has its proof."""
+    fault = Reassignment(target=Target.parse("broker:1"), **keys)
+    nodes = fault.target.resolve(view, 0)
+    fault.inject(view, nodes)
+    fault.inject(view, nodes)
+    proof = wait_until(
+        lambda: _if_bit(fault.proof(view, nodes)),
+        "the replicas to move",
+        timeout=30,
+        seen=lambda: fault.proof(view, nodes).reason,
+    )
+    return fault, nodes, proof
+
+
+def test_replicas_move_to_a_broker_that_had_none(running: Cluster) -> None:
+    admin = running.admin()
+    view = ClusterView(running, admin, topics=["travels", "stays"])
+    admin.create_topic("travels", replica_assignment=[(1, 2), (2, 1)], configs={})
+    admin.create_topic("stays", replica_assignment=[(2, 3)], configs={})
+    admin.await_full_isr(["travels", "stays"])
+    for partition, leader in enumerate((1, 2)):
+        with running.broker_client(leader) as client:
+            # The leader may learn of a new topic later than the broker that answered.
+            taken = partial(_takes, client, "travels", partition)
+            wait_until(taken, "the leader to take a record", timeout=20)
+    before, process = view.leadership(), running.brokers[1].state()["Pid"]
+    fault, nodes, proof = _moved(view)
+    moved = {one["partition"]: one["replicas"] for one in proof.evidence["broker-1"]["moved"]}
+    assert moved == {"travels-0": [[1, 2], [3, 2]], "travels-1": [[2, 1], [2, 3]]}
+    assert proof.evidence["broker-1"]["files_deleted"]
+    fault.heal(view, nodes)
+    assert view.moving() == frozenset()
+    after = view.leadership()
+    assert {place: after[place].leader for place in (("travels", 0), ("travels", 1))} == {
+        ("travels", 0): 3,
+        ("travels", 1): 2,
+    }
+    assert after["travels", 0].leader_epoch > before["travels", 0].leader_epoch
+    assert _place_of(after["stays", 0]) == _place_of(before["stays", 0])
+    admin.await_full_isr(["travels", "stays"])
+    for partition in (0, 1):
+        assert read_replica(running.brokers[3], "travels", partition).log_end == 1
+        with pytest.raises(NoReplica):
+            read_replica(running.brokers[1], "travels", partition)
+    assert running.brokers[1].state()["Pid"] == process
+
+
+@pytest.mark.slow
+def test_replicas_move_away_from_a_broker_that_is_down(running: Cluster) -> None:
+    admin = running.admin()
+    view = ClusterView(running, admin, topics=["left"])
+    admin.create_topic("left", replica_assignment=[(1, 2)], configs={})
+    admin.await_full_isr(["left"])
+    running.brokers[1].kill()
+    fault, nodes, proof = _moved(view, lane="left")
+    assert not proof.evidence["broker-1"]["files_deleted"]
+    fault.heal(view, nodes)
+    view.start_again(nodes)
+    admin.await_full_isr(["left"])
+    assert set(view.leadership()["left", 0].isr) == {2, 3}
+    # With ZooKeeper, nobody tells the broker to delete what it holds still; it is no replica.
+    (end,) = leader_ends(admin, [StoredLane("left", "left", 1)]).values()
+    assert set(end.replicas) == {2, 3}
+
+
+@pytest.mark.slow
+def test_a_move_that_does_not_end_is_cancelled(running: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = running.admin()
+    view = ClusterView(running, admin, topics=["cancelled"])
+    frozen = next(node for number, node in running.brokers.items() if number != view.controller())
+    replicas = [number for number in running.brokers if number != frozen.number]
+    admin.create_topic("cancelled", replica_assignment=[replicas], configs={})
+    admin.await_full_isr(["cancelled"])
+    fault = Reassignment(target=Target.parse("leader(cancelled)"))
+    nodes = fault.target.resolve(view, 0)
+    frozen.pause()
+    try:
+        fault.inject(view, nodes)
+        assert view.moving() == {("cancelled", 0)}
+        assert "cancelled-0 has not moved" in fault.proof(view, nodes).reason
+        monkeypatch.setattr(reassignment, "_MOVES_TIMEOUT", 2.0)
+        fault.heal(view, nodes)
+        assert view.moving() == frozenset()
+    finally:
+        frozen.unpause()
+    fault.heal(view, nodes)
+    admin.await_full_isr(["cancelled"])
+    assert set(view.leadership()["cancelled", 0].replicas) == set(replicas)
+    view.await_registered([frozen])
+
+
+def test_a_topic_grows_by_partitions_that_the_targets_lead(running: Cluster) -> None:
+    admin = running.admin()
+    view = ClusterView(running, admin, topics=["grows"])
+    admin.create_topic("grows", replica_assignment=[(1, 2)], configs={})
+    admin.await_full_isr(["grows"])
+    before = view.leadership()["grows", 0]
+    fault = PartitionGrowth(target=Target.parse("brokers:2,3"), add=3)
+    nodes = fault.target.resolve(view, 0)
+    fault.inject(view, nodes)
+    fault.inject(view, nodes)
+    wait_until(lambda: _if_bit(fault.proof(view, nodes)), "the new partitions", timeout=20)
+    fault.heal(view, nodes)
+    now = view.leadership()
+    assert [now["grows", number].replicas for number in range(4)] == [(1, 2), (2, 3), (3, 1), (2, 3)]
+    assert [now["grows", number].leader for number in range(4)] == [1, 2, 3, 2]
+    assert _place_of(now["grows", 0]) == _place_of(before)
+    assert len(admin.partition_numbers("grows")) == 4
+
+
 def _created(cluster: Cluster, topic: str) -> bool:
     """Whether the topic is there; creates it unless brokers send the request to a former controller."""
     admin = cluster.admin()
@@ -124,6 +245,15 @@ def _created(cluster: Cluster, topic: str) -> bool:
         with suppress(ClusterFailure):
             admin.create_topic(topic, replica_assignment=[(1, 2, 3)], configs={})
     return bool(admin.partitions(topic))
+
+
+def _takes(client: BrokerClient, topic: str, partition: int) -> bool:
+    return client.produce(topic, "kept", partition=partition)[0] == NONE
+
+
+def _place_of(state: Leadership) -> tuple[int | None, int, tuple[int, ...]]:
+    """Who leads and who holds it: on a slow machine, a follower may leave the ISR for a moment."""
+    return state.leader, state.leader_epoch, state.replicas
 
 
 def _if_bit(proof: Proof) -> Proof | None:

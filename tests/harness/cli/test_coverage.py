@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
 
+from kafka_chaos.harness.cli import coverage
 from kafka_chaos.harness.cli.coverage import coverage_below, coverage_page
 from kafka_chaos.harness.cli.main import cli
+from kafka_chaos.harness.replay.actions import ACTIONS
 from tests.harness.cli.test_runs_command import make
 
 SAFE, FAST = "acks=all · min ISR ? · ? replicas", "acks=1 · min ISR ? · ? replicas"
@@ -27,24 +30,37 @@ def test_faults_count_with_their_proof_and_for_the_lanes_that_they_concern(tmp_p
     write(make(tmp_path, 1, lost=9), fault(1, "kill", "leader(fast)", None), fault(2, "pause", "broker:1", ["fast"]))
     write(make(tmp_path, 2), fault(1, "kill", "leader(safe)", None), fault(2, "stop", "random", None, proven=False))
     make(tmp_path, 3, verified=False)
-    coverage = coverage_below(tmp_path)
-    assert (coverage.runs, coverage.kinds) == (2, ["kill", "pause"])
-    assert coverage.faults == {(SAFE, "kill", "leader"): 2, (FAST, "kill", "leader"): 2, (FAST, "pause", "broker"): 1}
-    assert {(name, str(anomaly)): count for (name, anomaly), count in coverage.found.items()} == {
-        (FAST, "lost_write"): 1
-    }
+    tried = coverage_below(tmp_path)
+    assert (tried.runs, tried.kinds) == (2, ["kill", "pause"])
+    assert tried.faults == {(SAFE, "kill", "leader"): 2, (FAST, "kill", "leader"): 2, (FAST, "pause", "broker"): 1}
+    assert {(name, str(anomaly)): count for (name, anomaly), count in tried.found.items()} == {(FAST, "lost_write"): 1}
 
 
 def test_the_table_shows_what_no_run_has_tried(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     write(make(tmp_path, 1, lost=9), fault(1, "kill", "leader(fast)", None), fault(2, "pause", "broker:1", ["fast"]))
     lines = CliRunner().invoke(cli, ["runs", "coverage", str(tmp_path)]).output.splitlines()
-    assert [" ".join(line.split()) for line in lines] == [
+    assert [" ".join(line.split()) for line in lines[:6]] == [
         "1 run",
         "configuration lanes kill pause showed",
         f"{FAST} 1 1 1 lost_write in 1",
         f"{SAFE} 1 1 – nothing",
+        "Actions of the model without a trace",
+        "configuration actions",
     ]
+    unseen = " ".join(" ".join(lines[6:]).split())
+    assert unseen.startswith(f"{FAST} {', '.join([*ACTIONS][:8])}")
+    assert f"{SAFE} {', '.join([*ACTIONS][:8])}" in unseen
+
+
+def test_actions_of_the_model_count_once_per_lane_with_a_trace(tmp_path: Path, monkeypatch: Any) -> None:
+    make(tmp_path, 1)
+    make(tmp_path, 2)
+    shows = iter([{"fast": Counter(elect=5), "safe": Counter(elect=1, kill=1)}, {"fast": Counter(elect=1)}])
+    monkeypatch.setattr(coverage, "actions_of", lambda path: next(shows))
+    found = coverage_below(tmp_path)
+    assert found.actions == {(FAST, "elect"): 2, (SAFE, "elect"): 1, (SAFE, "kill"): 1}
+    assert found.to_json()["configurations"][1]["actions"] == {**dict.fromkeys(ACTIONS, 0), "elect": 1, "kill": 1}
 
 
 def test_a_folder_without_runs_says_so(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.harness.cli import doctor
-from kafka_chaos.harness.cli.doctor import probe_packets
+from kafka_chaos.harness.cli.kernel_checks import probe_packets
 from kafka_chaos.harness.cli.main import cli
 from tests.harness.leftovers import left_of
 

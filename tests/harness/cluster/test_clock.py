@@ -46,7 +46,7 @@ def test_a_drift_goes_on_until_it_ends(clock: Clock, written: list[str]) -> None
 
 def test_a_process_that_is_down_tells_nothing(clock: Clock) -> None:
     clock.shift("a", seconds=60)
-    assert clock.told("a") is None
+    assert clock.reading("a") is None
 
 
 def test_of_a_container_that_runs_the_file_is_exchanged_in_one_step(tmp_path: Path, written: list[str]) -> None:

@@ -18,12 +18,12 @@ from kazoo.client import KazooClient
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.cluster.configs import known_keys
+from kafka_chaos.harness.cluster.configuration.keys import known_keys
+from kafka_chaos.harness.cluster.configuration.server_properties import PROPERTIES_FILE
 from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, remove_run
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.cluster.server_properties import PROPERTIES_FILE
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until

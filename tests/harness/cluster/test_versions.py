@@ -17,10 +17,10 @@ from confluent_kafka import Producer
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.cluster.configs import known_keys
+from kafka_chaos.harness.cluster.configuration.keys import known_keys
+from kafka_chaos.harness.cluster.configuration.server_properties import broker_properties, kraft_properties
 from kafka_chaos.harness.cluster.containers.image import image_tag
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS, known_version
-from kafka_chaos.harness.cluster.server_properties import broker_properties, kraft_properties
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.scenario.clients import read_to_end
 from kafka_chaos.harness.scenario.registry import all_scenarios

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.harness.cluster.layout import ClusterLayout
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.file import parse_experiment
 

@@ -10,7 +10,7 @@ from kafka_chaos.faults.links.delay import Delay
 from kafka_chaos.faults.links.drop import Drop
 from kafka_chaos.faults.links.hold import Hold
 from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.harness.cluster.layout import ClusterLayout
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment

@@ -116,6 +116,13 @@ def test_faults_overlap_where_that_is_allowed() -> None:
     assert any(one["at"] + one["duration"] > other["at"] for one, other in itertools.pairwise(entries))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_kinds_that_cannot_stand_in_one_schedule_are_not_drawn_together(seed: int) -> None:
+    bounds = GenerateSpec(faults=("connection-reset", "cut", "hold"), targets=("random",), count=5)
+    drawn = {entry["fault"] for entry in bounds.draw(seed=seed, phase="main", load_seconds=100, brokers=3)}
+    assert drawn == {"connection-reset"} or drawn <= {"cut", "hold"}
+
+
 def test_what_has_more_weight_is_drawn_more_often() -> None:
     bounds = GenerateSpec(
         faults=("kill", "pause"), targets=("random",), duration=(0.1, 0.1), gap=(0.1, 0.1), weights={"pause": 9}

@@ -12,11 +12,13 @@ from ruamel.yaml import YAML
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.nightly import command
 from kafka_chaos.harness.nightly import nightly_run as nightly
 from kafka_chaos.harness.nightly.command import DEFAULT_EXPERIMENTS
 from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in
@@ -200,13 +202,15 @@ def test_the_trend_shows_every_nightly_run_and_links_what_deviates(tmp_path: Pat
 
 @pytest.mark.parametrize("mode", ["zookeeper", "kraft"])
 def test_the_nightly_experiments_cross_every_setting_with_every_fault(mode: str) -> None:
-    """In KRaft mode the faults are drawn: every kind that may be drawn counts."""
+    """In KRaft mode the faults are drawn: every kind that may be drawn counts. Those of six families are another
+    experiment's (tests/harness/experiment/test_shared_lanes.py)."""
     crossed = set()
     for path in experiments_in([DEFAULT_EXPERIMENTS]):
         experiment = load_experiment(path, overrides={"seed": 1})
-        if experiment.cluster.metadata_mode != mode:
+        written = YAML(typ="safe").load(path)
+        if experiment.cluster.metadata_mode != mode or "schedule" not in written:
             continue
-        drawn = YAML(typ="safe").load(path)["schedule"]["generate"]["faults"]
+        drawn = written["schedule"]["generate"]["faults"]
         for _, _, lane in experiment.lanes():
             settings = (lane.acks, lane.idempotence, lane.min_insync_replicas, lane.unclean_leader_election)
             assert lane.faults
@@ -267,3 +271,22 @@ def test_the_command_can_print_json_alone(tmp_path: Path, monkeypatch: pytest.Mo
     arguments = [str(tmp_path / "a.yaml"), "--repeats", "1", "--out", str(tmp_path / "out"), "--json", "--seed", "9"]
     summary = json.loads(CliRunner().invoke(cli, ["nightly", *arguments]).output)
     assert (summary["seed"], summary["verdict"]) == (9, "conforms")
+
+
+def test_an_experiment_that_the_machine_cannot_run_is_named_and_left_out_unless_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nightly, "run_experiment", Runs([0, 0, 0]))
+    monkeypatch.setattr(SlowDisk, "unavailable", staticmethod(lambda: "no root"))
+    monkeypatch.setattr(command, "DEFAULT_EXPERIMENTS", tmp_path)
+    (tmp_path / "can.yaml").write_text(TEXT.format(name="can"))
+    (tmp_path / "cannot.yaml").write_text(TEXT.format(name="cannot").replace("pause", "slow-disk"))
+    arguments = ["--repeats", "1", "--out"]
+    result = CliRunner().invoke(cli, ["nightly", *arguments, str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert "cannot.yaml is left out: phase main: slow-disk can't be done on this machine: no root" in result.output
+    assert "round 1: can, " in result.output
+    assert "round 1: cannot, " not in result.output
+    asked = CliRunner().invoke(cli, ["nightly", str(tmp_path), *arguments, str(tmp_path / "asked")])
+    assert "cannot.yaml is left out" not in asked.output
+    assert "round 1: cannot, " in asked.output

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -108,6 +109,27 @@ def test_what_was_tried_least_is_drawn_most_often(experiment: Path, clusters: Cl
     drawn = [entry for seed in range(20) for entry in hunt.draw(experiment, seed).phases[0].schedule]
     assert sum(entry.fault == "kill" for entry in drawn) > 35
     assert sum(entry.target == "leader(acks1)" for entry in drawn) > 35
+
+
+def test_what_led_to_a_new_action_of_the_model_keeps_its_weight(
+    experiment: Path, clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shows = iter([Counter(elect=1), Counter(elect=3), Counter(elect=1, shrink_isr=1)])
+    monkeypatch.setattr(hunting, "actions_of", lambda path: {"acks1": next(shows)})
+    with Hunt.of(experiment) as hunt:
+        drawn = [hunt.draw(experiment, seed) for seed in range(3)]
+        for one in drawn:
+            hunt.run(one, tmp_path, [])
+    assert hunt.shown == {("acks1", "elect"), ("acks1", "shrink_isr")}
+    names = [name for one in (drawn[0], drawn[2]) for fault in one.phases[0].schedule for name in _of(fault)]
+    assert hunt.led_to == Counter(names)
+    hunt.tried, hunt.led_to = Counter(kill=9, pause=9), Counter(pause=9)
+    kinds = [entry.fault for seed in range(20) for entry in hunt.draw(experiment, seed).phases[0].schedule]
+    assert kinds.count("pause") > 30
+
+
+def _of(entry: Any) -> tuple[str, str]:
+    return entry.fault, entry.target
 
 
 def test_faults_and_targets_that_were_injected_are_counted(

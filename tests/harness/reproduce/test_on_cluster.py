@@ -11,12 +11,13 @@ from click.testing import CliRunner
 
 from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.harness.cli.main import cli
-from kafka_chaos.harness.reproduce.evidence import STORY_FILE
+from kafka_chaos.harness.reproduce.playing.evidence import STORY_FILE
 
 LACKS = why_no_links()
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.spark,
+    pytest.mark.slow,
     pytest.mark.skipif(LACKS is not None, reason=f"links: {LACKS}"),
 ]
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "reproduce.md"

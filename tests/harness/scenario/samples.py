@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_chaos.harness.scenario.record import ActRecord, Expectation, ScenarioRecord, StepRecord
 from kafka_chaos.harness.scenario.registry import Document, Source
-from kafka_chaos.reference_model.lockstep.observation import Difference, Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation.cluster import Difference, Observation, ReplicaObservation
 
 NAMES = {1: "X", 2: "Y", 3: "Z"}
 RECOVERY = Document("Replica Recovery", "Replica Recovery", None)

@@ -17,10 +17,10 @@ from kafka_chaos.harness.scenario.page.pictures import draw
 from kafka_chaos.harness.scenario.record import PARTITIONS, ActRecord, ScenarioRecord, StepRecord
 from kafka_chaos.harness.scenario.results import condensed_json, read_results, result_of, results_json
 from kafka_chaos.harness.scenario.transactions.producers import meaning
-from kafka_chaos.reference_model.lockstep.observation import TRANSACTIONS, Difference, Observation
-from kafka_chaos.reference_model.lockstep.transactions import TransactionsConfig
-from kafka_chaos.reference_model.lockstep.transactions_model import TransactionsModel, transaction_step
-from kafka_chaos.reference_model.lockstep.transactions_observation import TransactionsObservation
+from kafka_chaos.reference_model.lockstep.observation.cluster import TRANSACTIONS, Difference, Observation
+from kafka_chaos.reference_model.lockstep.observation.transactions import TransactionsObservation
+from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel, transaction_step
+from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig
 
 STEPS = (
     ("initialise", {"producer": "p", "id": "t"}),

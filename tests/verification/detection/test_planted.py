@@ -230,6 +230,7 @@ ALONE: list[Callable[[LaneHistory, int], object]] = [
 ]
 
 
+@pytest.mark.parametrize("method", [Method.RUNS, Method.BLOCKS])
 @pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("plant", ALONE, ids=lambda plant: plant.__name__)
 def test_an_anomaly_that_is_alone_in_its_run(
@@ -237,6 +238,7 @@ def test_an_anomaly_that_is_alone_in_its_run(
     spark: Any,
     plant: Callable[[LaneHistory, int], object],
     stride: int,
+    method: Method,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No other lane keeps the prefilter's gates open, and the run is not small."""
@@ -247,5 +249,5 @@ def test_an_anomaly_that_is_alone_in_its_run(
     run_dir = write_histories(tmp_path / "run", {"a": history})
     expected = check(history)
     assert expected
-    verify(run_dir, spark=spark, method=Method.RUNS)
+    verify(run_dir, spark=spark, method=method)
     assert sorted(read_cases(run_dir).get("a", []), key=case_order) == expected

@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.oracle.anomalies import check
 from kafka_chaos.verification.oracle.rows import LaneHistory
+from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.scope import Method
 from tests.verification.samples.random_histories import random_history
 from tests.verification.samples.run_dirs import read_cases, write_histories
 
 pytestmark = pytest.mark.spark
+
+PREFILTERS = (Method.RUNS, Method.BLOCKS)
 
 
 def assert_agreement(
@@ -43,10 +46,14 @@ def test_agreement_on_many_lanes(tmp_path: Path, spark: Any, final_log: bool) ->
     assert assert_agreement(lanes, tmp_path / "run", spark) > 1000
 
 
-def test_agreement_behind_the_prefilter(tmp_path: Path, spark: Any) -> None:
+@pytest.mark.parametrize("method", PREFILTERS)
+def test_agreement_behind_the_prefilter(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch, method: Method
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_BITS", 6)
     random = Random(21)
     lanes = {f"lane-{i}": random_history(random, final_log=True, records=600) for i in range(200)}
-    assert assert_agreement(lanes, tmp_path / "run", spark, method=Method.RUNS) > 1000
+    assert assert_agreement(lanes, tmp_path / "run", spark, method=method) > 1000
 
 
 @pytest.mark.parametrize("final_log", [True, False])
@@ -69,8 +76,11 @@ def test_agreement_on_thousands_of_lanes(tmp_path: Path, spark: Any, final_log: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", PREFILTERS)
 @pytest.mark.parametrize("seed", range(8))
-def test_agreement_behind_the_prefilter_on_thousands_of_lanes(tmp_path: Path, spark: Any, seed: int) -> None:
+def test_agreement_behind_the_prefilter_on_thousands_of_lanes(
+    tmp_path: Path, spark: Any, seed: int, method: Method
+) -> None:
     random = Random(2000 + seed)
     lanes = {f"lane-{i}": random_history(random, final_log=True, records=700) for i in range(1000)}
-    assert_agreement(lanes, tmp_path / "run", spark, method=Method.RUNS)
+    assert_agreement(lanes, tmp_path / "run", spark, method=method)

@@ -62,7 +62,7 @@ def test_a_file_that_is_there_twice(tmp_path: Path, spark: Any, table: str) -> N
     assert f"{table}/part-00000.parquet is a copy of {table}/copy.parquet" in reasons(verdict)
 
 
-@pytest.mark.parametrize("method", ["rows", "runs"])
+@pytest.mark.parametrize("method", ["rows", "runs", "blocks"])
 def test_rows_of_the_log_that_are_there_twice(tmp_path: Path, spark: Any, method: str) -> None:
     from kafka_chaos.verification.tables.scope import Method
 

@@ -31,7 +31,7 @@ def test_a_lane_of_any_name(tmp_path: Path, spark: Any, name: str) -> None:
         assert verdict.lane("b").verdict == Verdict.CONFORMS
 
 
-@pytest.mark.parametrize("method", ["rows", "runs"])
+@pytest.mark.parametrize("method", ["rows", "runs", "blocks"])
 @pytest.mark.parametrize("table", ["produced", "consumed", "log", "replicas"])
 def test_a_partition_outside_the_lane(tmp_path: Path, spark: Any, table: str, method: str) -> None:
     from kafka_chaos.verification.tables.scope import Method

@@ -22,7 +22,9 @@ from kafka_chaos.verification.oracle.rows import LaneHistory
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.history import joined_runs
 from kafka_chaos.verification.tables.scope import Method
+from kafka_chaos.verification.transactions import findings
 from tests.verification.samples.planted_transactions import PLANTS, clean, torn_transaction
+from tests.verification.samples.random_histories import random_history
 from tests.verification.samples.random_transactions import random_transactions
 from tests.verification.samples.run_dirs import read_cases, write_histories
 
@@ -98,13 +100,26 @@ def test_agreement_without_a_log(tmp_path: Path, spark: Any) -> None:
 def test_agreement_behind_the_prefilter(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch, method: Method
 ) -> None:
-    """Runs are packed, and reads are compared block by block."""
+    """Runs are packed, or tables are compared block by block."""
     monkeypatch.setattr(evidence, "SMALL", 100)
-    monkeypatch.setattr(blocks, "BLOCK_BITS", 2)
+    monkeypatch.setattr(blocks, "BLOCK_BITS", 6)
+    monkeypatch.setattr(findings, "MOST_UNTRIMMED", 0)
     random = Random(31)
     lanes = {f"lane-{i}": random_transactions(random, steps=200) for i in range(60)}
     found = assert_agreement(lanes, tmp_path / "run", spark, method=method)
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
+
+
+def test_agreement_beside_plain_lanes(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All lanes of a run with transactions are compared block by block."""
+    monkeypatch.setattr(evidence, "SMALL", 100)
+    monkeypatch.setattr(blocks, "BLOCK_BITS", 6)
+    random = Random(41)
+    lanes = {f"lane-{i}": random_transactions(random, steps=150) for i in range(20)}
+    lanes |= {f"plain-{i}": random_history(random, final_log=True, records=200) for i in range(20)}
+    found = assert_agreement(lanes, tmp_path / "run", spark)
+    assert found["reordered"]
+    assert found["nonmonotonic_poll"]
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ def test_a_lane_that_is_too_small_for_plants_is_refused() -> None:
         planted(transaction_tables(TransactionsShape(lane="tiny", transactions=4)))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_finds_the_same_behind_its_prefilters(tmp_path: Path, spark: Any) -> None:
     """Large enough that the prefilters are used."""

@@ -5,7 +5,7 @@ Guarantee: an event of these types with an ill-typed value, an unknown lane or p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,15 @@ def change_of(event: Mapping[str, Any], partitions: Mapping[str, int]) -> tuple[
         case _:
             log_end = None if event.get("log_end") is None else whole(event, "log_end")
             return place, Truncation(ts_ns, whole(event, "broker"), whole(event, "offset"), log_end)
+
+
+def is_unclean(won: Election, changes: Iterable[Change]) -> bool:
+    """Whether the new leader was not in the ISR seen last before it was elected.
+
+    An unclean election leaves the new leader alone in the ISR.
+    """
+    before = [change.isr for change in changes if isinstance(change, Election | IsrSeen) and change.ts_ns < won.ts_ns]
+    return bool(before) and won.isr == (won.broker,) and won.broker not in before[-1]
 
 
 def place_of(event: Mapping[str, Any], partitions: Mapping[str, int]) -> Place:

@@ -37,9 +37,8 @@ def engine() -> Any:
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def made(tmp_path: Path) -> Iterator[Any]:
     """Makes a run's disks for an owner, frozen."""
-    monkeypatch.setenv("KAFKA_CHAOS_STATE", str(tmp_path / "state"))
 
     def make(run_id: str, owner: str, **labels: str) -> Disk:
         every = {RUN: run_id, OWNER: owner, **labels}

@@ -177,14 +177,31 @@ def own_frame(api: int, version: int, body: bytes, *, flexible: bool) -> memoryv
 @pytest.mark.parametrize("version", range(LEADER_AND_ISR.newest + 1))
 def test_what_a_controller_tells_brokers(version: int) -> None:
     state = PartitionState(
-        topic="a", partition=2, leader=1, leader_epoch=0, isr=(1,), replicas=(1,), controller_epoch=1
+        topic="a", partition=2, leader=1, leader_epoch=7, isr=(1,), replicas=(1,), controller_epoch=1
     )
-    body = leader_and_isr(version, Sender(controller=1, controller_epoch=1), [state], topic_ids={"a": TOPIC_ID})
+    body = leader_and_isr(version, Sender(controller=1, controller_epoch=3), [state], topic_ids={"a": TOPIC_ID})
     data = encode_body(LEADER_AND_ISR.request, version, body)
     understanding = Understanding()
     contents = understood(own_frame(4, version, data, flexible=version >= 4), understanding)
     assert contents.partitions == (("a", 2),)
+    assert contents.leader_epochs == {("a", 2): 7}
+    assert contents.detail == {"controller_epoch": 3}
     assert understanding.topic_names == ({TOPIC_ID: "a"} if version >= 5 else {})
+
+
+@pytest.mark.parametrize("version", range(LEADER_AND_ISR.newest + 1))
+def test_what_brokers_answer_to_controllers(version: int) -> None:
+    partition: dict[str, Any] = {"partition_index": 2, "error_code": 11}
+    if version <= 4:
+        partitions = {"partition_errors": [{"topic_name": "a", **partition}]}
+    else:
+        partitions = {"topics": [{"topic_id": TOPIC_ID, "partition_errors": [partition]}]}
+    data = encode_body(LEADER_AND_ISR.response, version, {"error_code": 0, **partitions})
+    frame = memoryview((5).to_bytes(4, "big") + (b"\0" if version >= 4 else b"") + data)
+    body = Understanding().response(Header(API_KEYS["LeaderAndIsr"], version, 5, "", 0), frame)
+    assert body is not None
+    assert list(errors_of(body)) == [11]
+    assert Understanding().response(Header(API_KEYS["LeaderAndIsr"], version, 5, "", 0), frame[:-1]) is None
 
 
 @pytest.mark.parametrize("version", range(_ALTER_PARTITION.newest + 1))

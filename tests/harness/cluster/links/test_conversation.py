@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 
 import pytest
@@ -11,6 +12,9 @@ from kafka_chaos.harness.cluster.links.connection import Conversation, Counts, E
 from kafka_chaos.harness.cluster.links.contents import Understanding
 from kafka_chaos.harness.cluster.links.rules import CLIENTS, CUT, DELAY, DROP, HOLD, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.harness.cluster.links.stream import Fate
+from kafka_chaos.harness.cluster.wire.codec import encode_body
+from kafka_chaos.harness.cluster.wire.messages import LEADER_AND_ISR
+from kafka_chaos.harness.cluster.wire.requests import PartitionState, Sender, leader_and_isr
 from tests.harness.cluster.links.test_contents import frame_of, produce
 
 
@@ -56,6 +60,35 @@ def answer(talk: Conversation, correlation_id: int = 5) -> Fate:
 
 def conversation(around: Around, peer: str = CLIENTS) -> Conversation:
     return Conversation(around, 1, "broker-1", 9094, peer)
+
+
+def told(leader_epoch: int) -> memoryview:
+    """A controller's request about partition 0 of topic a, in version 1."""
+    state = PartitionState(
+        topic="a", partition=0, leader=1, leader_epoch=leader_epoch, isr=(1,), replicas=(1,), controller_epoch=4
+    )
+    body = leader_and_isr(1, Sender(controller=3, controller_epoch=4), [state], topic_ids={})
+    data = encode_body(LEADER_AND_ISR.request, 1, body)
+    return memoryview(struct.pack(">hhih", LEADER_AND_ISR.key, 1, 5, 1) + b"3" + data)
+
+
+@pytest.mark.parametrize(
+    ("named", "taken"),
+    [
+        ({"leader_epoch": 2}, True),
+        ({"leader_epoch": 1}, False),
+        ({"leader_epoch": 2, "topic": "a", "partition": 0}, True),
+        ({"leader_epoch": 2, "topic": "b"}, False),
+        ({"leader_epoch": 2, "partition": 1}, False),
+    ],
+)
+def test_a_rule_takes_what_tells_a_leader_epoch(named: dict[str, object], taken: bool) -> None:
+    around = Around(rule(**named))
+    talk = conversation(around, "broker-3")
+    assert ask(talk, told(2)) is (Fate.WAIT if taken else Fate.PASS)
+    assert [one["detail"] for one in around.rules[0].told] == ([{"controller_epoch": 4}] if taken else [])
+    talk.record_unanswered()
+    assert around.recorded[0]["leader_epochs"] == [["a", 0, 2]]
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,18 @@ def test_the_final_log_is_what_each_leader_shows_below_its_high_watermark(
     ]
 
 
+def test_what_a_replica_left_behind_when_it_moved_away_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = {"replication-offset-checkpoint": format_offsets({(TOPIC, 0): 3}).encode()}
+    old = Broker(1, {segment(0): log([0]), segment(0, 1): log([0]), **marks})
+    new = Broker(2, {segment(0): log([0, 0]), segment(0, 1): log([0]), **marks})
+    ends = {(TOPIC, 0): LeaderEnd(2, 6, (2,)), (TOPIC, 1): LeaderEnd(1, 3, (1, 2))}
+    rows, stored = gather([old, new], tmp_path, monkeypatch, ends=ends)
+    held = {number: sorted({row["partition"] for row in found}) for number, found in rows.items()}
+    assert held == {1: [1], 2: [0, 1]}
+    assert sorted(stored["1"]) == [f"{LANE}/1"]
+    assert sorted(stored["2"]) == [f"{LANE}/0", f"{LANE}/1"]
+
+
 def test_a_leader_whose_files_end_below_its_high_watermark_gives_no_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CLIENT_PORT, SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 from kafka_chaos.harness.cluster.refusals import (
     AUTHORIZER_CONFIGS,
@@ -28,7 +29,6 @@ from kafka_chaos.harness.cluster.refusals import (
     bring_log_directory_back,
     take_log_directory_away,
 )
-from kafka_chaos.harness.cluster.server_properties import BROKER_DATA, CLIENT_PORT, SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.wire.capture import Capture
 from kafka_chaos.harness.cluster.wire.client import send_as_controller
 from kafka_chaos.harness.cluster.wire.codec import UNKNOWN_TAGS

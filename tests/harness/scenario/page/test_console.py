@@ -166,7 +166,7 @@ def test_all_values_of_the_states_that_match_are_shown() -> None:
 
 
 def test_a_difference_in_zookeeper_or_in_a_role_shows_both_sides() -> None:
-    from kafka_chaos.reference_model.lockstep.observation import Difference
+    from kafka_chaos.reference_model.lockstep.observation.cluster import Difference
 
     seen = look({1: replica("m·0", role="leader"), 2: replica("m·0", role="leader")}, leader=2)
     model = look({1: replica("m·0", role="leader"), 2: replica("m·0")}, leader=1)

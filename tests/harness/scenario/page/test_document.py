@@ -24,7 +24,7 @@ from tests.harness.scenario.samples import RECOVERY, SOURCE, planted_difference,
 
 ROOT = Path(document.__file__).resolve().parents[3]
 OTHER = Document("Other *things*", "다른 문서", "20 May 2023")
-FILE = "experiments/behaviours/acks.py"
+FILE = "experiments/behaviours/replication/acks.py"
 KNOWN = {
     "acks-1-recovery": Outline("acks-1-recovery", SOURCE, "Lost | for good", "X loses *it*.", FILE),
     "acks-0": Outline("acks-0", Source(OTHER, "Opening", "서론"), "__Nothing__ fails", "", FILE),

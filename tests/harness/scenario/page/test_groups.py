@@ -9,8 +9,8 @@ from kafka_chaos.harness.scenario.page.console import tell_difference
 from kafka_chaos.harness.scenario.page.group_table import group_headings, group_lines, group_rows
 from kafka_chaos.harness.scenario.record import ActRecord, StepRecord
 from kafka_chaos.harness.scenario.results import condensed_json, dump, read_results, result_of, results_json
-from kafka_chaos.reference_model.lockstep.group_observation import GroupObservation, MemberObservation
-from kafka_chaos.reference_model.lockstep.observation import GROUP, Difference, Observation
+from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Difference, Observation
+from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation, MemberObservation
 from tests.harness.scenario.page.test_console import printed
 from tests.harness.scenario.page.test_document import files
 from tests.harness.scenario.samples import act, look, replica, scenario_record, step

@@ -15,7 +15,7 @@ from kafka_chaos.harness.scenario.walks.draw import draw
 from kafka_chaos.harness.scenario.walks.group import CLIENTS, Group, WalkStep, config_of, in_models
 from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, ClusterModel
 from kafka_chaos.reference_model.lockstep.controller import session_ends
-from kafka_chaos.reference_model.lockstep.observation import observe_state
+from kafka_chaos.reference_model.lockstep.observation.cluster import observe_state
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 

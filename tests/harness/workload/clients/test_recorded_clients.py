@@ -93,7 +93,7 @@ def test_every_record_has_a_row_over_several_chunks(
     assert len({row["poll_ns"] for row in read}) == records
 
 
-def follow(topic: str, cluster: Cluster, writer: HistoryWriter) -> RecordedConsumer:
+def follow(topic: str, cluster: Cluster, writer: HistoryWriter, *, grows_to: int = 0) -> RecordedConsumer:
     return RecordedConsumer(
         lane=topic,
         topic=topic,
@@ -102,7 +102,52 @@ def follow(topic: str, cluster: Cluster, writer: HistoryWriter) -> RecordedConsu
         configs={},
         writer=writer,
         on_error=pytest.fail,
+        grows_to=grows_to,
     )
+
+
+def test_partitions_that_a_topic_gets_later_are_written_and_read_from_their_start(
+    make_topic: Callable[..., str], tmp_path: Path, cluster: Cluster, admin: ClusterAdmin
+) -> None:
+    topic = make_topic()
+    written, read = HistoryWriter(tmp_path / "produced"), HistoryWriter(tmp_path / "consumed")
+    reservations = Reservations(tmp_path)
+    producer = RecordedProducer(
+        lane=topic,
+        topic=topic,
+        producer_id=5,
+        partitions=1,
+        record_size=50,
+        configs={"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0},
+        writer=written,
+        reservations=reservations,
+        grows_to=3,
+    )
+    consumer = follow(topic, cluster, read, grows_to=3)
+    producer.send(100)
+    admin.add_partitions(topic, 3, replica_assignment=[(2, 3, 1), (3, 1, 2)])
+    ends: dict[int, int] = {}
+
+    def all_written() -> bool:
+        producer.send(10)
+        producer.poll(0.05)
+        ends.update(admin.end_offsets(topic, admin.partition_numbers(topic)))
+        return len(ends) == 3 and all(ends.values())
+
+    wait_until(all_written, "records in the new partitions", timeout=30, seen=lambda: str(ends))
+    producer.finish(30, threading.Event())
+    ends = admin.end_offsets(topic, range(3))
+    consumer.drain(ends, timeout=30, cancelled=threading.Event())
+    consumer.close()
+    for closing in (written, read, reservations):
+        closing.close()
+    sent = {row["seq"]: (row["partition"], row["offset"]) for row in rows_of(tmp_path / "produced")}
+    assert {sent[seq][0] for seq in range(100)} == {0}
+    assert {partition for partition, _ in sent.values()} == {0, 1, 2}
+    seen = pq.read_table(tmp_path / "consumed").to_pylist()
+    assert {row["seq"]: (row["partition"], row["offset"]) for row in seen} == sent
+    assert {row["consumer"] for row in seen} == {f"{topic}-1"}
+    assert len(seen) == sum(ends.values()) == len(sent)
 
 
 def test_without_acknowledgements_there_are_no_offsets(

@@ -1,0 +1,1 @@
+"""What Kafka gives its clients: consumer groups and transactions."""

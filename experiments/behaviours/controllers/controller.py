@@ -1,0 +1,203 @@
+"""The controller: how it is replaced, how it elects leaders, and what a controlled shutdown saves."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from datetime import UTC, datetime
+
+from confluent_kafka import Producer
+
+from kafka_chaos.experiments.behaviours.controllers.availability import poll_leaders
+from kafka_chaos.experiments.behaviours.controllers.leader_and_isr import take_leader_and_isr
+from kafka_chaos.harness.cluster.wire.requests import STALE_CONTROLLER_EPOCH
+from kafka_chaos.harness.scenario.clusters import ClusterProfile
+from kafka_chaos.harness.scenario.lockstep import await_line
+from kafka_chaos.harness.scenario.play import Play
+from kafka_chaos.harness.scenario.registry import scenario
+from kafka_chaos.harness.scenario.stage import Stage
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model.lockstep.cluster_model import step
+
+NO_CONTROLLED_SHUTDOWN = ClusterProfile(
+    name="without controlled shutdown", configs={"controlled.shutdown.enable": False}
+)
+# Separate clusters: no other scenario should have to restart brokers with hundreds of partitions.
+MANY = ClusterProfile(name="many partitions")
+MANY_AGAIN = ClusterProfile(name="many partitions, again")
+
+
+@scenario(
+    "controller-failover",
+    title="Another broker becomes controller; the old one's requests are stale",
+    needs_zookeeper="a broker is the controller, and dies",
+)
+def controller_failover(play: Play) -> None:
+    """The controller dies. Another broker becomes controller in the next controller epoch and removes the dead broker
+    from the ISR, while the partition's leader continues to serve. Brokers refuse any request in the old controller's
+    epoch.
+    """
+    with play.act("the controller is killed", controller=3) as stage:
+        stage.produce("m1")
+        before = stage.seen.controller_epoch or 0
+        stage.kill(3)
+        stage.expect("The controller epoch is one higher", seen=stage.seen.controller_epoch, expected=before + 1)
+        controller = stage.lease.metadata.controller()
+        stage.expect("Another broker is controller", seen=controller in (1, 2))
+        stage.expect("The dead broker has left the ISR", seen=stage.seen.isr, expected=(1, 2))
+        sentence = "A LeaderAndIsr request in the old controller epoch asks broker 1 to follow broker 2."
+        error, _ = take_leader_and_isr(stage, sentence, broker=1, leader=2, leader_epoch=9, controller_epoch=before)
+        stage.expect("Broker 1 refuses it", seen=error, expected=STALE_CONTROLLER_EPOCH)
+        stage.expect("Broker 1 still leads", seen=stage.replica(1).role, expected="leader")
+        stage.produce("m2")
+        stage.expect("Broker 1 still serves", seen=stage.log(1), expected=["m1", "m2"])
+
+
+@scenario(
+    "election-on-failure",
+    title="From an expired session to brokers that know the new leader",
+    needs_zookeeper="it follows a ZooKeeper session to its end",
+)
+def election_on_failure(play: Play) -> None:
+    """The leader is killed and its ZooKeeper session expires. The controller gets a notification, elects a leader from
+    the ISR, writes it to ZooKeeper, and informs the brokers, first with LeaderAndIsr, then with UpdateMetadata. The
+    timestamps in the servers' own logs show this order.
+    """
+    with play.act("the leader is killed", controller=3) as stage:
+        stage.produce("m1")
+        killed = time.time()
+        stage.kill(1)
+        stage.expect(
+            "The new leader comes from the ISR", seen=(stage.seen.leader, stage.seen.isr), expected=(2, (2, 3))
+        )
+        place = f"{stage.topic}-0"
+        zookeeper = stage.lease.cluster.zookeepers[1]
+        session = await_line(zookeeper, "Expiring session", since=killed)
+        written = stage.lease.metadata.partition(stage.topic)
+        named = f"topicName='{stage.topic}'"
+        moments = [
+            ("broker 1 is killed", killed),
+            ("its session expires (ZooKeeper)", moment_of(session)),
+            ("the controller is notified (broker 3)", moment_of(stage.await_line(3, "deleted brokers: 1"))),
+            ("the new leader is in ZooKeeper", (written.written_ms or 0 if written else 0) / 1000),
+            (
+                "LeaderAndIsr reaches broker 2",
+                moment_of(stage.await_line(2, "Received LeaderAndIsr", named, "leaderEpoch=1")),
+            ),
+            ("broker 2 leads", moment_of(stage.await_line(2, f"Leader {place}", "starts at leader epoch 1"))),
+            ("broker 3 follows", moment_of(stage.await_line(3, f"Follower {place}", "starts at leader epoch 1"))),
+            (
+                "broker 2 tells its clients",
+                moment_of(stage.await_line(2, "Cached leader info", named, "leaderEpoch=1")),
+            ),
+        ]
+        order = [when for _, when in moments]
+        stage.expect("The order is session, controller, ZooKeeper, LeaderAndIsr", seen=order[:5] == sorted(order[:5]))
+        stage.expect("A broker leads before it tells its clients", seen=order[5] <= order[7])
+        stage.expect(
+            "Most of the time passes until the session expires", seen=order[1] - order[0] > (order[7] - order[1])
+        )
+        stage.fact(
+            "the sequence",
+            [{"what": what, "milliseconds after the kill": round((when - killed) * 1000)} for what, when in moments],
+        )
+
+
+def moment_of(line: str) -> float:
+    """The time of a log line, in seconds since the epoch."""
+    return datetime.strptime(line[1:24], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC).timestamp()
+
+
+PARTITIONS = (1, 10, 100)
+_RECORDS = 20
+
+
+@scenario(
+    "controlled-shutdown",
+    title="SIGTERM moves the leaders first: downtime and recovery, side by side",
+)
+def controlled_shutdown(play: Play) -> None:
+    """A broker that leads 1, 10 and 100 partitions is shut down, killed, and shut down with
+    `controlled.shutdown.enable=false`. In a controlled shutdown the leaders move while the broker still serves.
+    Otherwise no broker serves until the session has ended and the controller has elected new leaders. After a kill the
+    broker has to recover its logs at the next start; after a shutdown it does not.
+    """
+    rows = []
+    middle: dict[str, float] = {}
+    for name, profile in (
+        ("SIGTERM", MANY),
+        ("SIGKILL", MANY_AGAIN),
+        ("SIGTERM, controlled.shutdown.enable=false", NO_CONTROLLED_SHUTDOWN),
+    ):
+        with play.act(name, profile=profile, controller=3) as stage:
+            topics = _led_by_1(stage)
+            stage.produce("m1")
+            stage.await_seen(
+                "The leader knows that m1 is committed.", lambda seen: seen.replicas[1].high_watermark == 1
+            )
+            with poll_leaders([stage.lease.cluster.client_address(b) for b in (1, 2, 3)], topics) as availability:
+                if name == "SIGTERM":
+                    stage.stop(1)
+                elif name == "SIGKILL":
+                    stage.kill(1)
+                else:
+                    stage.take("Broker 1 is shut down (SIGTERM).", stage.node(1).stop, step("kill", broker=1))
+                for topic in topics:
+                    _await_other_leaders(stage, topic)
+            for topic, count in topics.items():
+                gaps = availability.gaps(topic)
+                rows.append(
+                    {
+                        "how": name,
+                        "partitions": count,
+                        "median seconds without a leader": round(statistics.median(gaps), 3),
+                        "longest": round(gaps[-1], 3),
+                        "resolution": round(availability.longest_round, 3),
+                    }
+                )
+            middle[name] = statistics.median(gap for topic in topics for gap in availability.gaps(topic))
+            restarted = time.time()
+            stage.start(1)
+            clean = "no clean shutdown file was found" not in stage.node(1).log_since(restarted)
+            stage.expect("Logs are recovered at the next start", seen=not clean, expected=name == "SIGKILL")
+            stage.fact("broker 1's log at its next start", _loading(stage, restarted))
+            stage.expect("All replicas have m1", seen=stage.logs(), expected=[["m1"]] * 3)
+            if len(middle) == 3:
+                stage.fact("downtime", rows)
+                stage.expect("After a kill, downtime includes the session time-out", seen=middle["SIGKILL"] > 2.0)
+                stage.expect(
+                    "A controlled shutdown has less downtime than a kill", seen=middle["SIGTERM"] < middle["SIGKILL"]
+                )
+                without = middle["SIGTERM, controlled.shutdown.enable=false"]
+                stage.expect(
+                    "A controlled shutdown has less downtime than one without it", seen=middle["SIGTERM"] < without
+                )
+
+
+def _led_by_1(stage: Stage) -> dict[str, int]:
+    """Topics with 1, 10 and 100 partitions that broker 1 leads, with some records in each."""
+    topics = {f"{stage.topic}-of-{count}": count for count in PARTITIONS}
+    for topic, count in topics.items():
+        stage.lease.admin.create_topic(topic, replica_assignment=[[1, 2, 3]] * count, configs={})
+    stage.lease.admin.await_full_isr(list(topics))
+    producer = new_client(Producer, {"bootstrap.servers": stage.lease.cluster.bootstrap_servers, "log_level": 0})
+    for topic, count in topics.items():
+        for partition in range(count):
+            for number in range(_RECORDS):
+                producer.produce(topic, value=str(number), partition=partition)
+    wait_until(lambda: producer.flush(1) == 0, "the topics to be filled", timeout=60)
+    return topics
+
+
+def _await_other_leaders(stage: Stage, topic: str) -> None:
+    def moved() -> bool:
+        states = stage.lease.admin.partitions(topic).values()
+        return bool(states) and all(state.leader not in (None, 1) for state in states)
+
+    wait_until(moved, f"{topic} to be led by others", timeout=60, interval=0.1)
+
+
+def _loading(stage: Stage, since: float) -> list[str]:
+    lines = stage.node(1).log_since(since).splitlines()
+    return [line for line in lines if "clean shutdown file" in line or "Loaded " in line]

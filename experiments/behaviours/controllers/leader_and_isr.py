@@ -1,0 +1,259 @@
+"""LeaderAndIsr: what a controller really sends, what brokers answer, and when they refuse."""
+
+from __future__ import annotations
+
+import uuid
+
+from kafka_chaos.experiments.behaviours.controllers.captured import (
+    deletes_replica,
+    field_names,
+    note_requests,
+    states_of,
+)
+from kafka_chaos.experiments.behaviours.replication.leader_epoch import TRUNCATE_TO_HIGH_WATERMARK
+from kafka_chaos.harness.cluster.broker.error_codes import NONE
+from kafka_chaos.harness.cluster.broker.leadership import reassign
+from kafka_chaos.harness.cluster.configuration.server_properties import SECOND_BROKER_DATA
+from kafka_chaos.harness.cluster.refusals import (
+    AUTHORIZER_CONFIGS,
+    allow_cluster_action_to_brokers_only,
+    take_log_directory_away,
+)
+from kafka_chaos.harness.cluster.wire.capture import Capture
+from kafka_chaos.harness.cluster.wire.client import send_as_controller
+from kafka_chaos.harness.cluster.wire.messages import LEADER_AND_ISR
+from kafka_chaos.harness.cluster.wire.packets import Exchange
+from kafka_chaos.harness.cluster.wire.requests import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    KAFKA_STORAGE_ERROR,
+    STALE_CONTROLLER_EPOCH,
+    PartitionState,
+    Sender,
+    leader_and_isr,
+    leader_and_isr_errors,
+)
+from kafka_chaos.harness.scenario.clusters import BEFORE_KIP_101, STEADY, ClusterProfile
+from kafka_chaos.harness.scenario.play import Play
+from kafka_chaos.harness.scenario.registry import scenario
+from kafka_chaos.harness.scenario.stage import Stage
+from kafka_chaos.reference_model.lockstep.cluster_model import step
+
+VERSION_0 = ClusterProfile(name="before KIP-101", protocol=TRUNCATE_TO_HIGH_WATERMARK, configs=BEFORE_KIP_101)
+VERSION_5 = ClusterProfile(name="inter-broker protocol 2.8", configs={"inter.broker.protocol.version": "2.8-IV1"})
+AUTHORIZED = ClusterProfile(name="with an authorizer", configs=AUTHORIZER_CONFIGS)
+TWO_DIRECTORIES = ClusterProfile(name="two log directories", log_directories=2)
+
+_APIS = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
+
+# As the document lists them. TAG_BUFFER is no field; what it calls zk_version is partition_epoch since 3.0.
+_OF_EVERY_PARTITION = frozenset(
+    ["partition_index", "controller_epoch", "leader", "leader_epoch", "isr", "partition_epoch", "replicas"]
+)
+_FIELDS_0 = {
+    "request": {"controller_id", "controller_epoch", "ungrouped_partition_states", "live_leaders"},
+    "partition": {*_OF_EVERY_PARTITION, "topic_name"},
+}
+_FIELDS_5 = {
+    "request": {"controller_id", "controller_epoch", "broker_epoch", "type", "topic_states", "live_leaders"},
+    "partition": {*_OF_EVERY_PARTITION, "adding_replicas", "removing_replicas", "is_new"},
+}
+
+
+@scenario(
+    "leader-and-isr",
+    title="The LeaderAndIsr requests of a reassignment, as captured",
+    needs_zookeeper="brokers in KRaft mode get no LeaderAndIsr: they read the metadata log",
+)
+def leader_and_isr_as_sent(play: Play) -> None:
+    """A partition moves from brokers 1 and 2 to brokers 2 and 3. Every request of the controller is captured at the
+    brokers' control-plane ports and decoded: LeaderAndIsr, then UpdateMetadata, at the end StopReplica to the broker
+    that leaves. No broker answers with an error, except to a LeaderAndIsr in a leader epoch that it already has. With
+    an older inter-broker protocol, the controller sends older versions, with the fields that the document lists.
+    """
+    with play.act("a reassignment", replicas=(1, 2), others=(3,)) as stage:
+        stage.produce("m1")
+        sent = _reassigned(stage)
+        versions = {(exchange.api, exchange.version) for exchange in sent}
+        expected = {("LeaderAndIsr", 7), ("UpdateMetadata", 8), ("StopReplica", 4)}
+        stage.expect("The versions of the requests", seen=versions, expected=expected)
+        requests = [state for exchange in sent for state in states_of(exchange, stage.topic) if exchange.broker == 3]
+        first = requests[0]
+        change = (first["adding_replicas"], first["removing_replicas"], first["is_new"])
+        stage.expect("The request to broker 3 adds it and removes broker 1", seen=change, expected=((3,), (1,), True))
+        for broker in (1, 2, 3):
+            times = {api: [e.sent_ns for e in sent if (e.api, e.broker) == (api, broker)] for api in _APIS}
+            first_two = min(times["LeaderAndIsr"]) < min(times["UpdateMetadata"])
+            stage.expect(f"Broker {broker} gets LeaderAndIsr before UpdateMetadata", seen=first_two)
+        stop_first = min(e.sent_ns for e in sent if e.api == "StopReplica")
+        stage.expect("StopReplica comes after them", seen=stop_first > min(e.sent_ns for e in sent if e.broker == 3))
+        request = next(e.request for e in sent if e.api == "LeaderAndIsr")
+        newest = (request["type"], request["is_kraft_controller"], requests[0]["leader_recovery_state"])
+        stage.expect("Type, KRaft flag and leader recovery state", seen=newest, expected=(0, False, 0))
+        updated = {exchange.broker for exchange in sent if exchange.api == "UpdateMetadata"}
+        stage.expect("Every broker gets UpdateMetadata", seen=updated, expected={1, 2, 3})
+        stopped = {
+            exchange.broker
+            for exchange in sent
+            if exchange.api == "StopReplica"
+            for state in states_of(exchange, stage.topic)
+            if state["delete_partition"]
+        }
+        stage.expect("StopReplica asks broker 1 to delete its replica", seen=stopped, expected={1})
+        stage.expect("Broker 1 has deleted its replica", seen=stage.log(1), expected=[])
+        stage.fact("broker 2's log", stage.await_line(2, f"Leader {stage.topic}-0", "starts at leader epoch"))
+        stage.fact("broker 3's log", stage.await_line(3, f"Follower {stage.topic}-0", "starts at leader epoch"))
+        # Broker 2 already followed broker 1 and continues to: it still accepts the newer leader epoch.
+        stage.fact(
+            "broker 2's log, earlier", stage.await_line(2, f"Follower {stage.topic}-0", "starts at leader epoch 1 ")
+        )
+    with play.act("a broker fails", profile=STEADY, controller=3) as stage:
+        with Capture(stage.lease.cluster.brokers.values()) as capture:
+            stage.kill(1)
+            capture.await_answers()
+        note_requests(stage, capture)
+        become = f"the become-leader transition for partition {stage.topic}-0"
+        stage.fact("broker 2 becomes leader", stage.await_line(2, "starting", become))
+        become = f"the become-follower transition for partition {stage.topic}-0"
+        stage.fact("broker 3 becomes follower", stage.await_line(3, "starting", become))
+        nothing = ("Ignoring LeaderAndIsr request", f"{stage.topic}-0", "matches the current leader epoch")
+        stage.fact("broker 3 ignores a request in the leader epoch that it has", stage.await_line(3, *nothing))
+    for profile, version, fields in ((VERSION_0, 0, _FIELDS_0), (VERSION_5, 5, _FIELDS_5)):
+        with play.act(f"LeaderAndIsr {version}", profile=profile, replicas=(1, 2), others=(3,)) as stage:
+            stage.produce("m1")
+            sent = [exchange for exchange in _reassigned(stage) if exchange.api == "LeaderAndIsr"]
+            stage.expect(
+                "The version of the requests", seen={exchange.version for exchange in sent}, expected={version}
+            )
+            seen = {
+                "request": field_names(sent[0].request),
+                "partition": field_names(states_of(sent[0], stage.topic)[0]),
+            }
+            stage.expect("The fields are those of the document", seen=seen, expected=fields)
+
+
+def _reassign(stage: Stage, sentence: str, replicas: tuple[int, ...]) -> None:
+    def ask() -> None:
+        with stage.ask(3) as controller:
+            refused = reassign(controller, {(stage.topic, 0): replicas})
+        seen = refused.get((stage.topic, 0), NONE)
+        stage.expect("The controller accepts the reassignment", seen=seen, expected=NONE)
+
+    stage.take(sentence, ask, step("reassign", replicas=replicas))
+
+
+def _reassigned(stage: Stage) -> list[Exchange]:
+    """Move the partition from brokers 1 and 2 to 2 and 3; returns what the controller sent about it."""
+
+    with Capture(stage.lease.cluster.brokers.values()) as capture:
+        _reassign(stage, "The partition moves to brokers 2 and 3.", (2, 3))
+        capture.await_exchange(
+            lambda e: e.api == "StopReplica" and any(deletes_replica(e, s) for s in states_of(e, stage.topic)),
+            "StopReplica to broker 1",
+        )
+        capture.await_answers()
+    return note_requests(stage, capture)
+
+
+@scenario(
+    "leader-and-isr-errors",
+    title="LeaderAndIsr refused: stale epochs, no permission, no log directory",
+    needs_zookeeper="brokers in KRaft mode get no LeaderAndIsr: they read the metadata log",
+)
+def leader_and_isr_errors_shown(play: Play) -> None:
+    """A broker refuses a request with a stale controller epoch as a whole, and one with a stale leader epoch for its
+    partition. It refuses a sender without ClusterAction with CLUSTER_AUTHORIZATION_FAILED. For a partition whose log
+    directory has failed it answers KAFKA_STORAGE_ERROR, here to the controller itself. No refused request changes a
+    replica.
+    """
+    with play.act("stale epochs", profile=TWO_DIRECTORIES, controller=3) as stage:
+        stage.produce("m1")
+        _reassign(stage, "The order of the replicas changes, which starts a new leader epoch.", (1, 3, 2))
+        stale = (stage.seen.controller_epoch or 0) - 1
+        sentence = "Broker 2 gets a request in the previous controller epoch."
+        error, _ = take_leader_and_isr(stage, sentence, broker=2, leader_epoch=9, controller_epoch=stale)
+        stage.expect("Broker 2 refuses the whole request", seen=error, expected=STALE_CONTROLLER_EPOCH)
+        sentence = "Broker 2 gets a request in the previous leader epoch."
+        errors = take_leader_and_isr(stage, sentence, broker=2, leader_epoch=0)
+        expected = (NONE, STALE_CONTROLLER_EPOCH)
+        stage.expect("Broker 2 refuses the request for its partition", seen=errors, expected=expected)
+    with play.act("an offline log directory", profile=TWO_DIRECTORIES, replicas=(2, 1, 3), controller=3) as stage:
+        stage.produce("m1")
+        _lose_the_directory(stage)
+    # No other scenario should get a broker without a log directory.
+    play.pool.discard(TWO_DIRECTORIES)
+    with play.act("no permission", profile=AUTHORIZED, controller=3) as stage:
+        stage.produce("m1")
+        allow_cluster_action_to_brokers_only(stage.lease.cluster)
+        sentence = "Broker 2 gets a request from a sender that is no broker."
+        error, _ = take_leader_and_isr(stage, sentence, broker=2, leader_epoch=9, authorized=False)
+        stage.expect("Broker 2 refuses it", seen=error, expected=CLUSTER_AUTHORIZATION_FAILED)
+        stage.produce("m2")
+        stage.expect("Brokers still accept each other's requests", seen=stage.log(2), expected=["m1", "m2"])
+
+
+def _lose_the_directory(stage: Stage) -> None:
+    node = stage.node(2)
+    there = f"{stage.topic}-0" in node.must_execute("ls", SECOND_BROKER_DATA).split()
+    # A broker creates a new replica where it has the fewest: the previous act's topic is in the first directory.
+    stage.expect("The replica is in the second log directory", seen=there)
+    stage.observer.without_files = frozenset({2})
+    with Capture(stage.lease.cluster.brokers.values()) as capture:
+        stage.take(
+            "The leader's log directory fails.",
+            lambda: take_log_directory_away(node, SECOND_BROKER_DATA),
+            step("fail_log_directory", broker=2),
+        )
+        refusal = capture.await_exchange(
+            lambda e: e.broker == 2 and e.api == "LeaderAndIsr" and bool(states_of(e, stage.topic)),
+            "LeaderAndIsr to broker 2",
+        )
+    assert refusal.response is not None
+    ids = {group["topic_name"]: group["topic_id"] for group in refusal.request["topic_states"]}
+    error, partitions = leader_and_isr_errors(refusal.version, refusal.response, topic_ids=ids)
+    answer = (error, partitions[stage.topic, 0])
+    stage.expect("Broker 2 answers the controller", seen=answer, expected=(NONE, KAFKA_STORAGE_ERROR))
+    stage.expect("Another broker leads", seen=stage.seen.leader in (1, 3))
+    stage.expect("The replica is offline", seen=stage.replica(2).role, expected="offline")
+    stage.produce("m2")
+    stage.expect("The new leader serves", seen=stage.log(stage.seen.leader or 1), expected=["m1", "m2"])
+
+
+def take_leader_and_isr(
+    stage: Stage,
+    sentence: str,
+    *,
+    broker: int,
+    leader_epoch: int,
+    controller_epoch: int | None = None,
+    leader: int | None = None,
+    authorized: bool = True,
+) -> tuple[int, int]:
+    """A step in which a broker gets a LeaderAndIsr request in the name of broker 3.
+
+    By default it is of the present controller epoch and makes the broker itself the leader. Returns the errors of the
+    response and of the partition, −1 if there is none.
+    """
+    epoch = controller_epoch if controller_epoch is not None else stage.seen.controller_epoch or 0
+    state = PartitionState(
+        topic=stage.topic,
+        partition=0,
+        leader=leader or broker,
+        leader_epoch=leader_epoch,
+        isr=(1, 2, 3),
+        replicas=(1, 2, 3),
+        controller_epoch=epoch,
+    )
+    errors = (NONE, -1)
+
+    def send() -> None:
+        nonlocal errors
+        version = LEADER_AND_ISR.newest
+        body = leader_and_isr(version, Sender(controller=3, controller_epoch=epoch), [state], topic_ids={})
+        answer = send_as_controller(stage.lease.cluster.client_address(broker), LEADER_AND_ISR, version, body)
+        # Neither the request nor the response has a topic id.
+        error, partitions = leader_and_isr_errors(version, answer, topic_ids={stage.topic: uuid.UUID(int=1)})
+        errors = (error, next(iter(partitions.values()), -1))
+
+    in_model = {"broker": broker, "leader_epoch": leader_epoch, "authorized": authorized}
+    stage.take(sentence, send, step("send_leader_and_isr", controller_epoch=controller_epoch, **in_model))
+    return errors

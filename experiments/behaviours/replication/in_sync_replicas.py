@@ -1,0 +1,239 @@
+"""Replication: which broker serves, which replicas are in sync, what is committed, and how each broker learns of it."""
+
+from __future__ import annotations
+
+import re
+import time
+from functools import partial
+
+from kafka_chaos.experiments.behaviours.replication.leader_epoch import A_WITH
+from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, FETCH_FROM_LEADER
+from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.scenario.clusters import QUICK
+from kafka_chaos.harness.scenario.play import Play
+from kafka_chaos.harness.scenario.registry import scenario
+from kafka_chaos.harness.scenario.stage import Stage
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model.lockstep.cluster_model import step
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+
+_WHOLE_ISR = re.compile(r"ISR updated to \d,\d,\d\b")
+"""In KRaft mode in any order."""
+
+
+@scenario("leader-only", title="Only the leader serves produce and fetch requests")
+def leader_only(play: Play) -> None:
+    """A follower that gets a request directly refuses to append a record and to return the latest offset. Up to Fetch
+    10 it also refuses to let a consumer read. Since Fetch 11 (KIP-392) it answers a consumer, up to the high watermark
+    that it knows. During an election, a producer sees broken connections and retries until a leader answers.
+    """
+    with play.act("requests to a follower") as stage:
+        stage.produce("m1")
+        stage.await_committed("m1", 1)
+        for broker in (2, 3):
+            with stage.ask(broker) as follower:
+                produced, _ = follower.produce(stage.topic, "astray")
+                asked, _ = follower.latest_offset(stage.topic)
+                old = follower.fetch(stage.topic, version=FETCH_FROM_LEADER)
+                new = follower.fetch(stage.topic, version=FETCH_FROM_ANY)
+            name, refused = f"Broker {broker}", "NOT_LEADER_OR_FOLLOWER"
+            stage.expect(f"{name} refuses a produce request", seen=error_name(produced), expected=refused)
+            stage.expect(f"{name} refuses ListOffsets", seen=error_name(asked), expected=refused)
+            stage.expect(f"{name} refuses Fetch 10", seen=error_name(old.error), expected=refused)
+            answer = (error_name(new.error), new.high_watermark)
+            stage.expect(f"{name} answers Fetch 12 with its high watermark", seen=answer, expected=("NONE", 1))
+        with stage.ask(1) as leader:
+            latest = leader.latest_offset(stage.topic)
+            stage.expect("The leader returns its latest offset", seen=latest, expected=(NONE, 1))
+        stage.settle("No broker has appended the record that was sent to the followers.")
+        stage.expect("The leader's log", seen=stage.log(1), expected=["m1"])
+    with play.act("a producer during an election") as stage:
+        stage.produce("m1")
+        answers: dict[str, int] = {}
+
+        def kill_and_watch() -> None:
+            stage.node(1).kill()
+            stage.clients.send("m2")
+            wait_until(lambda: _is_served(stage, answers), "another broker to serve the partition", timeout=40)
+
+        sent = step("produce", record="m2")
+        stage.take("The leader is killed; m2 is sent at once.", kill_and_watch, step("kill", broker=1), sent)
+        stage.expect("m2 is acknowledged", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1)))
+        stage.expect("The producer noticed a broken connection", seen="_TRANSPORT" in stage.clients.errors())
+        stage.expect("The followers refuse until one is elected", seen=set(answers) >= {"NOT_LEADER_OR_FOLLOWER"})
+        stage.fact("answers of the followers during the election", answers)
+        stage.fact("errors that the producer reported meanwhile", sorted(set(stage.clients.errors())))
+
+
+def _is_served(stage: Stage, answers: dict[str, int]) -> bool:
+    """Ask both followers for the latest offset, count their answers, and return whether one of them leads."""
+    leads = False
+    for broker in (2, 3):
+        try:
+            with stage.ask(broker) as client:
+                error, _ = client.latest_offset(stage.topic)
+        except BrokerUnreachable:
+            continue
+        name = "served" if error == NONE else error_name(error)
+        answers[name] = answers.get(name, 0) + 1
+        leads = leads or error == NONE
+    return leads
+
+
+@scenario("replication-describe", title="A described topic, and the same records in every segment")
+def replication_describe(play: Play) -> None:
+    """Describing a topic with replication factor 3 returns its leader, its replicas and its ISR. The segment of every
+    broker holds the same records with the same offsets, timestamps and leader epochs.
+    """
+    with play.act("three replicas") as stage:
+        described = stage.lease.admin.partitions(stage.topic)[0]
+        stage.expect("Leader", seen=described.leader, expected=1)
+        stage.expect("Replicas", seen=described.replicas, expected=(1, 2, 3))
+        stage.expect("ISR", seen=tuple(sorted(described.isr)), expected=(1, 2, 3))
+        for number in (1, 2, 3):
+            stage.produce(f"test message{number}")
+        files = [stage.observer.files(broker) for broker in (1, 2, 3)]
+        batches = [[(b.base_offset, b.last_offset, b.leader_epoch, b.size) for b in one.batches] for one in files]
+        stage.expect("All three have the same batches", seen=batches[0] == batches[1] == batches[2])
+        data = [[batch.data for batch in one.batches] for one in files]
+        stage.expect("The batches are the same to the last byte", seen=data[0] == data[1] == data[2])
+        rows = [(record.offset, record.leader_epoch) for record in files[0].records]
+        stage.expect("Offsets and leader epochs", seen=rows, expected=[(0, 0), (1, 0), (2, 0)])
+        stage.expect("There is one segment, named after its base offset", seen=files[0].base_offsets, expected=(0,))
+        stage.fact(
+            "the segment of every broker",
+            [{"base offset": b[0], "last offset": b[1], "leader epoch": b[2], "bytes": b[3]} for b in batches[0]],
+        )
+
+
+@scenario("n-minus-1-failures", title="Three replicas survive two broker failures")
+def n_minus_1_failures(play: Play) -> None:
+    """Two of three brokers fail one after the other. The last replica has every committed record and serves. When the
+    others return, they catch up and are in sync again.
+    """
+    with play.act("two of three brokers fail", controller=3) as stage:
+        stage.produce("m1")
+        stage.kill(1)
+        stage.produce("m2")
+        stage.kill(2)
+        stage.produce("m3")
+        everything = ["m1", "m2", "m3"]
+        stage.expect("The last broker has every record", seen=stage.log(3), expected=everything)
+        stage.expect("A consumer reads every record", seen=stage.read(), expected=everything)
+        stage.start(1)
+        stage.start(2)
+        stage.produce("m4")
+        stage.expect("All replicas are in sync again", seen=stage.seen.isr, expected=(1, 2, 3))
+        stage.expect("All logs", seen=stage.logs(), expected=[[*everything, "m4"]] * 3)
+
+
+@scenario("isr-eviction", title="A follower that stops fetching leaves the ISR, and returns")
+def isr_eviction(play: Play) -> None:
+    """The leader removes a follower that no longer fetches from the ISR after `replica.lag.time.max.ms`. Until then, a
+    record with acks=all waits for that follower; afterwards the record is committed without it. Once the follower has
+    caught up, it is in sync again.
+    """
+    with play.act("a follower is cut off", profile=QUICK) as stage:
+        stage.produce("m1")
+        stage.cut(3, 1)
+        began = time.monotonic()
+        stage.produce("m2")
+        waited = stage.answered("m2") - began
+        stage.expect("The ISR without broker 3", seen=stage.seen.isr, expected=(1, 2))
+        stage.expect("m2 is acknowledged", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1)))
+        stage.expect("Broker 3 lacks m2", seen=stage.log(3), expected=["m1"])
+        stage.fact("the leader's log", stage.await_line(1, "Shrinking ISR from", "brokerId: 3", stage.topic))
+        stage.fact("seconds from sending m2 until it was acknowledged without broker 3", round(waited, 2))
+        stage.heal(3, 1)
+        stage.expect("Broker 3 is back in the ISR", seen=stage.seen.isr, expected=(1, 2, 3))
+        stage.expect("Broker 3 has m2", seen=stage.log(3), expected=["m1", "m2"])
+        stage.fact("the leader's log, later", stage.await_line(1, _WHOLE_ISR, stage.topic))
+    with play.act("a follower that lacks nothing", profile=QUICK) as stage:
+        stage.produce("m1")
+        stage.await_committed("m1", 1)
+        stage.cut(3, 1)
+        # The leader checks its ISR twice per lag time: in twice the lag time, it checks four times.
+        until = time.monotonic() + stage.lease.profile.lag_seconds * 2
+        stage.await_seen("Twice the lag time passes without a new record.", lambda seen: time.monotonic() > until)
+        stage.expect("Broker 3 stays in the ISR", seen=stage.seen.isr, expected=(1, 2, 3))
+
+
+@scenario("high-watermark-visibility", title="Consumers read only what is committed")
+def high_watermark_visibility(play: Play) -> None:
+    """Only the leader holds m2, and has acknowledged it with acks=1. Although m2 is in the leader's log, no consumer
+    reads it until the followers have it too.
+    """
+    with play.act("a record that only the leader holds") as stage:
+        stage.produce("m1", acks="1")
+        stage.cut(2, 1)
+        stage.cut(3, 1)
+        stage.produce("m2", acks="1")
+        stage.expect("m2 is acknowledged", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1)))
+        stage.expect("The leader's log", seen=stage.log(1), expected=["m1", "m2"])
+        stage.expect("The leader's high watermark", seen=stage.replica(1).high_watermark, expected=1)
+        stage.expect("A consumer reads only m1", seen=stage.read(), expected=["m1"])
+        stage.heal(2, 1)
+        stage.expect("One of two followers is not enough", seen=stage.read(), expected=["m1"])
+        stage.heal(3, 1)
+        stage.expect_eventually("A consumer reads both records", stage.read, expected=["m1", "m2"])
+
+
+@scenario("offset-checkpoint", title="replication-offset-checkpoint reveals a replica that is stuck")
+def offset_checkpoint(play: Play) -> None:
+    """Every broker checkpoints the high watermark 1, then 2. A replica that is cut off stays at 2 while the others
+    reach 3. A comparison of the files finds it.
+    """
+    with play.act("three brokers compared", profile=QUICK) as stage:
+        for number in (1, 2):
+            stage.produce(f"test message {number}")
+            stage.await_seen(f"Every broker has checkpointed {number}.", partial(_all_checkpointed, number))
+            stage.fact(f"the line on every broker after record {number}", _line(stage, 1))
+            lines = {_line(stage, broker) for broker in (1, 2, 3)}
+            stage.expect("The files agree", seen=lines, expected={f"{stage.topic} 0 {number}"})
+        stage.cut(3, 1)
+        stage.produce("test message 3")
+        stage.await_seen("Brokers 1 and 2 have checkpointed 3.", lambda seen: _checkpoints(seen)[:2] == [3, 3])
+        stage.expect("The comparison finds broker 3", seen=_checkpoints(stage.seen), expected=[3, 3, 2])
+        stage.heal(3, 1)
+        stage.await_seen("Every broker has checkpointed 3.", partial(_all_checkpointed, 3))
+
+
+def _checkpoints(seen: Observation) -> list[int | None]:
+    return [seen.replicas[broker].checkpointed_high_watermark for broker in (1, 2, 3)]
+
+
+def _all_checkpointed(high_watermark: int, seen: Observation) -> bool:
+    return _checkpoints(seen) == [high_watermark] * 3
+
+
+def _line(stage: Stage, broker: int) -> str:
+    text = stage.node(broker).read_file("/var/lib/kafka/replication-offset-checkpoint").decode()
+    return next((line for line in text.splitlines() if line.startswith(f"{stage.topic} ")), "")
+
+
+@scenario("ackless-replication", title="A leader learns from the next fetch, a follower one response later")
+def ackless_replication(play: Play) -> None:
+    """No follower sends acknowledgements. The leader learns from the offset of a follower's next fetch that the
+    follower holds m1. The follower learns from the response after that one that m1 is committed. Fetches wait 25
+    seconds here, so that every stage can be observed. Then one fetch is held: the follower has m3 in its log, and the
+    leader does not know.
+    """
+    with play.act("slow fetches", profile=A_WITH) as stage:
+        for number in (1, 2):
+            stage.produce(f"m{number}", acks="1")
+            stage.await_seen(f"The followers have fetched m{number}.", partial(_leader_knows, number))
+            behind = [number, number - 1, number - 1]
+            stage.expect("The followers are one response behind", seen=stage.high_watermarks(), expected=behind)
+        stage.hold_next_fetch(3, 1)
+        stage.produce("m3", acks="1")
+        stage.await_seen("Broker 3 has m3.", lambda seen: seen.replicas[3].log_end == 3)
+        stage.expect("All logs are equal", seen=stage.logs(), expected=[["m1", "m2", "m3"]] * 3)
+        stage.expect("The leader does not know", seen=stage.replica(1).high_watermark, expected=2)
+        stage.heal(3, 1, channel="held")
+        stage.await_seen("Broker 3's next fetch arrives.", partial(_leader_knows, 3))
+        stage.expect("Now the leader knows", seen=stage.replica(1).high_watermark, expected=3)
+
+
+def _leader_knows(high_watermark: int, seen: Observation) -> bool:
+    return seen.replicas[1].high_watermark == high_watermark

@@ -1,0 +1,1 @@
+"""From one version to another, and from ZooKeeper to KRaft, under load."""

@@ -1,0 +1,158 @@
+"""`reassignment`: replicas move to other brokers under load, and nothing ends.
+
+It is what an operator does to empty a broker, or to spread load. The new replica copies the log from its start while
+producers go on. Once it is in sync, the old one leaves the ISR, gives up leadership if it leads, and deletes its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kafka_chaos.contract.errors import counted
+from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl
+from kafka_chaos.faults.cluster import Partition as Place
+from kafka_chaos.faults.fault import (
+    Appearance,
+    Nodes,
+    Pattern,
+    Proof,
+    Setting,
+    all_took_effect,
+    mark,
+    one_per_broker,
+)
+from kafka_chaos.faults.target import Target
+
+_SINCE = "2.4"
+_SHOWN = 5
+_FOLDERS = 'for directory; do ls "$directory" 2>/dev/null; done; true'
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A partition as it was, and the replicas that it is to have instead, in the same order."""
+
+    before: Leadership
+    replicas: tuple[int, ...]
+
+    def heir_of(self, broker: int) -> int:
+        """Who takes a broker's place among the replicas: perhaps itself."""
+        return dict(zip(self.before.replicas, self.replicas, strict=True))[broker]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """Move the replicas of lanes' partitions that the targets hold to brokers that hold none of these partitions, with
+    AlterPartitionReassignments. Each new replica takes the place of the old one among the partition's replicas, and
+    copies the log from its start. With `lane`, the partitions of that lane alone move. They stay where they are when
+    the fault ends. Its proof: in the metadata, each of these partitions has the new replica in its ISR and the old one
+    no longer among its replicas, and targets that run have deleted the old ones' files."""
+
+    target: Target
+    at: float = 0.0
+    duration: float = 0.0
+    lane: str | None = None
+    kind: ClassVar[str] = "reassignment"
+    only_brokers: ClassVar[bool] = True
+    spares_other_lanes: ClassVar[bool] = True
+    leaves_nodes_alone: ClassVar[bool] = True
+    proof_timeout: ClassVar[float] = 60.0
+    appearance: ClassVar[Appearance] = Appearance("#6b4f9e", "#b9a3e3", Pattern.DOTS)
+
+    @staticmethod
+    def refusal(cluster: Setting) -> str | None:
+        """Brokers before 2.4 have no request that moves replicas."""
+        if cluster.at_least(_SINCE):
+            return None
+        return f"replicas move by AlterPartitionReassignments (KIP-455): expected Kafka {_SINCE} or later"
+
+    def model_faults(self, brokers: int) -> tuple[str, ...]:
+        """One `session-expiry` for each broker hit: a replica leaves the ISR, and if it leads is replaced by a member
+        of the ISR while it runs on. Other than there, it never comes back; the new one, which does, begins empty."""
+        return one_per_broker("session-expiry", self.target, brokers)
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Note who holds what, and ask for the moves; they go on by themselves."""
+        if mark(self) not in cluster.noted:
+            moves = self._moves(cluster, nodes)
+            cluster.noted[mark(self)] = moves
+            cluster.move_replicas({place: move.replicas for place, move in moves.items()})
+
+    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
+        """All replicas of the targets are elsewhere."""
+        moves: Mapping[Place, _Move] = cluster.noted.get(mark(self), {})
+        now = cluster.leadership() if moves else {}
+        return all_took_effect({node.name: _moved(cluster, node, moves, now) for node in nodes})
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Nothing is broken. A move that goes on is awaited; one that does not end is cancelled."""
+        cluster.end_moves(cluster.noted.get(mark(self), {}))
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """Which partitions have a replica where now."""
+        moved = evidence["moved"]
+        told = [f"{one['partition']} to broker {one['heir']}" for one in moved]
+        more = ", …" if len(told) > _SHOWN else ""
+        files = "its own are deleted" if evidence["files_deleted"] else "it is down, and keeps its own files"
+        return f"replicas of {counted(len(moved), 'partition')} moved: {', '.join(told[:_SHOWN])}{more}; {files}"
+
+    def _moves(self, cluster: ClusterControl, nodes: Nodes) -> dict[Place, _Move]:
+        """What is to move. A partition of which some replica has no place to go to, or that moves already, stays."""
+        topics = cluster.topics if self.lane is None else (cluster.topic(self.lane),)
+        targets = {node.number for node in nodes}
+        already, moves = cluster.moving(), {}
+        for place, state in sorted(cluster.leadership().items()):
+            if already is not None and place not in already and place[0] in topics and targets & set(state.replicas):
+                free = [
+                    number
+                    for number, node in sorted(cluster.brokers.items())
+                    if number not in (*state.replicas, *targets) and node.is_running()
+                ]
+                if replicas := _replaced(state.replicas, targets, free, place[1]):
+                    moves[place] = _Move(state, replicas)
+        return moves
+
+
+def _replaced(
+    replicas: Sequence[int], targets: set[int], free: Sequence[int], partition: int
+) -> tuple[int, ...] | None:
+    """The replicas with others in the places of the targets, spread by the partition's number; None where too few
+    brokers are free."""
+    leaving = [broker for broker in replicas if broker in targets]
+    if len(leaving) > len(free):
+        return None
+    heirs = {broker: free[(partition + step) % len(free)] for step, broker in enumerate(leaving)}
+    return tuple(heirs.get(broker, broker) for broker in replicas)
+
+
+def _moved(
+    cluster: ClusterControl, node: NodeControl, moves: Mapping[Place, _Move], now: Mapping[Place, Leadership]
+) -> Proof:
+    held = {place: move for place, move in moves.items() if node.number in move.before.replicas}
+    if not held:
+        return Proof(False, {}, "it held no replica that a broker which is free could take")
+    kept = _folders(cluster, node)
+    moved, missing = [], []
+    for (topic, number), move in sorted(held.items()):
+        state, name, heir = now.get((topic, number)), f"{topic}-{number}", move.heir_of(node.number)
+        if state is None or node.number in state.replicas or heir not in state.isr:
+            missing.append(f"{name} has not moved")
+        elif kept is not None and name in kept:
+            missing.append(f"{name} has moved, and its old files are still there")
+        else:
+            leaders = [move.before.leader, state.leader]
+            replicas = [list(move.before.replicas), list(state.replicas)]
+            moved.append({"partition": name, "heir": heir, "replicas": replicas, "leader": leaders})
+    evidence = {"moved": moved, "files_deleted": kept is not None}
+    return Proof(not missing, evidence, ", ".join(missing[:_SHOWN]))
+
+
+def _folders(cluster: ClusterControl, node: NodeControl) -> set[str] | None:
+    """The names in its log directories; None where nothing can be run inside: it may keep files until it is back."""
+    state = node.state()
+    if not state["Running"] or state["Paused"]:
+        return None
+    return set(node.must_execute("sh", "-c", _FOLDERS, "sh", *cluster.log_directories).split())

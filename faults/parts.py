@@ -1,0 +1,134 @@
+"""What a node has besides its process, as Protocols: a disk of its own, a link, queues of packets, a clock that moves.
+
+`NodeControl` in `faults/cluster.py` gives them to faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+
+class DiskControl(Protocol):
+    """A disk of its own, which holds a broker's log directories. All actions are idempotent."""
+
+    def freeze(self) -> None:
+        """Let every write wait, once all that was written is on the disk."""
+        ...
+
+    def thaw(self) -> None:
+        """Let writes go on."""
+        ...
+
+    def is_frozen(self) -> bool:
+        """Whether writes wait, as the kernel tells."""
+        ...
+
+    def slow_down(self, pid: int, writes_per_second: int) -> None:
+        """Let each write wait until it is on the disk, which takes so many a second of a process's container."""
+        ...
+
+    def speed_up(self) -> None:
+        """Let writes be as fast as they were."""
+        ...
+
+    def cut_power(self) -> None:
+        """Lose what was not flushed by now; nobody can read or write until `power_back`."""
+        ...
+
+    def power_back(self) -> None:
+        """Let what is on the disk be read again. The container's process must be gone."""
+        ...
+
+    @property
+    def loss(self) -> Mapping[str, int] | None:
+        """What the last loss of power took: `lost_bytes` of segments, `shorter_files`, and `kept_bytes`.
+
+        None if the container has been started since, or if power was never lost.
+        """
+        ...
+
+    def fill(self) -> None:
+        """Take all free blocks."""
+        ...
+
+    def is_filled(self) -> bool:
+        """Whether the blocks that `fill` took are taken still."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Bytes that can still be written."""
+        ...
+
+    def refuse_appends(self, topic: str | None) -> None:
+        """Refuse writes to the newest segment of each partition, of one topic or of all; others are taken still."""
+        ...
+
+    def refused(self) -> Mapping[str, bool]:
+        """The segments to which writes were refused since the disk was whole, by name, and whether they are."""
+        ...
+
+    def fail(self) -> None:
+        """Let the file system find an error of its disk: it becomes read-only, and what was not flushed is lost."""
+        ...
+
+    def refuses_writes(self) -> bool:
+        """Whether a write is refused, since the file system is read-only."""
+        ...
+
+
+class LinkControl(Protocol):
+    """What every connection to a node passes. Rules are known by their ids; all actions are idempotent."""
+
+    def apply(self, rule_id: str, **frames: Any) -> None:
+        """Let a rule begin: `action`, and which `frames` (see `harness/cluster/links/rules.py`)."""
+        ...
+
+    def lift(self, rule_id: str, *, release: bool) -> None:
+        """Let a rule end. What it holds goes on, or (without `release`) is lost with its connection."""
+        ...
+
+    def tally(self, rule_id: str) -> Mapping[str, Any] | None:
+        """How many frames the rule `named` and has `taken` so far, and the first of these, `told`; None where it does
+        not apply."""
+        ...
+
+
+class PacketControl(Protocol):
+    """Queues of packets in a container's network namespace, by names. All actions are idempotent."""
+
+    def serve(self, name: str, **treatment: Any) -> int | None:
+        """Let packets wait that the packet filter sends to a queue (see `harness/cluster/packets/treatment.py`).
+
+        The queue's number; None where the container is down. It lasts until `end`, or until the container ends.
+        """
+        ...
+
+    def tally(self, name: str) -> Mapping[str, Any] | None:
+        """The `packets` and `bytes` that have passed, those that `waited`, for how many `seconds` in all, and those
+        that were `overtaken`; None where the queue is not served. Raises where its process is gone."""
+        ...
+
+    def end(self, name: str) -> None:
+        """Let everything go on that waits. Raises where its process was gone before."""
+        ...
+
+
+class ClockControl(Protocol):
+    """A wall clock that can be moved, by shifts with names. All actions are idempotent."""
+
+    def shift(self, name: str, *, seconds: float = 0.0, per_second: float = 0.0) -> None:
+        """Move the clock by so many seconds, and further with each second that passes."""
+        ...
+
+    def end(self, name: str) -> None:
+        """Move the clock back."""
+        ...
+
+    def reading(self, name: str) -> Mapping[str, float] | None:
+        """How many seconds the process's clock is `ahead` of the true time, as the process itself tells, what is
+        `wanted` of it, and by how much of that this shift has `moved` it.
+
+        None where the process is down, or nothing was shifted under this name. Raises where it does not answer.
+        """
+        ...

@@ -1,0 +1,153 @@
+"""What faults need of the kernel, tried for `kafka-chaos doctor` in a container and on a disk.
+
+Guarantee: leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.harness.errors import ClusterFailure
+
+if TYPE_CHECKING:
+    from docker.specs.containers import Container
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding: `state` is ok, note (runs work anyway) or missing; `remedy` says what to do."""
+
+    name: str
+    state: str
+    found: str
+    remedy: str = ""
+
+
+def check_kernel(image: Check) -> Iterator[Check]:
+    """The kernel features that faults need, tried in a container of the broker image that is removed at once."""
+    if image.state != "ok":
+        yield Check(
+            "Kernel features", "note", "not checked: the image is missing", "run `kafka-chaos prepare`, then this again"
+        )
+        return
+    from docker.errors import DockerException
+
+    try:
+        yield from _probe(image.found)
+    except DockerException as error:
+        yield Check("Kernel features", "missing", f"no container could be started: {error}", "see the engine's log")
+
+
+def check_disks() -> Check:
+    """Disks of their own for brokers, which storage faults need: one is made, broken and removed."""
+    from kafka_chaos.faults.storage.disks import why_no_disks
+    from kafka_chaos.harness.cluster.containers.labels import run_labels
+    from kafka_chaos.harness.cluster.disks.trial import lost_in_trial
+
+    name, reason = "Disks of brokers", why_no_disks()
+    if reason is not None:
+        return _optional(name, reason, "", "storage faults")
+    run_id = f"doctor-{secrets.token_hex(4)}"
+    try:
+        lost = lost_in_trial(run_id, run_labels(run_id, keep=False))
+    except (KafkaChaosError, OSError) as error:
+        return Check(name, "note", f"a loop mount failed: {error}", "only storage faults need it")
+    return Check(name, "ok", f"a loop mount was frozen and thawed, and lost {lost} bytes when it was cut off")
+
+
+def _probe(image: str) -> Iterator[Check]:
+    from kafka_chaos.harness.cluster.containers.cleanup import remove_run
+    from kafka_chaos.harness.cluster.containers.engine import docker_client
+    from kafka_chaos.harness.cluster.containers.labels import run_labels
+
+    client = docker_client()
+    run_id = f"doctor-{secrets.token_hex(4)}"
+    try:
+        container = client.containers.run(
+            image,
+            ["sleep", "120"],
+            detach=True,
+            entrypoint=[],
+            cap_add=["NET_ADMIN"],
+            network_mode="none",
+            name=f"kafka-chaos-{run_id}",
+            labels=run_labels(run_id, keep=False),
+        )
+
+        def execute(*command: str) -> tuple[int, str]:
+            result = container.exec_run(list(command))
+            return int(result.exit_code), bytes(result.output).decode(errors="replace").strip()
+
+        yield probe_packets(execute)
+        container.reload()
+        pid = int(container.attrs["State"]["Pid"])
+        yield _probe_links(pid)
+        yield _probe_queues(pid)
+        yield _probe_freezer(container)
+    finally:
+        remove_run(client, run_id)
+
+
+def _probe_links(pid: int) -> Check:
+    """A link in the network namespace of a container's process, which faults of single requests need."""
+    from kafka_chaos.faults.links.on_frames import why_no_links
+    from kafka_chaos.harness.cluster.links.links import try_link
+
+    reason, done = why_no_links() or try_link(pid), "connections to a container were redirected to a link"
+    return _optional("Links", reason, done, "faults of single requests")
+
+
+def _probe_queues(pid: int) -> Check:
+    """A queue of packets in the same place, and packets that are sent twice."""
+    from kafka_chaos.faults.network.queued import Queued
+    from kafka_chaos.harness.cluster.packets.queues import try_queue
+
+    reason, done = Queued.unavailable() or try_queue(pid), "packets of a container waited in a queue"
+    return _optional("Packet queues", reason, done, "delays, rates, reordering and duplication of packets")
+
+
+def _optional(name: str, reason: str | None, done: str, needed_by: str) -> Check:
+    if reason is None:
+        return Check(name, "ok", done)
+    found, _, remedy = reason.partition(": ")
+    return Check(name, "note", found, f"{remedy}; only {needed_by} need it")
+
+
+def _probe_freezer(container: Container) -> Check:
+    from docker.errors import APIError
+
+    from kafka_chaos.harness.cluster.containers.engine import freeze
+
+    try:
+        freeze(container)
+    except (ClusterFailure, APIError) as error:
+        return Check("Freezer", "missing", str(error), "use a kernel with the cgroup freezer")
+    container.unpause()
+    return Check("Freezer", "ok", "a container was frozen and thawed")
+
+
+def probe_packets(execute: Callable[..., tuple[int, str]]) -> Check:
+    """The packet filter, which partitions need. `execute` runs in a container."""
+    chain = ("iptables", "-w", "-N", "KC-doctor")
+    rules = [
+        ("iptables", "-w", "-A", "KC-doctor", "-p", "tcp", "--dport", "9092", "-j", "DROP"),
+        ("iptables", "-w", "-A", "KC-doctor", "-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset"),
+    ]
+    failed = next((output for command in (chain, *rules) for code, output in [execute(*command)] if code != 0), None)
+    if failed is None:
+        return Check("Packet filter", "ok", "iptables takes DROP and REJECT rules in a container")
+    return Check(
+        "Packet filter",
+        "missing",
+        f"iptables: {first_line(failed)}",
+        "load the kernel's modules ip_tables, iptable_filter and ipt_REJECT: partitions need them",
+    )
+
+
+def first_line(text: str) -> str:
+    """The first line of a program's output; empty if it has none."""
+    return text.strip().splitlines()[0] if text.strip() else ""

@@ -1,0 +1,139 @@
+"""Who leads which partition, as brokers tell clients, and leadership that moves on request (KIP-455, KIP-460)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from kafka_chaos.faults.cluster import Leadership, Partition
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.error_codes import NONE
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.kafka_python import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+from kafka_chaos.harness.errors import WaitTimeout
+from kafka_chaos.harness.waiting import wait_until
+
+Connect = Callable[[int], BrokerClient]
+"""A connection to a broker, by its id."""
+Ask = Callable[[], BrokerClient]
+"""A connection to whoever takes requests of administrators now; raises `BrokerUnreachable`."""
+
+_PATIENCE = 10.0
+_AGAIN = 0.2
+_REASSIGN = 0
+_ELECT_LEADERS = 1
+_PREFERRED = 0
+_TIMEOUT_MS = 10_000
+
+
+def newest_leadership(brokers: Iterable[int], connect: Connect) -> dict[Partition, Leadership]:
+    """Of each partition what these brokers tell, of the highest leader epoch; empty where nobody answers."""
+    newest: dict[Partition, Leadership] = {}
+    for broker in brokers:
+        with contextlib.suppress(BrokerUnreachable), connect(broker) as client:
+            for partition, state in client.leadership().items():
+                known = newest.get(partition)
+                if known is None or known.leader_epoch < state.leader_epoch:
+                    newest[partition] = state
+    return newest
+
+
+def transfer(
+    heirs: Mapping[Partition, int],
+    leadership: Callable[[], Mapping[Partition, Leadership]],
+    ask: Ask,
+) -> None:
+    """Let each partition be led by its heir, one of its replicas: the first of a new order, then the one elected.
+
+    Asked again for a few seconds: a controller may move meanwhile. What has not moved by then stays as it is, as where
+    the heir has failed.
+    """
+
+    def all_moved() -> bool:
+        now = leadership()
+        left = {place: heir for place, heir in heirs.items() if place not in now or now[place].leader != heir}
+        if left:
+            with contextlib.suppress(BrokerUnreachable), ask() as client:
+                client.wait(_PATIENCE)
+                _elect(client, {place: heir for place, heir in left.items() if place in now}, now)
+        return not left
+
+    with contextlib.suppress(WaitTimeout):
+        wait_until(all_moved, "leaders to move", timeout=_PATIENCE, interval=_AGAIN)
+
+
+def _elect(client: BrokerClient, heirs: Mapping[Partition, int], now: Mapping[Partition, Leadership]) -> None:
+    orders = {
+        place: (heir, *(one for one in now[place].replicas if one != heir))
+        for place, heir in heirs.items()
+        if now[place].replicas[0] != heir
+    }
+    if orders:
+        reassign(client, orders)
+    if heirs:
+        elect_preferred(client, heirs)
+
+
+def reassign(client: BrokerClient, orders: Mapping[Partition, Sequence[int] | None]) -> dict[Partition, int]:
+    """Ask a controller to move each partition to these replicas (KIP-455), all at once, or with None to end what moves
+    it now: the errors of those that it refuses."""
+    topics = AlterPartitionReassignmentsRequest.ReassignableTopic
+    wanted = [
+        topics(
+            name=topic,
+            partitions=[
+                topics.ReassignablePartition(partition_index=number, replicas=_listed(orders[topic, number]))
+                for number in numbers
+            ],
+        )
+        for topic, numbers in _by_topic(orders).items()
+    ]
+    answer = client.request(
+        AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=wanted, version=_REASSIGN)
+    )
+    if answer.error_code != NONE:
+        return dict.fromkeys(orders, int(answer.error_code))
+    return {
+        (topic.name, one.partition_index): int(one.error_code)
+        for topic in answer.responses
+        for one in topic.partitions
+        if one.error_code != NONE
+    }
+
+
+def reassignments(client: BrokerClient) -> frozenset[Partition] | None:
+    """The partitions whose replicas are being moved, as a controller tells (KIP-455); None from anybody else."""
+    answer = client.request(ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None, version=_REASSIGN))
+    if answer.error_code != NONE:
+        return None
+    return frozenset((topic.name, found.partition_index) for topic in answer.topics for found in topic.partitions)
+
+
+def elect_preferred(client: BrokerClient, partitions: Iterable[Partition]) -> int:
+    """Ask a controller for preferred leader elections (KIP-460), all at once: the first error, or 0."""
+    wanted = [
+        ElectLeadersRequest.TopicPartitions(topic=topic, partitions=numbers)
+        for topic, numbers in _by_topic(partitions).items()
+    ]
+    answer = client.request(
+        ElectLeadersRequest(
+            election_type=_PREFERRED, topic_partitions=wanted, timeout_ms=_TIMEOUT_MS, version=_ELECT_LEADERS
+        )
+    )
+    partitions = (one for topic in answer.replica_election_results for one in topic.partition_result)
+    return int(next((one.error_code for one in (answer, *partitions) if one.error_code != NONE), NONE))
+
+
+def _listed(replicas: Sequence[int] | None) -> list[int] | None:
+    return None if replicas is None else list(replicas)
+
+
+def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return topics

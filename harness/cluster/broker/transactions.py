@@ -1,0 +1,167 @@
+"""A transactional producer's requests to one chosen broker, each sent once.
+
+What a client library would do with the answer is for the caller. A request names its transaction by what `Producer`
+has. Where that `bumps`, as Java clients of 4.0 and later do (KIP-890, part 2), the leader adds partitions to the
+transaction, and every end of one brings the next epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.error_codes import NONE
+from kafka_chaos.harness.cluster.kafka_python import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    MemoryRecordsBuilder,
+    OffsetFetchRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+)
+
+_INIT_PRODUCER_ID = 5
+_ADD_PARTITIONS = 3
+"""The last version that clients send; brokers verify by later ones."""
+_ADD_OFFSETS = 4
+_PRODUCE, _PRODUCE_BUMPS = 11, 12
+_END, _END_BUMPS = 4, 5
+_COMMIT_OFFSETS, _COMMIT_OFFSETS_BUMPS = 4, 5
+_OFFSET_FETCH = 7
+_DESCRIBE = 0
+_ENOUGH = 1 << 20
+_PRODUCE_TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """A transactional id with the producer id and epoch that its coordinator has given out."""
+
+    transactional_id: str
+    id: int = -1
+    epoch: int = -1
+    bumps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTransaction:
+    """A transactional id as its coordinator describes it (KIP-664): `partitions` as (topic, partition)."""
+
+    state: str
+    epoch: int
+    partitions: frozenset[tuple[str, int]]
+
+
+class TransactionClient(BrokerClient):
+    """A connection to a broker that coordinates transactions or a group, or leads a partition. Errors are codes."""
+
+    def initialise(self, producer: Producer, *, timeout_ms: int) -> tuple[int, Producer]:
+        """InitProducerId of a new incarnation: the error, and the producer with its id and epoch."""
+        request = InitProducerIdRequest(
+            transactional_id=producer.transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=-1,
+            producer_epoch=-1,
+            version=self._version(InitProducerIdRequest, _INIT_PRODUCER_ID),
+        )
+        answer = self.request(request)
+        begun = Producer(producer.transactional_id, answer.producer_id, answer.producer_epoch, producer.bumps)
+        return int(answer.error_code), begun
+
+    def add_partition(self, producer: Producer, topic: str, partition: int) -> int:
+        """AddPartitionsToTxn for one partition."""
+        version = self._version(AddPartitionsToTxnRequest, _ADD_PARTITIONS)
+        wanted = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=[partition])
+        answer = self.request(
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=producer.transactional_id,
+                v3_and_below_producer_id=producer.id,
+                v3_and_below_producer_epoch=producer.epoch,
+                v3_and_below_topics=[wanted],
+                version=version,
+            )
+        )
+        return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+
+    def add_offsets(self, producer: Producer, group: str) -> int:
+        """AddOffsetsToTxn: the partition of a group's offsets joins the transaction."""
+        version = self._version(AddOffsetsToTxnRequest, _ADD_OFFSETS)
+        answer = self.request(AddOffsetsToTxnRequest(group_id=group, version=version, **_named(producer)))
+        return int(answer.error_code)
+
+    def write(self, producer: Producer, topic: str, partition: int, record: str, *, sequence: int) -> int:
+        """Produce one record of a transaction with acks=all."""
+        version = self._version(ProduceRequest, _PRODUCE_BUMPS if producer.bumps else _PRODUCE)
+        builder = MemoryRecordsBuilder(
+            2, 0, _ENOUGH, transactional=True, producer_id=producer.id, producer_epoch=producer.epoch,
+            base_sequence=sequence,
+        )  # fmt: skip
+        builder.append(timestamp=None, key=None, value=record.encode(), headers=[])
+        builder.close()
+        data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
+        request = ProduceRequest(
+            transactional_id=producer.transactional_id,
+            acks=-1,
+            timeout_ms=_PRODUCE_TIMEOUT_MS,
+            topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+            version=version,
+        )
+        return int(self.request(request).responses[0].partition_responses[0].error_code)
+
+    def commit_offset(self, producer: Producer, group: str, topic: str, partition: int, offset: int) -> int:
+        """TxnOffsetCommit: a group's offset becomes part of the transaction."""
+        topics = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        wanted = topics.TxnOffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+        )
+        newest = _COMMIT_OFFSETS_BUMPS if producer.bumps else _COMMIT_OFFSETS
+        request = TxnOffsetCommitRequest(
+            group_id=group,
+            generation_id=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=[topics(name=topic, partitions=[wanted])],
+            version=self._version(TxnOffsetCommitRequest, newest),
+            **_named(producer),
+        )
+        return int(self.request(request).topics[0].partitions[0].error_code)
+
+    def end(self, producer: Producer, *, commit: bool) -> tuple[int, Producer]:
+        """EndTxn: the error, and the producer with the epoch that it goes on with."""
+        version = self._version(EndTxnRequest, _END_BUMPS if producer.bumps else _END)
+        answer = self.request(EndTxnRequest(committed=commit, version=version, **_named(producer)))
+        if not producer.bumps or answer.error_code != NONE:
+            return int(answer.error_code), producer
+        following = Producer(producer.transactional_id, answer.producer_id, answer.producer_epoch, producer.bumps)
+        return int(answer.error_code), following
+
+    def describe_transaction(self, transactional_id: str) -> tuple[int, DescribedTransaction]:
+        """The error, and what this coordinator knows of a transactional id."""
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id], version=_DESCRIBE)
+        found = self.request(request).transaction_states[0]
+        partitions = frozenset((topic.topic, number) for topic in found.topics for number in topic.partitions)
+        described = DescribedTransaction(found.transaction_state, int(found.producer_epoch), partitions)
+        return int(found.error_code), described
+
+    def group_offset(self, group: str, topic: str, partition: int = 0, *, stable: bool) -> tuple[int, int]:
+        """(error, offset) of a group, −1 for none; `stable`: an error while one is pending (KIP-447)."""
+        wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])
+        version = self._version(OffsetFetchRequest, _OFFSET_FETCH)
+        request = OffsetFetchRequest(group_id=group, topics=[wanted], require_stable=stable, version=version)
+        answer = self.request(request)
+        if answer.error_code != NONE:
+            return int(answer.error_code), -1
+        found = answer.topics[0].partitions[0]
+        return int(found.error_code), int(found.committed_offset)
+
+
+def _named(producer: Producer) -> dict[str, Any]:
+    return {
+        "transactional_id": producer.transactional_id,
+        "producer_id": producer.id,
+        "producer_epoch": producer.epoch,
+    }

@@ -1,0 +1,233 @@
+"""What a cluster consists of, checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.metadata import KRAFT, METADATA_MODES, ZOOKEEPER
+from kafka_chaos.harness.cluster.configuration.keys import check_keys
+from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
+from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, check_version, oldest_of
+from kafka_chaos.harness.cluster.security import PLAINTEXT, check_security
+
+LEAST_DISK_MIB = 256
+USUAL_DISK_MIB = 4096
+"""The image is sparse: what no broker writes takes no room."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterLayout:
+    """What a cluster consists of.
+
+    `metadata_mode`: `zookeeper`, with an ensemble of `zookeepers` (None: 1), or `kraft`, with `controllers` nodes that
+    are nothing but controllers (0: every broker is a controller too). A cluster with ZooKeeper can migrate to
+    `migration_controllers` of them, which are started later. `elr`: whether a partition's leader may be
+    elected from its eligible leader replicas (KIP-966); None leaves it to the version.
+    `broker_configs` go to every broker, and to KRaft's controllers; `configs_of` to single brokers by id; both in
+    Kafka's own key names. `broker_versions` gives single brokers a version of their own, by id: all then speak the
+    oldest version's protocol, with its feature levels, as during a rolling upgrade. `controller` names the broker that
+    is to be controller (started first: in ZooKeeper mode the first to register becomes it), None leaves it open and
+    starts all at once. With two `log_directories` a broker outlives the loss of one (`BROKER_DATA`,
+    `SECOND_BROKER_DATA`). With `disk_mib`, the log directories of each broker and controller are on a disk of their
+    own, of so many MiB: storage faults need it.
+    With `links`, every connection to a broker or controller passes a link (`harness/cluster/links/`). With `clocks`,
+    every node has a wall clock that can be moved (`harness/cluster/clock.py`).
+    `security` is how clients connect: `plaintext`, `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client
+    certificates).
+    """
+
+    brokers: int = 3
+    metadata_mode: str = ZOOKEEPER
+    zookeepers: int | None = None
+    controllers: int = 0
+    migration_controllers: int = 0
+    kafka_version: str = KAFKA_VERSION
+    broker_versions: Mapping[int, str] = field(default_factory=dict)
+    elr: bool | None = None
+    controller: int | None = None
+    broker_configs: Mapping[str, object] = field(default_factory=dict)
+    configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
+    log_directories: int = 1
+    disk_mib: int = 0
+    links: bool = False
+    clocks: bool = False
+    security: str = PLAINTEXT
+
+    def __post_init__(self) -> None:
+        check_security(self.security)
+        if self.metadata_mode not in METADATA_MODES:
+            expected = " or ".join(METADATA_MODES)
+            raise UsageFailure(f"metadata_mode: {self.metadata_mode!r} is not valid: expected {expected}")
+        check_version(self.kafka_version, self.metadata_mode)
+        self._check_broker_versions()
+        if not 1 <= self.brokers <= 9:
+            raise UsageFailure(f"brokers: {self.brokers} is not valid: expected 1 to 9")
+        if self.log_directories not in (1, 2):
+            raise UsageFailure(f"log_directories: {self.log_directories} is not valid: expected 1 or 2")
+        if self.disk_mib and self.disk_mib < LEAST_DISK_MIB:
+            raise UsageFailure(f"disk_mib: {self.disk_mib} is not valid: expected at least {LEAST_DISK_MIB}, or 0")
+        if self.metadata_mode == KRAFT:
+            self._check_kraft()
+        else:
+            self._check_zookeeper()
+        if self.links and self.security != PLAINTEXT:
+            raise UsageFailure(
+                f"security: {self.security} is not valid where connections pass links, which can't read what is "
+                f"encrypted: expected {PLAINTEXT}"
+            )
+        if self.elr and not self.oldest.elr:
+            raise UsageFailure(f"elr: true is not valid: Kafka {self.oldest.number} has no eligible leader replicas")
+        self._check_configs()
+
+    def at_least(self, version: str) -> bool:
+        """Whether all brokers are of this version of Kafka, or later."""
+        return self.oldest.at_least(version)
+
+    def _check_broker_versions(self) -> None:
+        for broker, number in self.broker_versions.items():
+            if not 1 <= broker <= self.brokers:
+                raise UsageFailure(f"broker_versions: {broker} is not a broker: expected 1 to {self.brokers}")
+            check_version(number, self.metadata_mode)
+
+    def _check_kraft(self) -> None:
+        if self.zookeepers:
+            raise UsageFailure(f"zookeepers: {self.zookeepers} is not valid: a cluster in KRaft mode has none")
+        if self.migration_controllers:
+            raise UsageFailure("migration_controllers: a cluster in KRaft mode has nowhere to migrate to: leave it out")
+        if self.controllers not in (0, 1, 3):
+            raise UsageFailure(f"controllers: {self.controllers} is not valid: expected 0, 1 or 3")
+        if self.controller is not None:
+            raise UsageFailure(
+                f"controller: {self.controller} is not valid: in KRaft mode the controllers elect the active one; "
+                "leave it out"
+            )
+        if self.security != PLAINTEXT:
+            raise UsageFailure(
+                f"security: {self.security} is not valid: secured listeners are there in ZooKeeper mode only so far; "
+                f"expected {PLAINTEXT}"
+            )
+
+    def _check_zookeeper(self) -> None:
+        if self.zookeepers not in (None, 1, 3):
+            raise UsageFailure(f"zookeepers: {self.zookeepers} is not valid: expected 1 or 3")
+        if self.controllers:
+            raise UsageFailure(
+                f"controllers: {self.controllers} is not valid: in ZooKeeper mode a broker is controller; set "
+                f"metadata_mode to {KRAFT}"
+            )
+        if self.migration_controllers:
+            self._check_migration()
+        if self.security != PLAINTEXT and not self.oldest.has_pem:
+            raise UsageFailure(
+                f"security: {self.security} is not valid: Kafka {self.oldest.number} reads no certificates in PEM; "
+                f"expected {PLAINTEXT}, or Kafka 2.7 and later"
+            )
+        if self.controller is not None and not 1 <= self.controller <= self.brokers:
+            raise UsageFailure(f"controller: {self.controller} is not a broker: expected 1 to {self.brokers}")
+
+    def _check_migration(self) -> None:
+        if self.migration_controllers not in (1, 3):
+            raise UsageFailure(f"migration_controllers: {self.migration_controllers} is not valid: expected 0, 1 or 3")
+        if any(KRAFT not in version.modes for version in (self.version, *self.versions)):
+            raise UsageFailure(
+                f"migration_controllers: Kafka {self.oldest.number} has no KRaft mode here to migrate to"
+            )
+        if self.security != PLAINTEXT:
+            raise UsageFailure(
+                f"security: {self.security} is not valid with migration_controllers: expected {PLAINTEXT}"
+            )
+        if self.links:
+            raise UsageFailure("links: true is not valid with migration_controllers, which would have none")
+
+    def _check_configs(self) -> None:
+        mode = self.metadata_mode
+        for version in self.versions:
+            check_keys("broker", self.broker_configs, kafka_version=version.number, metadata_mode=mode)
+        for broker, configs in self.configs_of.items():
+            if not 1 <= broker <= self.brokers:
+                raise UsageFailure(f"configs_of: {broker} is not a broker: expected 1 to {self.brokers}")
+            check_keys("broker", configs, kafka_version=self.version_of(broker).number, metadata_mode=mode)
+
+    @property
+    def version(self) -> KafkaVersion:
+        """The version of ZooKeeper's or the controllers' image, and of all brokers without one of their own."""
+        return check_version(self.kafka_version, self.metadata_mode)
+
+    def version_of(self, broker: int) -> KafkaVersion:
+        """A broker's version."""
+        return check_version(self.broker_versions.get(broker, self.kafka_version), self.metadata_mode)
+
+    @property
+    def versions(self) -> tuple[KafkaVersion, ...]:
+        """The versions of all brokers and of KRaft's controllers, each once, in the brokers' order."""
+        brokers = [self.version_of(broker) for broker in range(1, self.brokers + 1)]
+        return tuple(dict.fromkeys([*brokers, self.version] if self.controllers else brokers))
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the nodes run several versions."""
+        return len(self.versions) > 1
+
+    @property
+    def oldest(self) -> KafkaVersion:
+        """The oldest of the versions: what the whole cluster can do."""
+        return oldest_of(self.versions)
+
+    @property
+    def protocol_configs(self) -> dict[str, str]:
+        """What makes brokers of several versions speak the oldest one's protocol, as Kafka's upgrade guide asks."""
+        if not self.is_mixed:
+            return {}
+        keys = ["inter.broker.protocol.version"]
+        if not self.oldest.at_least("3.0"):
+            keys.append("log.message.format.version")
+        return dict.fromkeys(keys, self.oldest.protocol)
+
+    @property
+    def servers(self) -> int:
+        """How many nodes there are beside the brokers: ZooKeeper servers, or controllers."""
+        return self.controllers if self.metadata_mode == KRAFT else self.zookeepers or 1
+
+    @property
+    def voters(self) -> int:
+        """How many controllers form the quorum: 0 in ZooKeeper mode, and of brokers that are controllers at most 3."""
+        return 0 if self.metadata_mode == ZOOKEEPER else self.controllers or min(3, self.brokers)
+
+    @property
+    def elects_from_elr(self) -> bool | None:
+        """Whether leaders are elected from the eligible leader replicas; None in ZooKeeper mode, which has none."""
+        if self.metadata_mode == ZOOKEEPER:
+            return None
+        return self.oldest.elr if self.elr is None else self.elr
+
+    def lacks(self, wanted: ClusterLayout) -> str | None:
+        """What a cluster of this layout lacks that faults need, who want another; None where it has all of it."""
+        if wanted.disk_mib > self.disk_mib:
+            size = wanted.disk_mib
+            lacking = f"a fault breaks disks, and the cluster's brokers have none of {size} MiB"
+            return f"{lacking}: start it with disk_mib={size}"
+        if wanted.links and not self.links:
+            return "a fault acts on single requests, and the cluster has no links: start it with links"
+        if wanted.clocks and not self.clocks:
+            return "a fault moves clocks, and those of the cluster can't be moved: start it with clocks"
+        return None
+
+    @property
+    def described(self) -> str:
+        """The nodes, the metadata mode, the version, disks and links, as a run says what it starts."""
+        owners = "each broker and controller" if self.controllers else "each broker"
+        disks = f", {owners} with a disk of its own" if self.disk_mib else ""
+        links = ", every connection through a link" if self.links else ""
+        return f"{self._nodes}{disks}{links}{', with clocks that can be moved' if self.clocks else ''}"
+
+    @property
+    def _nodes(self) -> str:
+        brokers = f"{self.brokers} broker{'' if self.brokers == 1 else 's'}"
+        versions = " and ".join(version.number for version in self.versions)
+        if self.metadata_mode == ZOOKEEPER:
+            return f"{self.servers} ZooKeeper and {brokers} of Kafka {versions}"
+        controllers = f"{self.controllers} controller{'' if self.controllers == 1 else 's'}"
+        nodes = f"{controllers} and {brokers}" if self.controllers else f"{brokers} that are controllers too,"
+        return f"{nodes} of Kafka {versions} (KRaft)"

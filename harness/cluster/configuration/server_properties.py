@@ -1,0 +1,222 @@
+"""What brokers, controllers and ZooKeeper servers are started with: a test cluster's defaults, each with its reason.
+
+A default that a version of Kafka does not have is not written for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
+from kafka_chaos.harness.cluster.configuration.keys import known_keys
+from kafka_chaos.harness.cluster.containers.versions import KafkaVersion
+from kafka_chaos.harness.cluster.security import PLAINTEXT, listener_properties
+
+REPLICATION_PORT = 9092
+CONTROL_PORT = 9091
+ZOOKEEPER_PORT = 2181
+CONTROLLER_IDS = 100
+"""The first KRaft controller that is no broker has the node id 101, the next 102: ids of brokers are below."""
+
+BROKER_DATA = "/var/lib/kafka"
+SECOND_BROKER_DATA = "/var/lib/kafka-2"
+LOG_DIRECTORIES = (BROKER_DATA, SECOND_BROKER_DATA)
+ZOOKEEPER_DATA = "/var/lib/zookeeper"
+PROPERTIES_FILE = "/etc/kafka-chaos/server.properties"
+
+CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
+"""A run ends when the high watermarks are on disk: 5 s later at most by default. Nobody truncates by them since 0.11
+(KIP-101); brokers before that keep Kafka's default."""
+
+GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
+
+BROKER_DEFAULTS: Mapping[str, str] = {
+    # Topics are made with the experiment's own settings, or not at all.
+    "auto.create.topics.enable": "false",
+    # Leaders move only when a fault or a step moves them.
+    "auto.leader.rebalance.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    # Nothing is deleted for its age during a run, unless a topic says so.
+    "log.retention.ms": "-1",
+    # A killed container's address vanishes and its peers hang in SYN until this time-out (10 s by default), which
+    # holds up LeaderAndIsr handling; experiments that show that set it back.
+    "socket.connection.setup.timeout.ms": "1000",
+    "socket.connection.setup.timeout.max.ms": "1000",
+    # Preallocated twice per partition, and read with every file of a stopped broker: 10 MiB by default, where 3 MiB
+    # are enough for a segment of 1 GiB.
+    "log.index.size.max.bytes": "3145728",
+    CHECKPOINT_INTERVAL: "1000",
+    # 128 MiB by default, of a 300 MiB heap.
+    "log.cleaner.dedupe.buffer.size": "8388608",
+    # No JMX port is open: hundreds of MBeans would be registered for nobody at every start. The first key is that of
+    # 3.4 to 3.9; the second alone says so since 4.0.
+    "auto.include.jmx.reporter": "false",
+    "metric.reporters": "",
+}
+
+ZOOKEEPER_MODE_DEFAULTS: Mapping[str, str] = {
+    # A sixth of Kafka's default, 18 s: a failure is noticed within a test's patience.
+    "zookeeper.session.timeout.ms": "3000",
+    "zookeeper.connection.timeout.ms": "30000",
+}
+KRAFT_DEFAULTS: Mapping[str, str] = {
+    # A third and a fourth of Kafka's defaults, 9 s and 2 s: brokers are fenced as fast as ZooKeeper's sessions expire.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    # A tenth of Kafka's default: requests to a frozen controller, such as changes of an ISR, hang for so long.
+    "controller.socket.timeout.ms": "3000",
+    # Half of Kafka's default: the first election is a part of every start.
+    "controller.quorum.election.timeout.ms": "500",
+    # Members of groups with the protocol `consumer` (KIP-848) have the time-out that other members bring themselves:
+    # 6 s, where Kafka's default is 45 s.
+    GROUP_SESSION_TIMEOUT: "6000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "2000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+}
+
+
+def broker_properties(
+    broker: int,
+    *,
+    brokers: int,
+    host_port: int,
+    zookeepers: Sequence[str],
+    version: KafkaVersion,
+    control_plane: bool,
+    configs: Mapping[str, object],
+    log_directories: int = 1,
+    security: str = PLAINTEXT,
+) -> str:
+    """The text of server.properties of a broker with ZooKeeper; `configs` go over the defaults.
+
+    `control_plane`: whether controllers send their requests to a port of their own (all brokers, or none).
+    """
+    owned = {
+        "broker.id": str(broker),
+        "zookeeper.connect": ",".join(f"{name}:{ZOOKEEPER_PORT}" for name in zookeepers),
+        **_listeners(broker, host_port, security),
+        "log.dirs": ",".join(LOG_DIRECTORIES[:log_directories]),
+    }
+    if control_plane:
+        owned["control.plane.listener.name"] = "CONTROL"
+        owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
+        owned["advertised.listeners"] += f",CONTROL://{broker_name(broker)}:{CONTROL_PORT}"
+    defaults = _known({**BROKER_DEFAULTS, **ZOOKEEPER_MODE_DEFAULTS, **_replicated(brokers)}, version)
+    if not version.at_least("0.11"):
+        defaults.pop(CHECKPOINT_INTERVAL, None)
+    return _text({**defaults, **_texts(configs), **owned})
+
+
+def kraft_properties(
+    *,
+    node_id: int,
+    host: str,
+    roles: Sequence[str],
+    voters: Mapping[int, str],
+    brokers: int,
+    host_port: int,
+    version: KafkaVersion,
+    configs: Mapping[str, object],
+    log_directories: int = 1,
+) -> str:
+    """The text of server.properties of a node of KRaft with these `roles`: `broker`, `controller` or both.
+
+    `voters`: the host names of the controllers by node id; `configs` go over the defaults. A controller gets the
+    brokers' configurations too: some of them, such as `auto.leader.rebalance.enable`, are the controller's to follow.
+    """
+    owned = {
+        "node.id": str(node_id),
+        "process.roles": ",".join(roles),
+        **quorum_properties(voters),
+        "log.dirs": ",".join(LOG_DIRECTORIES[:log_directories]),
+    }
+    controls = [f"CONTROL://{host}:{CONTROL_PORT}"] if "controller" in roles else []
+    if "broker" in roles:
+        owned |= _listeners(node_id, host_port, PLAINTEXT)
+        owned["listeners"] = ",".join([owned["listeners"], *controls])
+    else:
+        owned |= {**listener_properties(PLAINTEXT), "listeners": ",".join(controls)}
+    defaults = _known({**BROKER_DEFAULTS, **KRAFT_DEFAULTS, **_replicated(brokers)}, version)
+    return _text({**defaults, **_texts(configs), **owned})
+
+
+def quorum_properties(voters: Mapping[int, str]) -> dict[str, str]:
+    """Where a node finds the controllers; `voters`: their host names by node id."""
+    return {
+        "controller.quorum.voters": ",".join(f"{voter}@{name}:{CONTROL_PORT}" for voter, name in voters.items()),
+        "controller.listener.names": "CONTROL",
+    }
+
+
+def _listeners(broker: int, host_port: int, security: str) -> dict[str, str]:
+    """The listeners of every broker: for clients, on a port of the host, and for the other brokers."""
+    return {
+        "listeners": f"CLIENT://0.0.0.0:{CLIENT_PORT},REPLICATION://0.0.0.0:{REPLICATION_PORT}",
+        "advertised.listeners": f"CLIENT://127.0.0.1:{host_port},REPLICATION://{broker_name(broker)}:{REPLICATION_PORT}",
+        **listener_properties(security),
+        "inter.broker.listener.name": "REPLICATION",
+    }
+
+
+def _known(defaults: Mapping[str, str], version: KafkaVersion) -> dict[str, str]:
+    keys = known_keys("broker", version.number)
+    return {key: value for key, value in defaults.items() if key in keys}
+
+
+def _replicated(brokers: int) -> dict[str, str]:
+    """As many replicas of Kafka's own topics as the cluster has room for."""
+    replicas = str(min(3, brokers))
+    return {
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": "1",
+    }
+
+
+def zookeeper_properties(*, zookeepers: Sequence[str]) -> str:
+    """The text of a ZooKeeper server's configuration, alone or in an ensemble."""
+    values = {
+        "dataDir": ZOOKEEPER_DATA,
+        "clientPort": str(ZOOKEEPER_PORT),
+        # The resolution of session expiry: sessions of 1 s and more are granted as asked for.
+        "tickTime": "500",
+        "minSessionTimeout": "1000",
+        "maxSessionTimeout": "120000",
+        "maxClientCnxns": "0",
+        "4lw.commands.whitelist": "*",
+    }
+    if len(zookeepers) > 1:
+        values |= {"initLimit": "20", "syncLimit": "10"}
+        values |= {f"server.{index}": f"{name}:2888:3888" for index, name in enumerate(zookeepers, start=1)}
+    return _text(values)
+
+
+def broker_name(broker: int) -> str:
+    """The host name of a broker on the cluster's network."""
+    return f"broker-{broker}"
+
+
+def controller_name(number: int) -> str:
+    """The host name of a KRaft controller on the cluster's network."""
+    return f"controller-{number}"
+
+
+def zookeeper_name(number: int) -> str:
+    """The host name of a ZooKeeper server on the cluster's network."""
+    return f"zookeeper-{number}"
+
+
+def _texts(configs: Mapping[str, object]) -> dict[str, str]:
+    return {key: config_text(value) for key, value in configs.items()}
+
+
+def _text(values: Mapping[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in values.items())
+
+
+def config_text(value: object) -> str:
+    """A configuration value as Kafka's properties write it: `true`, not `True`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,136 @@
+"""Which actions of the model a run shows: what its brokers did, by its events, and what its producers learned.
+
+Guarantee: an action counts only in a lane whose history has its trace. Most actions leave none of their own, such as a
+fetch, or an answer that comes too late: they are not in `ACTIONS`, and no run is said to lack them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import pyarrow.dataset as ds
+
+from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
+from kafka_chaos.verification.inputs.documents.events import FaultRecord, read_events
+from kafka_chaos.verification.inputs.documents.leadership import Change, Election, IsrSeen, is_unclean
+from kafka_chaos.verification.inputs.run_directory import read_lanes
+
+_FAULTS = {
+    "kill": "kill",
+    "stop": "stop",
+    "pause": "pause",
+    "partition": "partition",
+    "isolate": "partition",
+    "power-loss": "power_loss",
+    "session-expiry": "session_expiry",
+}
+"""The action of a fault, by its kind."""
+_ENDS = {"kill": "restart", "stop": "restart", "power-loss": "restart", "pause": "thaw"}
+"""The action of its end."""
+_ERRORS = {
+    "NOT_ENOUGH_REPLICAS": "not_enough_replicas",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "not_enough_replicas_after_append",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER": "out_of_order_sequence",
+}
+"""By the error that a producer reported last; an answer that it tried again after has no trace."""
+_OUTCOMES = {"ok": "acknowledge", "info": "give_up"}
+
+ACTIONS: Mapping[str, str] = {
+    "kill": "the proof of a kill",
+    "stop": "the proof of a stop",
+    "pause": "the proof of a pause",
+    "partition": "the proof of a partition or an isolation",
+    "power_loss": "the proof of a loss of power",
+    "session_expiry": "the proof that a session expired",
+    "restart": "the end of a kill, a stop, or a loss of power",
+    "thaw": "the end of a pause",
+    "learn": "the end of a fault whose broker led before it, lived on, and was replaced",
+    "elect": "an election from the ISR",
+    "elect_unclean": "an election from outside of the ISR",
+    "shrink_isr": "an ISR without one of its members",
+    "expand_isr": "an ISR with a new member",
+    "acknowledge": "an acknowledged record",
+    "give_up": "a record whose outcome is unknown",
+    "not_enough_replicas": "a record refused for too small an ISR",
+    "not_enough_replicas_after_append": "a record appended, and not acknowledged for too small an ISR",
+    "out_of_order_sequence": "a record refused for its sequence number",
+}
+"""What shows each action. Their names are those of the model's steps (`reference_model.lane.story`)."""
+
+
+def actions_of(run_dir: Path) -> dict[str, Counter[str]]:
+    """How often each action of `ACTIONS` has a trace, by lane; nothing for a run whose documents can't be used."""
+    try:
+        lanes = read_lanes(run_dir / LANES_FILE)
+        events = read_events(run_dir / EVENTS_FILE, lanes)
+    except RunDirectoryError:
+        return {}
+    found = {lane.lane: Counter[str]() for lane in lanes}
+    for (lane, _), changes in events.changes.items():
+        found[lane].update(_of_brokers(sorted(changes, key=lambda change: change.ts_ns)))
+    for name, actions in found.items():
+        led = [changes for (lane, _), changes in events.changes.items() if lane == name]
+        for fault in events.concerning(name):
+            if fault.proven and fault.denied is None:
+                actions.update(_of_fault(fault, led))
+    for name, counts in _of_producers(run_dir).items():
+        if name in found:
+            found[name].update(counts)
+    return found
+
+
+def _of_brokers(changes: list[Change]) -> Iterator[str]:
+    """Of one partition: its changes in their order. The first leader of a new partition is not elected."""
+    isr: tuple[int, ...] | None = None
+    epoch: int | None = None
+    for change in changes:
+        if isinstance(change, Election):
+            if epoch is not None and change.leader_epoch > epoch:
+                yield "elect_unclean" if is_unclean(change, changes) else "elect"
+            epoch = change.leader_epoch if epoch is None else max(epoch, change.leader_epoch)
+        elif isinstance(change, IsrSeen):
+            if isr and not set(isr) <= set(change.isr):
+                yield "shrink_isr"
+            if isr and not set(change.isr) <= set(isr):
+                yield "expand_isr"
+            isr = change.isr
+
+
+def _of_fault(fault: FaultRecord, led: Iterable[Iterable[Change]]) -> Iterator[str]:
+    """`led`: the changes of each partition of the lane."""
+    if fault.kind not in _FAULTS:
+        return
+    for name in fault.resolved:
+        yield _FAULTS[fault.kind]
+        if not fault.healed:
+            continue
+        if fault.kind in _ENDS:
+            yield _ENDS[fault.kind]
+        if _ENDS.get(fault.kind) != "restart":
+            replaced = (_was_replaced(name, fault, changes) for changes in led)
+            yield from ("learn" for one in replaced if one)
+
+
+def _was_replaced(name: str, fault: FaultRecord, changes: Iterable[Change]) -> bool:
+    """Whether the broker led a partition when the fault began, and another one led it before the end."""
+    elections = sorted((one.ts_ns, one.broker) for one in changes if isinstance(one, Election))
+    before = [broker for ts_ns, broker in elections if ts_ns < fault.requested[0]]
+    during = [broker for ts_ns, broker in elections if fault.requested[0] <= ts_ns < fault.healed[-1]]
+    return bool(before and during) and name == f"broker-{before[-1]}" != f"broker-{during[0]}"
+
+
+def _of_producers(run_dir: Path) -> dict[str, Counter[str]]:
+    """By lane, what producers learned of their records."""
+    folder = run_dir / "produced"
+    if not folder.is_dir():
+        return {}
+    found: dict[str, Counter[str]] = {}
+    rows = ds.dataset(folder, format="parquet").to_table(columns=["lane", "outcome", "error"])
+    grouped = rows.group_by(["lane", "outcome", "error"]).aggregate([([], "count_all")])
+    for row in grouped.to_pylist():
+        of_lane = found.setdefault(row["lane"], Counter())
+        named = [_OUTCOMES.get(row["outcome"]), _ERRORS.get(str(row["error"]).lstrip("_"))]
+        of_lane.update({action: row["count_all"] for action in named if action is not None})
+    return found

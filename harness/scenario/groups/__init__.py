@@ -1,0 +1,1 @@
+"""Scenarios with a consumer group: its members, and their steps."""

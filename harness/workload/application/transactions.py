@@ -1,0 +1,77 @@
+"""The transactions of an application's client, as far as its lane has any: what it asks for, and what it learns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka import KafkaException
+
+from kafka_chaos.contract.transactions import ABORTED, COMMITTED
+from kafka_chaos.harness.workload.history.writer import RowBuffer
+from kafka_chaos.harness.workload.transactions.rows import TransactionRows
+
+
+class ClientTransactions:
+    """Records one client's transactions; nothing of a client without a transactional id, or in a lane without them."""
+
+    def __init__(self, rows: RowBuffer | None, *, lane: str, producer_id: int, transactional_id: str | None) -> None:
+        self.number = -1
+        """That of the last transaction that began."""
+        self._rows: TransactionRows | None = None
+        if rows is not None and transactional_id is not None:
+            self._rows = TransactionRows(
+                lane=lane, producer_id=producer_id, transactional_id=transactional_id, rows=rows
+            )
+
+    @property
+    def open(self) -> int | None:
+        """The number of the transaction that is open; None where none is."""
+        return None if self._open is None else self.number
+
+    def initialise(self, call: Callable[[], object]) -> None:
+        """Let `call` fence the producers before this one."""
+        call()
+        if self._rows is not None:
+            self._rows.is_initialised()
+
+    def begin(self, call: Callable[[], object]) -> None:
+        """Let `call` begin a transaction."""
+        begin_ns = time.monotonic_ns()
+        call()
+        if self._rows is not None:
+            self.number += 1
+            self._rows.begins(self.number, begin_ns)
+
+    def commit(self, call: Callable[[], object]) -> None:
+        """Let `call` ask for the commit."""
+        if self._open is not None:
+            self._open.asks_for_commit()
+        self._end(call, COMMITTED)
+
+    def abort(self, call: Callable[[], object]) -> None:
+        """Let `call` ask for the abort."""
+        self._end(call, ABORTED)
+
+    def leave(self) -> bool:
+        """Whether the application left a transaction open; its row then says what is known."""
+        if self._open is None:
+            return False
+        self._open.is_left()
+        return True
+
+    @property
+    def _open(self) -> TransactionRows | None:
+        return self._rows if self._rows is not None and self._rows.is_open else None
+
+    def _end(self, call: Callable[[], object], outcome: str) -> None:
+        rows = self._open
+        try:
+            call()
+        except KafkaException as failure:
+            error = failure.args[0]
+            if rows is not None and error.fatal():
+                rows.fails(error)
+            raise
+        if rows is not None:
+            rows.ends(outcome)

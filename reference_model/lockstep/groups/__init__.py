@@ -1,0 +1,1 @@
+"""A consumer group in lock step."""

@@ -1,0 +1,212 @@
+"""A consumer group in lock step, by the rules of `reference_model/groups/`: what steps do, and what follows by itself.
+
+Those rules tell of one partition. A group that reads several is in a state of each at once: its members join, leave,
+die and begin a generation in all of them together. A generation in which one partition was given back is followed by
+one in which no other is, unless members come or go: assignors that are cooperative are sticky (KIP-429). With the
+protocol `consumer` members have epochs of their own, so it may read one partition only, and generations are not
+compared.
+
+What follows by itself is urgent, except that the coordinator removes a member that it does not hear from: that may
+happen at any time, to a member that is dead or frozen. A frozen member does nothing. Nor does a static member whose
+`group.instance.id` another one took over (KIP-345), but for the commit that it is told to make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from kafka_chaos.contract.groups import OF_GROUPS
+from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
+from kafka_chaos.reference_model.groups.examine import GROUPS
+from kafka_chaos.reference_model.groups.state import (
+    ACTIVE,
+    DEAD,
+    NONE,
+    Setup,
+    State,
+    slots_in,
+)
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step
+from kafka_chaos.reference_model.lockstep.groups.steps import ACTIONS, GroupState, of_group
+from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Comparison, Difference, Observation, nearest
+from kafka_chaos.reference_model.lockstep.observation.groups import (
+    NOBODY,
+    GroupObservation,
+    MemberObservation,
+)
+from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.state import ClusterState
+from kafka_chaos.reference_model.machine import shown
+from kafka_chaos.reference_model.search import ScopeNotExhausted
+from kafka_chaos.reference_model.tuples import exchanged
+
+MAX_STATES = 20_000
+
+
+# --- What follows by itself ------------------------------------------------------------------------------------------
+
+
+def urgent(state: GroupState, setup: Setup) -> Iterator[GroupState]:
+    """What members that are not frozen do without being told, and how a generation begins."""
+    for slot in range(setup.slots):
+        if slot in state.frozen or slot in state.replaced:
+            continue
+        if all(part.members[slot].phase == ACTIVE for part in state.partitions):
+            yield from of_group("join")(state, setup, slot)
+        for name in ("join_again", "learn"):
+            yield from of_group(name)(state, setup, slot)
+        for partition, part in enumerate(state.partitions):
+            for action, after in GROUPS.steps(part, setup):
+                if action.name == "ask" and action.slot == slot:
+                    yield state._replace(partitions=exchanged(state.partitions, partition, after))
+    yield from _begin_generation(state, setup)
+
+
+def optional(state: GroupState, setup: Setup) -> Iterator[GroupState]:
+    """The coordinator removes a member that is dead, or one that is frozen."""
+    for slot in range(setup.slots):
+        if slot in state.frozen:
+            yield from of_group("remove")(state, setup, slot)
+        if any(part.members[slot].phase == DEAD for part in state.partitions):
+            yield from of_group("expire")(state, setup, slot)
+
+
+def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:
+    """A generation begins in all partitions; if one of them was given back in it, another one is due.
+
+    One of nobody begins when the last member is gone.
+    """
+    if setup.rules.waits_for_all and state.partitions[0].preparing and not slots_in(state.partitions[0]):
+        yield state._replace(partitions=tuple(map(_of_nobody, state.partitions)))
+    choices = [
+        [
+            after
+            for action, after in GROUPS.steps(part, setup)
+            if action.name == "assign"
+            or (action.name == "give_back" and action.slot not in state.frozen and not state.gave_back)
+        ]
+        for part in state.partitions
+    ]
+    for parts in product(*choices):
+        is_due = any(part.preparing for part in parts)
+        together = tuple(part._replace(preparing=is_due) for part in parts)
+        yield state._replace(partitions=together, gave_back=is_due)
+
+
+def _of_nobody(part: State) -> State:
+    coordinator = part.coordinator._replace(generation=part.coordinator.generation + 1)
+    return part._replace(coordinator=coordinator, preparing=False)
+
+
+# --- The model -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class GroupModel:
+    """A group under a setup, and the states that it may be in now."""
+
+    setup: Setup
+    states: frozenset[GroupState]
+
+    def __post_init__(self) -> None:
+        self.states = self.settled(self.states)
+
+    def apply(self, action: Step) -> None:
+        """Take a step in every state there may be. Raises `ActionError` if it is possible in none of them."""
+        act = ACTIONS[action.name]
+        after = [found for state in self.states for found in act(state, self.setup, **dict(action.arguments))]
+        if not after:
+            raise ActionError(f"{action.name} {dict(action.arguments)}: impossible in every state of the group")
+        self.states = self.settled(after)
+
+    def settled(self, states: Iterable[GroupState]) -> frozenset[GroupState]:
+        """Every state in which nothing urgent is left to happen; raises `ScopeNotExhausted` beyond `MAX_STATES`."""
+        known = set(states)
+        frontier, found = list(known), set()
+        while frontier:
+            state = frontier.pop()
+            follows = list(urgent(state, self.setup))
+            if not follows:
+                found.add(state)
+            for after in (*follows, *optional(state, self.setup)):
+                if after not in known:
+                    known.add(after)
+                    frontier.append(after)
+            if len(known) > MAX_STATES:
+                raise ScopeNotExhausted(f"more than {MAX_STATES} states of a group between two steps")
+        return frozenset(found)
+
+    def compare(self, seen: GroupObservation) -> tuple[frozenset[GroupState], tuple[Difference, ...]]:
+        """The states that match an observation, or, if none does, what differs."""
+        return nearest({state: self._mismatches(state, seen) for state in self.states})
+
+    def _mismatches(self, state: GroupState, seen: GroupObservation) -> dict[tuple[int, str], tuple[object, object]]:
+        expected = observe_group(state, self.setup).values()
+        return {
+            (GROUP, name): (value, expected[name])
+            for name, value in seen.values().items()
+            if name in expected and expected[name] != value
+        }
+
+    def anomalies(self) -> list[str]:
+        """What the group would have shown if the run ended now, by the definitions of docs/anomalies.md."""
+        ends = [ending(part, self.setup) for state in self.states for part in state.partitions]
+        found = {anomaly for end in ends for anomaly in shown(end, CHECKS, OF_GROUPS)}
+        return sorted(str(anomaly) for anomaly in found)
+
+
+def observe_group(state: GroupState, setup: Setup) -> GroupObservation:
+    """A state of the model, as one would observe all of it."""
+    first = state.partitions[0]
+    each = {}
+    for slot, member in enumerate(first.members):
+        knows = slot not in state.replaced
+        each[slot + 1] = MemberObservation(
+            generation=max(member.generation, 0) if setup.rules.waits_for_all and knows else None,
+            has=tuple(number for number, part in enumerate(state.partitions) if part.members[slot].owns)
+            if knows
+            else None,
+            did=state.did[slot],
+        )
+    return GroupObservation(
+        members=tuple(slot + 1 for slot in slots_in(first)),
+        owners=tuple(
+            NOBODY if part.coordinator.owner == NONE else part.coordinator.owner + 1 for part in state.partitions
+        ),
+        committed=tuple(part.coordinator.committed for part in state.partitions),
+        each=each,
+    )
+
+
+class GroupedModel(ClusterModel):
+    """A cluster, and a group that reads from it: each has its own states, and an observation must match both."""
+
+    def __init__(self, cluster: ClusterModel, group: GroupModel) -> None:
+        self.group = group
+        super().__init__(cluster.config, cluster.urgent, cluster.optional, cluster.states)
+
+    def apply(self, action: Step) -> frozenset[ClusterState]:
+        """As `ClusterModel.apply`; steps of members too."""
+        if action.name not in ACTIONS:
+            return super().apply(action)
+        self.group.apply(action)
+        return self.states
+
+    def settle(self, states: Iterable[ClusterState]) -> frozenset[ClusterState]:
+        """As `ClusterModel.settle`; whatever the group does by itself may have happened meanwhile."""
+        self.group.states = self.group.settled(self.group.states)
+        return super().settle(states)
+
+    def compare(self, observation: Observation) -> Comparison[ClusterState]:
+        """As `ClusterModel.compare`, with the differences of the group after those of the cluster."""
+        cluster = super().compare(observation)
+        _, differences = self.group.compare(observation.group or GroupObservation())
+        return Comparison(frozenset() if differences else cluster.matching, (*cluster.differences, *differences))
+
+    def narrow(self, observation: Observation) -> Comparison[ClusterState]:
+        """As `ClusterModel.narrow`, the group's states too."""
+        matching, _ = self.group.compare(observation.group or GroupObservation())
+        self.group.states = matching or self.group.states
+        return super().narrow(observation)

@@ -1,0 +1,133 @@
+"""What scenarios tell the members of a group in lock step: steps from one state to those that may follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import NamedTuple
+
+from kafka_chaos.reference_model.groups.examine import GROUPS
+from kafka_chaos.reference_model.groups.state import (
+    ACTIVE,
+    NONE,
+    Member,
+    Setup,
+    State,
+    initial_state,
+    slots_in,
+    with_member,
+)
+from kafka_chaos.reference_model.lockstep.cluster_model import Step
+from kafka_chaos.reference_model.lockstep.observation.groups import COMMITTED, GIVEN, PROCESSED, REFUSED, Deed
+from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.tuples import exchanged
+
+
+class GroupState(NamedTuple):
+    """A state of the rules for each partition, the slots of members that are frozen, and by slot what members did.
+
+    `gave_back`: some partition was given back in the last generation, and nobody has come or gone since. `replaced`:
+    the slots of static members in whose place another one is.
+    """
+
+    partitions: tuple[State, ...]
+    frozen: frozenset[int]
+    did: tuple[tuple[Deed, ...], ...]
+    gave_back: bool = False
+    replaced: frozenset[int] = frozenset()
+
+
+def first_state(setup: Setup, partitions: int) -> GroupState:
+    """One member has all partitions and has read nothing yet. Raises `ActionError` for what this can't follow."""
+    if partitions > 1 and not setup.rules.waits_for_all:
+        raise ActionError(f"{partitions} partitions: expected one with the protocol consumer")
+    return GroupState((initial_state(setup),) * partitions, frozenset(), ((),) * setup.slots)
+
+
+def _at_partition(name: str, deed: str) -> Callable[[GroupState, Setup, int, int], Iterator[GroupState]]:
+    """What a member does with a record of one partition."""
+
+    def act(state: GroupState, setup: Setup, slot: int, partition: int) -> Iterator[GroupState]:
+        if slot in state.replaced and deed == GIVEN:
+            return
+        for action, after in GROUPS.steps(state.partitions[partition], setup):
+            if action.name == name and action.slot == slot and slot not in state.frozen:
+                parts = exchanged(state.partitions, partition, after)
+                done = (*state.did[slot], (deed, partition, action.offset))
+                yield state._replace(partitions=parts, did=exchanged(state.did, slot, done))
+
+    return act
+
+
+def of_group(name: str) -> Callable[[GroupState, Setup, int], Iterator[GroupState]]:
+    """What happens to a member in all partitions at once."""
+
+    def act(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
+        choices = [
+            [after for action, after in GROUPS.steps(part, setup) if action.name == name and action.slot == slot]
+            for part in state.partitions
+        ]
+        for parts in product(*choices):
+            yield state._replace(partitions=parts, gave_back=state.gave_back and name == "join_again")
+
+    return act
+
+
+def _take_over(state: GroupState, setup: Setup, slot: int, former: int) -> Iterator[GroupState]:
+    """A static member starts with another one's `group.instance.id`: it has what that one had, in its generation."""
+    if setup.is_static and former in slots_in(state.partitions[0]) and slot not in slots_in(state.partitions[0]):
+        parts = tuple(_with_successor(part, slot, former) for part in state.partitions)
+        yield state._replace(partitions=parts, replaced=state.replaced | {former})
+
+
+def _with_successor(part: State, slot: int, former: int) -> State:
+    coordinator = part.coordinator
+    generation, owns = coordinator.known[former], coordinator.owner == former
+    known = exchanged(exchanged(coordinator.known, former, NONE), slot, generation)
+    owner = slot if owns else coordinator.owner
+    after = part._replace(coordinator=coordinator._replace(known=known, owner=owner))
+    # As one that comes back, it counts as the same member: the former is given nothing any more.
+    return with_member(after, slot, Member(ACTIVE, part.members[former].number, generation, owns=owns))
+
+
+def _freeze(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
+    if slot not in state.frozen:
+        yield state._replace(frozen=state.frozen | {slot})
+
+
+def _thaw(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
+    if slot in state.frozen:
+        yield state._replace(frozen=state.frozen - {slot})
+
+
+def _any_of(*acts: Callable[..., Iterator[GroupState]]) -> Callable[..., Iterator[GroupState]]:
+    def act(state: GroupState, setup: Setup, slot: int, partition: int) -> Iterator[GroupState]:
+        for one in acts:
+            yield from one(state, setup, slot, partition)
+
+    return act
+
+
+ACTIONS: Mapping[str, Callable[..., Iterator[GroupState]]] = {
+    "member_polls": _at_partition("poll", GIVEN),
+    "member_processes": _at_partition("process", PROCESSED),
+    "member_commits": _any_of(
+        _at_partition("commit", COMMITTED), _at_partition("auto_commit", COMMITTED), _at_partition("refused", REFUSED)
+    ),
+    "member_joins": of_group("join"),
+    "member_leaves": of_group("leave"),
+    "member_crashes": of_group("crash"),
+    "member_comes_back": of_group("come_back"),
+    "member_takes_over": _take_over,
+    "member_freezes": _freeze,
+    "member_thaws": _thaw,
+}
+
+
+def group_step(name: str, *, member: int, partition: int | None = None, former: int | None = None) -> Step:
+    """A step of a member by name, `former` being the one whose place it takes; an unknown one raises `ActionError`."""
+    if name not in ACTIONS:
+        raise ActionError(f"{name!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
+    where = () if partition is None else (("partition", partition),)
+    whose = () if former is None else (("former", former - 1),)
+    return Step(name, (*whose, *where, ("slot", member - 1)))

@@ -1,0 +1,184 @@
+"""Compares what was seen of a real cluster with the states the model allows, and names what differs.
+
+Whatever was not observed is None and matches anything, and so does the leader epoch of a record in a log that holds
+none (`NO_EPOCH`). A difference names the broker (0: the partition in
+ZooKeeper), the field, what was seen there, and every value that some allowed state has; it is taken against the
+allowed states that differ in the fewest fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, TypeVar
+
+from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation
+from kafka_chaos.reference_model.lockstep.observation.transactions import TransactionsObservation
+from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterState, Replica
+
+NO_EPOCH = -1
+"""The leader epoch of a record in a message format without leader epochs (before Kafka 0.11)."""
+GROUP = -1
+"""The place of a difference in what was seen of a consumer group."""
+TRANSACTIONS = -2
+"""The place of a difference in what was seen of transactions."""
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaObservation:
+    """What was seen of one broker's replica: `log` as (offset, record, leader epoch), `epochs` as the lines of
+    its leader-epoch-checkpoint, `role` as "leader" or "follower", `isr` as the leader itself has it."""
+
+    log: tuple[tuple[int, str, int], ...] | None = None
+    log_start: int | None = None
+    log_end: int | None = None
+    high_watermark: int | None = None
+    checkpointed_high_watermark: int | None = None
+    epochs: tuple[tuple[int, int], ...] | None = None
+    role: str | None = None
+    leader: int | None = None
+    leader_epoch: int | None = None
+    isr: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What was seen of a cluster: replicas by broker, the partition's metadata, the `controller` (0: none), the
+    brokers that are `registered`, the producers' acknowledgements, as (record, offset), and a consumer group. A step of
+    a scenario on transactions has them instead of replicas."""
+
+    replicas: Mapping[int, ReplicaObservation] = field(default_factory=dict)
+    leader: int | None = None
+    leader_epoch: int | None = None
+    isr: tuple[int, ...] | None = None
+    controller_epoch: int | None = None
+    controller: int | None = None
+    registered: tuple[int, ...] | None = None
+    acknowledged: tuple[tuple[str, int | None], ...] | None = None
+    group: GroupObservation | None = None
+    transactions: TransactionsObservation | None = None
+
+
+_OF_THE_CLUSTER = ("leader", "leader_epoch", "isr", "controller_epoch", "controller", "registered", "acknowledged")
+
+
+PLACES = {NOBODY: "the partition in the metadata", GROUP: "the group", TRANSACTIONS: "transactions"}
+"""Where a difference is, if not at a broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field that no allowed state has as it was observed.
+
+    `broker` is 0 for the partition in the metadata, `GROUP` for a consumer group, and `TRANSACTIONS` for all that
+    `TransactionsObservation` has.
+    """
+
+    broker: int
+    field: str
+    observed: Any
+    allowed: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        where = PLACES.get(self.broker, f"broker {self.broker}")
+        allowed = " or ".join(str(value) for value in self.allowed)
+        return f"{where}, {self.field}: observed {self.observed}, the model allows {allowed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Generic[S]):
+    """The allowed states that match an observation, or, if none does, what differs."""
+
+    matching: frozenset[S]
+    differences: tuple[Difference, ...]
+
+    @property
+    def conforms(self) -> bool:
+        """Whether the observation is one of the allowed states."""
+        return bool(self.matching)
+
+
+def compare(states: Iterable[ClusterState], observation: Observation) -> Comparison[ClusterState]:
+    """Compare an observation with the states allowed. Raises `KeyError` for a broker that is not there."""
+    return Comparison(*nearest({state: _mismatches(state, observation) for state in states}))
+
+
+def nearest(
+    mismatches: Mapping[S, Mapping[tuple[int, str], tuple[Any, Any]]],
+) -> tuple[frozenset[S], tuple[Difference, ...]]:
+    """The states without a mismatch, (place, field) → (observed, expected); if all have one, what differs."""
+    matching = frozenset(state for state, different in mismatches.items() if not different)
+    if matching:
+        return matching, ()
+    fewest = min((len(different) for different in mismatches.values()), default=0)
+    closest = [different for different in mismatches.values() if len(different) == fewest]
+    allowed: dict[tuple[int, str], dict[Any, None]] = {}
+    observed: dict[tuple[int, str], Any] = {}
+    for different in closest:
+        for where, (seen, expected) in different.items():
+            observed[where] = seen
+            allowed.setdefault(where, {})[expected] = None
+    # Of several nearest states, name the places that differ in all of them, if there are any.
+    common = [where for where in allowed if all(where in different for different in closest)] or list(allowed)
+    differences = tuple(
+        Difference(broker, name, observed[broker, name], tuple(sorted(allowed[broker, name], key=repr)))
+        for broker, name in sorted(common)
+    )
+    return frozenset(), differences
+
+
+def observe_replica(replica: Replica) -> ReplicaObservation:
+    """A replica of the model, as one would observe it."""
+    return ReplicaObservation(
+        log=tuple((entry.offset, entry.record, entry.leader_epoch) for entry in replica.log),
+        log_start=replica.log_start,
+        log_end=replica.log_end,
+        high_watermark=replica.high_watermark,
+        checkpointed_high_watermark=replica.checkpointed_high_watermark,
+        epochs=replica.epochs,
+        role=replica.role,
+        leader=replica.leader,
+        leader_epoch=replica.leader_epoch,
+        isr=replica.isr,
+    )
+
+
+def observe_state(state: ClusterState) -> Observation:
+    """A state of the model, as one would observe all of it."""
+    return Observation(
+        replicas={replica.broker: observe_replica(replica) for replica in state.replicas},
+        leader=state.partition.leader,
+        leader_epoch=state.partition.leader_epoch,
+        isr=state.partition.isr,
+        controller_epoch=state.controller_epoch,
+        controller=state.controller,
+        registered=tuple(replica.broker for replica in state.replicas if replica.registered),
+        acknowledged=state.acknowledged,
+    )
+
+
+def _mismatches(state: ClusterState, observation: Observation) -> dict[tuple[int, str], tuple[Any, Any]]:
+    """(broker, field) → (observed, expected), where they differ."""
+    different: dict[tuple[int, str], tuple[Any, Any]] = {}
+    expected_state = observe_state(state)
+    for name in _OF_THE_CLUSTER:
+        seen, expected = getattr(observation, name), getattr(expected_state, name)
+        if seen is not None and seen != expected:
+            different[NOBODY, name] = (seen, expected)
+    for broker, replica in observation.replicas.items():
+        expected_replica = observe_replica(state.replica(broker))
+        for one in fields(ReplicaObservation):
+            seen, expected = getattr(replica, one.name), getattr(expected_replica, one.name)
+            if seen is not None and seen != (_without_epochs(expected) if _lacks_epochs(one.name, seen) else expected):
+                different[broker, one.name] = (seen, expected)
+    return different
+
+
+def _lacks_epochs(name: str, seen: Any) -> bool:
+    return name == "log" and any(epoch == NO_EPOCH for _, _, epoch in seen)
+
+
+def _without_epochs(log: tuple[tuple[int, str, int], ...]) -> tuple[tuple[int, str, int], ...]:
+    return tuple((offset, record, NO_EPOCH) for offset, record, _ in log)

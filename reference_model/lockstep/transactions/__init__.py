@@ -1,0 +1,1 @@
+"""Transactions in lock step."""

@@ -1,0 +1,150 @@
+"""The model of transactions as an interpreter of scenarios: step by step the state that it settles in, as observed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka_chaos.reference_model.lockstep.cluster_model import Step
+from kafka_chaos.reference_model.lockstep.observation.cluster import TRANSACTIONS, Comparison, Observation, nearest
+from kafka_chaos.reference_model.lockstep.observation.transactions import (
+    ABORT,
+    COMMIT,
+    OffsetsObservation,
+    PartitionObservation,
+    ProducerObservation,
+    TransactionObservation,
+    TransactionsObservation,
+)
+from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.transactions.steps import (
+    ACTIONS,
+    TransactionsConfig,
+    TransactionsState,
+    settled,
+)
+from kafka_chaos.reference_model.transactions import state as machine_state
+from kafka_chaos.reference_model.transactions.coordinator import PREPARED
+from kafka_chaos.reference_model.transactions.partitions import committed, contents, given, last_stable_offset
+from kafka_chaos.reference_model.transactions.state import DATA, NONE, ONGOING, Coordinated, Log
+from kafka_chaos.reference_model.tuples import bits
+
+_STATES = {
+    machine_state.EMPTY: "Empty",
+    machine_state.ONGOING: "Ongoing",
+    machine_state.PREPARE_COMMIT: "PrepareCommit",
+    machine_state.PREPARE_ABORT: "PrepareAbort",
+    machine_state.COMPLETE_COMMIT: "CompleteCommit",
+    machine_state.COMPLETE_ABORT: "CompleteAbort",
+}
+_MARKERS = {machine_state.COMMIT: COMMIT, machine_state.ABORT: ABORT}
+
+
+def transaction_step(name: str, **arguments: Any) -> Step:
+    """A step by name; an unknown one raises `ActionError`."""
+    if name not in ACTIONS:
+        raise ActionError(f"{name!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
+    return Step(name, tuple(sorted(arguments.items())))
+
+
+@dataclass(slots=True)
+class TransactionsModel:
+    """Transactions under a configuration, and the states they may be in now."""
+
+    config: TransactionsConfig
+    states: frozenset[TransactionsState] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        if not self.states:
+            self.states = self.settle([self.config.initial()])
+
+    def apply(self, action: Step) -> frozenset[TransactionsState]:
+        """Take an external action, and settle. Raises `ActionError` if it is impossible."""
+        took = (ACTIONS[action.name](state, self.config, **dict(action.arguments)) for state in self.states)
+        self.states = self.settle(took)
+        return self.states
+
+    def settle(self, states: Iterable[TransactionsState]) -> frozenset[TransactionsState]:
+        """The states in which nothing more happens of itself."""
+        return frozenset(settled(state, self.config) for state in states)
+
+    def compare(self, observation: Observation) -> Comparison[TransactionsState]:
+        """Whether an observation is one of the states there may be, and if not, what differs."""
+        seen = _places(observation.transactions or TransactionsObservation())
+        return Comparison(*nearest({state: self._mismatches(state, seen) for state in self.states}))
+
+    def narrow(self, observation: Observation) -> Comparison[TransactionsState]:
+        """`compare`, and keep only the states that match, if any do."""
+        comparison = self.compare(observation)
+        self.states = comparison.matching or self.states
+        return comparison
+
+    def _mismatches(self, state: TransactionsState, seen: Mapping[str, Any]) -> dict[tuple[int, str], tuple[Any, Any]]:
+        expected = _places(observe_transactions(state, self.config))
+        return {
+            (TRANSACTIONS, name): (seen.get(name), expected.get(name))
+            for name in {**expected, **seen}
+            if seen.get(name) != expected.get(name)
+        }
+
+    def allowed(self, most: int) -> tuple[Observation, ...]:
+        """A few of the states as observations, to be shown."""
+        chosen = sorted(self.states, key=repr)[:most]
+        return tuple(Observation(transactions=observe_transactions(state, self.config)) for state in chosen)
+
+
+def observe_transactions(state: TransactionsState, config: TransactionsConfig) -> TransactionsObservation:
+    """A state of the model, as one would observe it."""
+    logs, coordinated = state.machine.logs, state.machine.coordinated
+    return TransactionsObservation(
+        partitions={number: _partition(logs[number], state, config) for number in range(config.partitions)},
+        transactions={
+            name: _transaction(known)
+            for name, known in zip(config.ids, coordinated, strict=True)
+            if known.status.epoch != NONE
+        },
+        producers={known.name: ProducerObservation(epoch=known.epoch, reply=known.reply) for known in state.producers},
+        offsets=_offsets(logs[config.offset_partition], state, config) if config.has_group else None,
+    )
+
+
+def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -> PartitionObservation:
+    mask = given(log, config.rules.reads_below_last_stable_offset)
+    records = [(entry.number, _record(entry.number, state, config)) for entry in log if entry.kind == DATA]
+    names = [_MARKERS.get(entry.kind) or _record(entry.number, state, config) for entry in log]
+    return PartitionObservation(
+        log=tuple((offset, name, entry.epoch) for offset, (name, entry) in enumerate(zip(names, log, strict=True))),
+        high_watermark=len(log),
+        last_stable_offset=last_stable_offset(log),
+        read_committed=tuple(name for number, name in records if mask >> number & 1),
+        read_uncommitted=tuple(name for _, name in records),
+    )
+
+
+def _transaction(known: Coordinated) -> TransactionObservation:
+    status = known.status
+    open_in = status.partitions if status.status == ONGOING else known.unmarked if status.status in PREPARED else 0
+    return TransactionObservation(state=_STATES[status.status], epoch=status.epoch, partitions=tuple(bits(open_in)))
+
+
+def _offsets(log: Log, state: TransactionsState, config: TransactionsConfig) -> OffsetsObservation:
+    offsets = [int(_record(number, state, config)) for number in committed(log)]
+    pending = any(contents(log, id).open for id in {entry.id for entry in log})
+    return OffsetsObservation(committed=offsets[-1] if offsets else None, pending=pending)
+
+
+def _record(number: int, state: TransactionsState, config: TransactionsConfig) -> str:
+    return state.records[number // config.setup.size]
+
+
+def _places(seen: TransactionsObservation) -> dict[str, Any]:
+    """ "partition 0, log" and so on → value, of all that is there."""
+    named: dict[str, Any] = {
+        **{f"partition {number}": one for number, one in sorted(seen.partitions.items())},
+        **{f"transactional id {name}": one for name, one in seen.transactions.items()},
+        **{f"producer {name}": one for name, one in seen.producers.items()},
+    }
+    if seen.offsets is not None:
+        named["the group's offset"] = seen.offsets
+    return {f"{place}, {name}": getattr(one, name) for place, one in named.items() for name in one.__slots__}

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.harness.replay.actions import ACTIONS, actions_of
+from kafka_chaos.reference_model.lane.story import SENTENCES
+
+LANES = {"format_version": 2, "lanes": [{"lane": name, "topic": name, "acks": "all"} for name in ("a", "b")]}
+PLACE = {"lane": "a", "partition": 0}
+
+
+def elected(at: int, broker: int, epoch: int, isr: list[int]) -> dict[str, Any]:
+    fields = {"broker": broker, "leader_epoch": epoch, "start_offset": 0, "isr": isr}
+    return {"ts_ns": at, "type": "leader_elected", **PLACE, **fields}
+
+
+def isr(at: int, *members: int) -> dict[str, Any]:
+    return {"ts_ns": at, "type": "isr_changed", **PLACE, "isr": list(members)}
+
+
+def fault(kind: str, begin: int, end: int | None, *, broker: int = 1, proven: bool = True) -> list[dict[str, Any]]:
+    name = {"fault_id": f"{kind}-{begin}"}
+    events: list[dict[str, Any]] = [
+        {"ts_ns": begin, "type": "fault_requested", **name, "kind": kind, "resolved": [f"broker-{broker}"]}
+    ]
+    events[0]["lanes"] = ["a"]
+    if proven:
+        events.append({"ts_ns": begin + 1, "type": "fault_proven", **name})
+    if end is not None:
+        events.append({"ts_ns": end, "type": "fault_healed", **name})
+    return events
+
+
+def found(folder: Path, *events: dict[str, Any]) -> dict[str, int]:
+    """The actions of lane a in a run with these events; lane b has none."""
+    (folder / "lanes.json").write_text(json.dumps(LANES))
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    lanes = actions_of(folder)
+    assert not lanes["b"]
+    return dict(lanes["a"])
+
+
+FIRST = (elected(1, 1, 0, [1, 2]), isr(2, 1, 2))
+
+
+def test_every_action_is_one_of_the_model() -> None:
+    assert set(ACTIONS) <= set(SENTENCES)
+
+
+def test_a_new_partition_has_no_election(tmp_path: Path) -> None:
+    assert found(tmp_path, *FIRST) == {}
+
+
+def test_members_leave_and_join_the_isr(tmp_path: Path) -> None:
+    assert found(tmp_path, *FIRST, isr(5, 1), isr(7, 1, 2)) == {"shrink_isr": 1, "expand_isr": 1}
+
+
+@pytest.mark.parametrize(("leader", "action"), [(1, "elect"), (2, "elect_unclean")])
+def test_a_leader_is_elected_from_the_isr_or_from_outside(tmp_path: Path, leader: int, action: str) -> None:
+    assert found(tmp_path, *FIRST, isr(5, 1), elected(6, leader, 1, [leader])) == {"shrink_isr": 1, action: 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "actions"),
+    [
+        ("kill", {"kill", "restart"}),
+        ("power-loss", {"power_loss", "restart"}),
+        ("pause", {"pause", "thaw", "learn"}),
+        ("isolate", {"partition", "learn"}),
+        ("session-expiry", {"session_expiry", "learn"}),
+        ("packet-loss", set()),
+    ],
+)
+def test_a_fault_and_its_end_at_a_leader_that_is_replaced(tmp_path: Path, kind: str, actions: set[str]) -> None:
+    events = found(tmp_path, *FIRST, *fault(kind, 10, 20), elected(15, 2, 1, [2, 1]))
+    assert events == {**dict.fromkeys(actions, 1), "elect": 1}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [*fault("pause", 10, 20, broker=2), elected(15, 2, 1, [2])],
+        [*fault("pause", 10, 20), elected(25, 2, 1, [2])],
+        [*fault("pause", 10, 20), elected(15, 1, 1, [1])],
+    ],
+    ids=["a follower", "replaced after the end", "elected again"],
+)
+def test_a_broker_that_was_not_replaced_learns_nothing(tmp_path: Path, events: list[dict[str, Any]]) -> None:
+    assert "learn" not in found(tmp_path, *FIRST, *events)
+
+
+def test_a_fault_without_its_proof_or_its_end_shows_no_more_than_that(tmp_path: Path) -> None:
+    assert found(tmp_path, *FIRST, *fault("kill", 10, 20, proven=False)) == {}
+    assert found(tmp_path, *FIRST, *fault("kill", 10, None)) == {"kill": 1}
+
+
+def test_what_producers_learned(tmp_path: Path) -> None:
+    rows = [
+        ("a", "ok", None),
+        ("a", "info", "_MSG_TIMED_OUT"),
+        ("a", "info", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+        ("a", "fail", "NOT_ENOUGH_REPLICAS"),
+        ("a", "fail", "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        ("a", "fail", "MSG_SIZE_TOO_LARGE"),
+    ]
+    (tmp_path / "produced").mkdir()
+    columns = dict(zip(("lane", "outcome", "error"), map(list, zip(*rows, strict=True)), strict=True))
+    pq.write_table(pa.table(columns), tmp_path / "produced/a.parquet")
+    assert found(tmp_path) == {
+        "acknowledge": 1,
+        "give_up": 2,
+        "not_enough_replicas": 1,
+        "not_enough_replicas_after_append": 1,
+        "out_of_order_sequence": 1,
+    }
+
+
+def test_a_run_whose_documents_cannot_be_used_shows_nothing(tmp_path: Path) -> None:
+    assert actions_of(tmp_path) == {}

@@ -1,0 +1,74 @@
+"""The commands of the guides on schedules and links, one after the other, on real brokers and on what they left."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_chaos.faults.links.on_frames import why_no_links
+from kafka_chaos.harness.cli.main import cli
+from kafka_chaos.harness.experiment.file import load_experiment
+
+LACKS = why_no_links()
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(LACKS is not None, reason=f"links: {LACKS}"),
+]
+GUIDES = Path(__file__).parents[3] / "docs" / "guides"
+LOSES = """\
+name: loses
+cluster: {links: true}
+workload: {rate: 300, duration: 16}
+lanes: [{lane: acks1, acks: "1", leader: 1}]
+schedule:
+  - {fault: partition, target: leader(acks1), at: 2, duration: 8}
+  - {fault: pause, target: "broker:3", at: 12, duration: 1}
+"""
+
+
+def command_of(guide: str, name: str) -> list[str]:
+    """The first command of that name in a guide, without `kafka-chaos`."""
+    line = re.search(rf"^kafka-chaos ({name} .*)$", (GUIDES / guide).read_text(), re.MULTILINE)
+    assert line is not None
+    return shlex.split(line[1])
+
+
+def done(*arguments: str) -> str:
+    """What a command prints; it has to end with 0."""
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_run_is_planned_replayed_traced_and_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("experiments").mkdir()
+    Path("experiments/demo.yaml").write_text(LOSES)
+    assert "partition" in done(*command_of("replay.md", "plan"))
+    done("run", "experiments/demo.yaml", "--out", "runs", "--quiet")
+    first = Path("runs/latest").resolve()
+    assert "acks1:lost_write: shown by 1 of 1" in done(*command_of("replay.md", "replay")[:2], "--out", "replays")
+    trace = command_of("links.md", "trace")
+    assert trace[:2] == ["trace", "runs/latest"]
+    assert "Produce" in done(*trace[:2], "--api", "Produce", "--limit", "5")
+    shrink = command_of("replay.md", "shrink")
+    shrink[shrink.index("--minutes") + 1] = "2"
+    done(*shrink, "--confirm", "1", "--repeats", "1", "--out", "shrinking")
+    small = load_experiment(Path("shrunk.yaml")).phases[0].schedule
+    assert "partition" in [entry.fault for entry in small]
+    assert first.is_dir()
+
+
+def test_the_guide_s_hunt_makes_runs_that_conform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (GUIDES / "replay.md").read_text()
+    Path("hunt.yaml").write_text(text.split("```yaml\n# hunt.yaml\n")[1].split("```")[0])
+    said = done(*command_of("replay.md", "hunt"), "--runs", "2")
+    assert len(list(Path("runs/hunt").glob("*/runs/*/verdict.json"))) == 2
+    assert re.search(r"shown: [1-9]\d* of \d+ pairs of a lane and an action of the model", said)

@@ -1,0 +1,90 @@
+"""Whether replicas diverge is told by the logs that two of them may have: no fault makes others.
+
+So many faults cost no more than a few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.lane.bounds import keeps_too_much, pairs_of_logs, without_producer
+from kafka_chaos.reference_model.lane.state import NOWHERE, RETRY, Record, canonical, initial_state
+from kafka_chaos.reference_model.predict.prediction import predict
+from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.protocol.entries import appended, leader_epoch_of
+from kafka_chaos.reference_model.protocol.truncation import Log
+from kafka_chaos.reference_model.search import Budget, breadth_first
+
+ENTRIES = 3
+
+
+@pytest.mark.parametrize(
+    "lane",
+    [
+        Lane(lane="unclean", acks="1", unclean_leader_election=True, faults=("partition", "kill")),
+        Lane(lane="power", acks="1", faults=("power-loss", "pause")),
+        Lane(lane="kip101", acks="1", unclean_leader_election=True, kafka_version="1.1.1", faults=("kill", "pause")),
+        Lane(lane="eligible", min_insync_replicas=2, kafka_version="4.3.1", faults=("power-loss", "session-expiry")),
+    ],
+    ids=lambda lane: lane.lane,
+)
+def test_the_logs_of_any_two_replicas_are_among_those_that_may_be(lane: Lane) -> None:
+    loaded = initial_state(lane)._replace(records=(Record(RETRY, ENTRIES, NOWHERE),))
+    reached = breadth_first(
+        canonical(loaded, lane),
+        lambda state: [canonical(after, lane) for after in without_producer(state, lane)],
+        lambda _: False,
+        Budget(1_000_000),
+    )
+    assert reached.complete
+    found = {
+        in_order(one.log, other.log) for state in reached.parents for one, other in permutations(state.replicas, 2)
+    }
+    assert found <= set(pairs_of_logs(ENTRIES, Budget(10_000)))
+    assert len(found) > 20
+
+
+def in_order(one: Log, other: Log) -> tuple[Log, Log]:
+    """The logs without names, their leader epochs counted from 0 on."""
+    epochs = sorted({leader_epoch_of(value) for value in (*one, *other)})
+
+    def counted(log: Log) -> Log:
+        return tuple(appended(0, epochs.index(leader_epoch_of(value))) for value in log)
+
+    return counted(one), counted(other)
+
+
+@pytest.mark.parametrize(
+    ("variant", "keeps"),
+    [
+        ("truncate-to-high-watermark", False),
+        ("kip101", True),
+        ("kip279", False),
+        ("kip320", False),
+        ("kip101-fenced", True),
+    ],
+)
+def test_truncation_to_the_last_common_epoch_leaves_what_the_leader_has(variant: str, keeps: bool) -> None:
+    rule = PROTOCOLS[variant].truncation
+    assert keeps == any(keeps_too_much(rule, *logs) for logs in pairs_of_logs(5, Budget(10_000)))
+
+
+def test_an_empty_budget_ends_the_pairs() -> None:
+    budget = Budget(3)
+    assert len(list(pairs_of_logs(5, budget))) == 3
+    assert budget.reason
+
+
+@pytest.mark.parametrize("kind", ["kill", "power-loss"])
+def test_many_faults_of_a_kind_cost_no_more_than_a_few(kind: str) -> None:
+    lane = Lane(lane="looping", idempotence=True, unclean_leader_election=True)
+    told = []
+    for count in (5, 40):
+        budget = Budget(20_000)
+        found = predict(replace(lane, faults=(kind,) * count), budget=budget)
+        told.append((budget.states, {anomaly: answer.status for anomaly, answer in found.anomalies.items()}))
+    assert told[0] == told[1]

@@ -1,0 +1,274 @@
+"""A group in lock step: what a step does, what follows by itself, what the model allows and what it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE
+from kafka_chaos.reference_model.groups.rules import (
+    CONSUMER_RULES,
+    COOPERATIVE_RULES,
+    EAGER_RULES,
+    PROTOCOL_RULES,
+    Rules,
+)
+from kafka_chaos.reference_model.groups.state import Setup
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
+from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, GroupModel, observe_group
+from kafka_chaos.reference_model.lockstep.groups.steps import first_state, group_step
+from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Observation
+from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation, MemberObservation
+from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+
+every_protocol = pytest.mark.parametrize("rules", PROTOCOL_RULES, ids=lambda rules: rules.name)
+
+
+def group(rules: Rules, commits: str = AFTER, *, partitions: int = 1, is_static: bool = False) -> GroupModel:
+    setup = Setup(rules, commits, is_static=is_static, records=3, crashes=3, removals=3, joins=3, leaves=3)
+    return GroupModel(setup, frozenset([first_state(setup, partitions)]))
+
+
+def do(model: GroupModel, *names: str, member: int, partition: int = 0) -> None:
+    for name in names:
+        at = None if name in ("joins", "leaves", "crashes", "comes_back", "freezes", "thaws") else partition
+        model.apply(group_step(f"member_{name}", member=member, partition=at))
+
+
+def seen(model: GroupModel, **values: object) -> None:
+    """What is observed must be allowed, and only that is allowed from then on."""
+    matching, differences = model.compare(GroupObservation(**values))  # type: ignore[arg-type]
+    assert not differences
+    model.states = matching
+
+
+def all_seen(model: GroupModel, name: str) -> set[object]:
+    return {observe_group(state, model.setup).values()[name] for state in model.states}
+
+
+def two_members(rules: Rules, commits: str = AFTER) -> GroupModel:
+    """Member 1 has read record 0 and keeps the partition when member 2 joins."""
+    model = group(rules, commits)
+    do(model, "polls", *(("processes", "commits") if commits == AFTER else ("commits", "processes")), member=1)
+    do(model, "joins", member=2)
+    seen(model, owners=(1,))
+    return model
+
+
+@every_protocol
+def test_what_a_dead_member_has_not_committed_is_processed_again(rules: Rules) -> None:
+    model = two_members(rules)
+    do(model, "polls", "processes", "crashes", member=1)
+    seen(model, members=(2,), owners=(2,))
+    do(model, "polls", "processes", "commits", member=2)
+    assert all_seen(model, "member 2, did") == {(("given", 0, 1), ("processed", 0, 1), ("committed", 0, 2))}
+    assert model.anomalies() == []
+
+
+@every_protocol
+def test_what_a_dead_member_has_committed_is_processed_by_nobody(rules: Rules) -> None:
+    model = two_members(rules, BEFORE)
+    do(model, "polls", "commits", "crashes", member=1)
+    seen(model, members=(2,), owners=(2,))
+    do(model, "polls", "commits", "processes", member=2)
+    assert all_seen(model, "member 2, did") == {(("given", 0, 2), ("committed", 0, 3), ("processed", 0, 2))}
+    assert model.anomalies() == ["skipped_after_rebalance"]
+
+
+@every_protocol
+def test_a_member_that_was_removed_is_refused_and_joins_again(rules: Rules) -> None:
+    model = frozen_and_removed(rules)
+    do(model, "polls", "processes", "commits", member=2)
+    do(model, "thaws", member=1)
+    do(model, "commits", member=1)
+    assert {did[-1] for did in all_seen(model, "member 1, did")} == {("refused", 0, 2)}  # type: ignore[index]
+    assert all_seen(model, "committed") == {(3,)}
+    assert all_seen(model, "members") == {(1, 2)}
+
+
+@every_protocol
+def test_without_fencing_the_committed_offset_would_go_back(rules: Rules) -> None:
+    model = frozen_and_removed(replace(rules, fences=False))
+    do(model, "polls", "processes", "commits", member=2)
+    do(model, "thaws", member=1)
+    do(model, "commits", member=1)
+    assert all_seen(model, "committed") == {(2,)}
+    assert "commit_regressed" in model.anomalies()
+    _, differences = model.compare(GroupObservation(committed=(3,)))
+    assert [str(one) for one in differences] == ["the group, committed: observed (3,), the model allows (2,)"]
+
+
+def test_a_static_member_that_comes_back_in_time_has_what_it_had() -> None:
+    model = group(EAGER_RULES, is_static=True)
+    do(model, "joins", member=2)
+    seen(model, owners=(1,))
+    do(model, "polls", "processes", "crashes", member=1)
+    do(model, "comes_back", member=1)
+    assert all_seen(model, "members") == {(1, 2)}
+    assert all_seen(model, "owners") == {(1,)}
+    assert all_seen(model, "member 2, generation") == {2}
+    do(model, "polls", member=1)
+    assert {did[-1] for did in all_seen(model, "member 1, did")} == {("given", 0, 0)}  # type: ignore[index]
+
+
+def taken_over(*, is_static: bool = True) -> GroupModel:
+    """Member 1 has processed a record when member 2 starts with its `group.instance.id`."""
+    model = group(EAGER_RULES, is_static=is_static)
+    do(model, "polls", "processes", "commits", "polls", "processes", member=1)
+    model.apply(group_step("member_takes_over", member=2, former=1))
+    return model
+
+
+def test_a_static_member_in_the_place_of_another_one_fences_it() -> None:
+    model = taken_over()
+    assert (all_seen(model, "members"), all_seen(model, "owners")) == ({(2,)}, {(2,)})
+    assert all_seen(model, "member 2, generation") == {1}
+    do(model, "commits", member=1)
+    assert {did[-1] for did in all_seen(model, "member 1, did")} == {("refused", 0, 2)}  # type: ignore[index]
+    assert all_seen(model, "committed") == {(1,)}
+    do(model, "polls", "processes", "commits", member=2)
+    assert all_seen(model, "committed") == {(2,)}
+    assert model.anomalies() == []
+
+
+def test_a_fenced_member_does_not_join_again() -> None:
+    model = taken_over()
+    do(model, "commits", member=1)
+    for state in model.states:
+        assert [part.members[0].generation for part in state.partitions] == [-1]
+        assert not state.partitions[0].preparing
+    with pytest.raises(ActionError, match="impossible"):
+        do(model, "polls", member=1)
+
+
+def test_only_of_a_static_member_the_place_can_be_taken() -> None:
+    with pytest.raises(ActionError, match="impossible"):
+        taken_over(is_static=False)
+
+
+def test_a_member_that_is_not_static_can_not_come_back() -> None:
+    model = group(EAGER_RULES)
+    do(model, "crashes", member=1)
+    with pytest.raises(ActionError, match="impossible"):
+        do(model, "comes_back", member=1)
+
+
+def frozen_and_removed(rules: Rules) -> GroupModel:
+    """Member 1 froze with a processed record; member 2 has the partition and has committed that record."""
+    model = two_members(rules)
+    do(model, "polls", "processes", "freezes", member=1)
+    assert all_seen(model, "members") == {(1, 2), (2,)}
+    seen(model, members=(2,), owners=(2,))
+    do(model, "polls", "processes", "commits", member=2)
+    return model
+
+
+@pytest.mark.parametrize("name", ["polls", "processes", "commits"])
+def test_a_frozen_member_does_nothing(name: str) -> None:
+    model = group(EAGER_RULES)
+    do(model, *{"polls": (), "processes": ("polls",), "commits": ("polls", "processes")}[name], "freezes", member=1)
+    with pytest.raises(ActionError, match="impossible"):
+        do(model, name, member=1)
+    do(model, "thaws", member=1)
+    seen(model, members=(1,))
+    do(model, name, member=1)
+
+
+def test_a_frozen_member_that_is_not_removed_holds_up_a_rebalance() -> None:
+    model = group(EAGER_RULES)
+    do(model, "freezes", member=1)
+    do(model, "joins", member=2)
+    waits = GroupObservation(members=(1, 2), each={2: MemberObservation(generation=0, has=())})
+    assert model.compare(waits)[0]
+    took_over = GroupObservation(members=(1, 2), owners=(2,))
+    assert [one.field for one in model.compare(took_over)[1]]
+
+
+def rebalanced(rules: Rules) -> GroupModel:
+    """Member 1 has processed record 0 of two partitions and committed neither; member 2 joins and gets partition 1."""
+    model = group(rules, AUTO, partitions=2)
+    for partition in (0, 1):
+        do(model, "polls", "processes", member=1, partition=partition)
+    do(model, "joins", member=2)
+    seen(model, owners=(1, 2))
+    return model
+
+
+def test_an_eager_member_loses_its_position_even_in_the_partition_that_it_gets_again() -> None:
+    model = rebalanced(EAGER_RULES)
+    assert all_seen(model, "member 1, generation") == {2}
+    do(model, "polls", member=1, partition=0)
+    do(model, "polls", member=2, partition=1)
+    assert {did[-1] for did in all_seen(model, "member 1, did")} == {("given", 0, 0)}  # type: ignore[index]
+    assert all_seen(model, "member 2, did") == {(("given", 1, 0),)}
+
+
+def test_a_cooperative_member_goes_on_in_the_partition_that_it_keeps() -> None:
+    model = rebalanced(COOPERATIVE_RULES)
+    # One generation in which partition 1 is given back, one in which it is given on.
+    assert all_seen(model, "member 1, generation") == {3}
+    do(model, "polls", member=1, partition=0)
+    assert ("given", 0, 1) in {did[-1] for did in all_seen(model, "member 1, did")}  # type: ignore[index]
+    do(model, "polls", member=2, partition=1)
+    assert all_seen(model, "member 2, did") == {(("given", 1, 0),)}
+
+
+def test_members_of_all_partitions_have_the_same_generation() -> None:
+    for state in rebalanced(COOPERATIVE_RULES).states:
+        assert len({part.coordinator.generation for part in state.partitions}) == 1
+        assert len({part.coordinator.known for part in state.partitions}) == 1
+
+
+@pytest.mark.parametrize("rules", [EAGER_RULES, COOPERATIVE_RULES], ids=lambda rules: rules.name)
+def test_when_the_last_member_is_gone_a_generation_of_nobody_begins(rules: Rules) -> None:
+    model = group(rules)
+    do(model, "polls", "processes", "commits", "leaves", member=1)
+    assert all_seen(model, "members") == {()}
+    do(model, "joins", member=2)
+    assert all_seen(model, "member 2, generation") == {3}
+    assert all_seen(model, "owners") == {(2,)}
+
+
+def test_the_protocol_consumer_has_one_partition_only() -> None:
+    with pytest.raises(ActionError, match="2 partitions: expected one"):
+        group(CONSUMER_RULES, partitions=2)
+
+
+def test_an_unknown_step_is_refused() -> None:
+    with pytest.raises(ActionError, match="expected an action out of member_comes_back"):
+        group_step("member_sleeps", member=1)
+
+
+def grouped() -> GroupedModel:
+    return GroupedModel(ClusterModel(ClusterConfig()), group(EAGER_RULES))
+
+
+def test_an_observation_must_match_the_cluster_and_the_group() -> None:
+    model = grouped()
+    model.apply(group_step("member_polls", member=1, partition=0))
+    given = MemberObservation(did=(("given", 0, 0),))
+    assert model.compare(Observation(leader=1, group=GroupObservation(each={1: given}))).conforms
+    wrong = model.compare(Observation(leader=2, group=GroupObservation(members=(2,))))
+    assert not wrong.conforms
+    assert {(one.broker, one.field) for one in wrong.differences} == {(0, "leader"), (GROUP, "members")}
+    assert not model.compare(Observation(leader=1, group=GroupObservation(members=(2,)))).conforms
+
+
+def test_what_was_observed_narrows_the_group_too() -> None:
+    model = grouped()
+    model.apply(group_step("member_joins", member=2))
+    assert all_seen(model.group, "owners") == {(1,), (2,)}
+    assert model.narrow(Observation(group=GroupObservation(owners=(2,)))).conforms
+    assert all_seen(model.group, "owners") == {(2,)}
+    assert not model.narrow(Observation(group=GroupObservation(owners=(1,)))).conforms
+    assert all_seen(model.group, "owners") == {(2,)}
+
+
+def test_brokers_fail_beside_the_group_and_it_stays_as_it_is() -> None:
+    model = grouped()
+    before = model.group.states
+    model.apply(step("kill", broker=3))
+    assert {state.partition.isr for state in model.states} == {(1, 2)}
+    assert model.group.states == before

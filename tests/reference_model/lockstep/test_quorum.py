@@ -1,0 +1,159 @@
+"""Controllers that are no brokers, in the cluster model: what their loss stops, and what they find afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
+from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run
+
+VOTERS = (101, 102, 103)
+CONFIG = ClusterConfig(controller=101, controllers=VOTERS, kraft=True)
+BEFORE_4_0 = replace(CONFIG, asks_before_election=False)
+BEFORE_3_7 = replace(BEFORE_4_0, resigns_without_majority=False)
+BEHIND_A_CUT = (cut(101, 102, "quorum"), cut(103, 101, "quorum"))
+HEALED = (heal(101, 102, "quorum"), heal(103, 101, "quorum"))
+
+
+def kill(*brokers: int) -> list[Step]:
+    return [step("kill", broker=broker) for broker in brokers]
+
+
+def lose(*controllers: int) -> list[Step]:
+    return [step("kill_controllers", controllers=controllers)]
+
+
+def recover(*controllers: int) -> list[Step]:
+    return [step("start_controllers", controllers=controllers)]
+
+
+def active(model: ClusterModel) -> set[int]:
+    return {state.controller for state in model.states}
+
+
+def partitions(model: ClusterModel) -> set[tuple[int, tuple[int, ...], int]]:
+    return {(p.leader, p.isr, p.leader_epoch) for p in (state.partition for state in model.states)}
+
+
+def acknowledged(model: ClusterModel) -> set[tuple[str, ...]]:
+    return {tuple(record for record, _ in state.acknowledged) for state in model.states}
+
+
+def test_a_majority_elects_another_controller_which_goes_on_with_its_work() -> None:
+    model = run(CONFIG, *lose(101))
+    assert active(model) == {102, 103}
+    assert {state.controller_epoch for state in model.states} == {2}
+    assert partitions(model) == {(1, (1, 2, 3), 0)}
+    for one in kill(1):
+        model.apply(one)
+    assert partitions(model) == {(2, (2, 3), 1)}
+
+
+@pytest.mark.parametrize("lost", [(101, 102), (102, 103), VOTERS])
+@pytest.mark.parametrize("config", [CONFIG, BEFORE_4_0, BEFORE_3_7])
+def test_without_a_majority_leaders_serve_on_and_none_can_change(config: ClusterConfig, lost: tuple[int, ...]) -> None:
+    model = run(config, *lose(*lost), produce("m1"))
+    assert acknowledged(model) == {("m1",)}
+    for one in (*kill(1), produce("m2")):
+        model.apply(one)
+    assert partitions(model) == {(1, (1, 2, 3), 0)}
+    assert {state.replica(1).registered for state in model.states} == {True}
+    assert acknowledged(model) == {("m1",)}
+
+
+def test_without_a_majority_a_dead_follower_stays_in_the_isr() -> None:
+    model = run(CONFIG, *lose(101, 103), cut(3, 1), produce("m1", "1"), *kill(3), produce("m2"))
+    assert partitions(model) == {(1, (1, 2, 3), 0)}
+    assert acknowledged(model) == {("m1",)}
+    for one in recover(101):
+        model.apply(one)
+    undisturbed = [state for state in model.states if state.partition.leader_epoch == 0]
+    assert {state.partition.isr for state in undisturbed} >= {(1, 2)}
+    assert {tuple(record for record, _ in state.acknowledged) for state in undisturbed} == {("m1", "m2")}
+
+
+@pytest.mark.parametrize("returning", [(101,), (101, 103)])
+def test_a_majority_that_is_back_elects_leaders_and_may_find_any_session_over(returning: tuple[int, ...]) -> None:
+    model = run(CONFIG, *lose(101, 103), *kill(1), *recover(*returning))
+    assert active(model) == {*returning, 102}
+    assert (2, (2, 3), 1) in partitions(model)
+    # Nobody leads where the sessions of all others were over first: the dead broker is the last of the ISR.
+    assert {(leader, isr if not leader else ()) for leader, isr, _ in partitions(model)} == {
+        (0, (1,)),
+        (2, ()),
+        (3, ()),
+    }
+    assert {state.replica(1).registered for state in model.states} == {False}
+    assert {state.replica(2).registered and state.replica(3).registered for state in model.states} == {True}
+
+
+def test_a_successor_of_a_dead_controller_finds_no_session_over() -> None:
+    model = run(CONFIG, *lose(101), *recover(101), *lose(102))
+    assert partitions(model) == {(1, (1, 2, 3), 0)}
+
+
+def test_an_active_controller_that_reaches_no_other_resigns() -> None:
+    model = run(CONFIG, *BEHIND_A_CUT)
+    assert active(model) == {102, 103}
+    for one in kill(1):
+        model.apply(one)
+    assert {leader for leader, _, _ in partitions(model)} == {2, 3}
+
+
+def test_before_3_7_it_stays_active_for_brokers_and_can_do_nothing() -> None:
+    model = run(BEFORE_3_7, *BEHIND_A_CUT)
+    assert active(model) == {101}
+    assert {state.quorum.rival for state in model.states if state.quorum} == {102, 103}
+    for one in (*kill(1), produce("m1")):
+        model.apply(one)
+    assert active(model) == {101}
+    assert partitions(model) == {(1, (1, 2, 3), 0)}
+    assert acknowledged(model) == {()}
+    for one in HEALED:
+        model.apply(one)
+    assert active(model) == {102, 103}
+    led = [state for state in model.states if state.partition.leader]
+    assert {state.partition.leader for state in led} == {2, 3}
+    assert {tuple(record for record, _ in state.acknowledged) for state in led} == {("m1",)}
+
+
+@pytest.mark.parametrize(("config", "reached"), [(CONFIG, {102}), (BEFORE_4_0, {102, 103})])
+def test_before_4_0_a_controller_that_is_back_makes_the_others_elect_again(
+    config: ClusterConfig, reached: set[int]
+) -> None:
+    model = run(config, *BEHIND_A_CUT)
+    model.states = frozenset(state for state in model.states if state.controller == 102)
+    for one in HEALED:
+        model.apply(one)
+    assert active(model) == reached
+
+
+def test_a_cut_between_followers_changes_nothing() -> None:
+    model = run(CONFIG, cut(102, 103, "quorum"), heal(102, 103, "quorum"))
+    assert active(model) == {101}
+    assert {state.controller_epoch for state in model.states} == {1}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [*lose(101, 104)],
+        [*lose(101), *lose(101)],
+        [*recover(101)],
+        [*lose(101, 102), step("stop", broker=1)],
+        [*lose(101, 102), *kill(1), step("start", broker=1)],
+        [*lose(101, 102), step("expire_session", broker=1)],
+    ],
+)
+def test_what_makes_no_sense_is_refused(steps: list[Step]) -> None:
+    with pytest.raises(ActionError):
+        run(CONFIG, *steps)
+
+
+def test_a_single_controller_can_not_be_killed() -> None:
+    with pytest.raises(ActionError, match="no controller 101"):
+        run(replace(CONFIG, controllers=()), *lose(101))

@@ -1,0 +1,140 @@
+"""The full model in every interleaving of a few actions, and its agreement with the prediction's machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_chaos.reference_model import Anomaly, Lane, Status, predict
+from kafka_chaos.reference_model.lockstep import clients as cluster_clients
+from kafka_chaos.reference_model.lockstep import cluster_model
+from kafka_chaos.reference_model.lockstep import search as module
+from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
+from kafka_chaos.reference_model.lockstep.cluster_model import Step, step
+from kafka_chaos.reference_model.lockstep.search import ClusterSearch, search_cluster
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.protocol import PROTOCOLS
+from tests.reference_model.lockstep.cluster_steps import produce
+
+KILL = (step("kill", broker=1), step("start", broker=1))
+STOP = (step("stop", broker=1), step("start", broker=1))
+POWER_LOSS = (step("power_loss", broker=1, kept=0), step("start", broker=1))
+ZOMBIE = (
+    step("cut", channel="control", source=2, target=1),
+    step("expire_session", broker=1),
+    step("heal", channel="control", source=2, target=1),
+)
+SLOW_FOLLOWER = (
+    step("cut", channel="replication", source=2, target=1),
+    step("expire_lag"),
+    step("heal", channel="replication", source=2, target=1),
+)
+TWO = ClusterConfig(brokers=(1, 2), controller=2)
+
+
+def search(config: ClusterConfig, *groups: tuple[Step, ...]) -> ClusterSearch:
+    found = search_cluster(config, groups, optional=(end_parked_fetch,))
+    assert found.complete
+    return found
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+@pytest.mark.parametrize("environment", [KILL, STOP, ZOMBIE], ids=["kill", "stop", "zombie"])
+def test_clean_faults_break_nothing_but_the_count_of_copies(environment: tuple[Step, ...], idempotent: bool) -> None:
+    load = (produce("m1", idempotent=idempotent), produce("m2", idempotent=idempotent))
+    found = search(replace(TWO, brokers=(1, 2, 3)), load, environment)
+    assert set(found.breaches) == (set() if idempotent else {"no_duplicate"})
+
+
+def test_the_high_watermark_variant_loses_a_committed_record_to_one_kill() -> None:
+    config = ClusterConfig(controller=2, protocol=PROTOCOLS["truncate-to-high-watermark"])
+    found = search(config, (produce("m1"), produce("m2")), KILL)
+    assert any("dropping m" in sentence for sentence in found.breaches["strong_isr"])
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+@pytest.mark.parametrize(
+    ("fault", "environment"),
+    [("kill", KILL), ("stop", STOP), ("session-expiry", ZOMBIE), ("power-loss", POWER_LOSS)],
+)
+@pytest.mark.parametrize("unclean", [False, True])
+def test_the_full_model_and_the_prediction_agree_on_what_can_be_lost(
+    acks: str, fault: str, environment: tuple[Step, ...], unclean: bool
+) -> None:
+    lane = Lane(lane="both", acks=acks, faults=(fault,), replication_factor=2, unclean_leader_election=unclean)
+    predicted = predict(lane).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+    config = replace(TWO, unclean_leader_election=unclean)
+    found = search(config, (produce("m1", acks), produce("m2", acks)), environment, SLOW_FOLLOWER)
+    assert ("acknowledged_by_all_kept" in found.breaches) == predicted
+
+
+@pytest.mark.parametrize("idempotence", [False, True])
+@pytest.mark.parametrize("minimum", [1, 2])
+def test_the_full_model_and_the_prediction_agree_on_duplicates_with_acks_all(idempotence: bool, minimum: int) -> None:
+    lane = Lane(
+        lane="both",
+        idempotence=idempotence,
+        faults=("kill",),
+        replication_factor=2,
+        min_insync_replicas=minimum,
+    )
+    predicted = predict(lane).status(Anomaly.DUPLICATE) is Status.PERMITTED
+    config = replace(TWO, min_insync_replicas=minimum)
+    load = (produce("m1", idempotent=idempotence), produce("m2", idempotent=idempotence))
+    found = search(config, load, KILL, SLOW_FOLLOWER)
+    assert ("no_duplicate" in found.breaches) == predicted
+
+
+def without(name: str) -> tuple[cluster_model.Internal, ...]:
+    return tuple(action for action in cluster_model.URGENT if action.__name__ != name)
+
+
+def test_without_truncation_followers_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
+    def skip_truncation(state, config):  # type: ignore[no-untyped-def]
+        for replica in state.replicas:
+            if replica.truncating:
+                yield "skipped", state.with_replica(replica._replace(truncating=False))
+
+    monkeypatch.setattr(module, "URGENT", (*without("truncate"), skip_truncation))
+    assert "followers_agree" in search(TWO, (produce("m1", "1"), produce("m2", "1")), KILL).breaches
+
+
+def test_an_answer_before_the_high_watermark_loses_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hasty(state, config):  # type: ignore[no-untyped-def]
+        for pending in state.pending:
+            rest = tuple(other for other in state.pending if other != pending)
+            reported = (*state.acknowledged, (pending.produce.record, pending.offset))
+            yield "hasty", state._replace(pending=rest, acknowledged=reported)
+
+    monkeypatch.setattr(module, "URGENT", (*without("answer"), hasty))
+    assert "acknowledged_by_all_kept" in search(TWO, (produce("m1"),), KILL).breaches
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_producer_that_sends_in_any_order_is_stopped_by_the_sequence_check_alone(
+    checked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def send_the_last(state, config):  # type: ignore[no-untyped-def]
+        yield from cluster_clients.send(state._replace(outgoing=state.outgoing[::-1]), config)
+
+    monkeypatch.setattr(module, "URGENT", (*without("send"), send_the_last))
+    if not checked:
+        monkeypatch.setattr(cluster_clients, "check_batch", lambda *_: None)
+    load = (produce("m0", idempotent=True), produce("m1", idempotent=True), produce("m2", idempotent=True))
+    assert ("in_order" in search(TWO, load).breaches) == (not checked)
+
+
+def test_a_leader_that_forgets_sequence_numbers_doubles_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_clients, "check_batch", lambda *_: None)
+    assert "no_duplicate" in search(TWO, (produce("m1", idempotent=True),), KILL).breaches
+
+
+def test_electing_from_outside_the_isr_loses_records() -> None:
+    careless = replace(TWO, unclean_leader_election=True)
+    assert "acknowledged_by_all_kept" in search(careless, (produce("m1"),), KILL, SLOW_FOLLOWER).breaches
+
+
+def test_a_search_cut_short_says_so() -> None:
+    found = search_cluster(TWO, [(produce("m1"), produce("m2")), KILL], max_states=10)
+    assert not found.complete
