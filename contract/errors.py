@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 
@@ -30,6 +31,11 @@ def quoted(value: object) -> str:
 def counted(number: int, thing: str, things: str | None = None) -> str:
     """A count with its noun: 1 run, 2 runs. `things`: the plural, if it takes more than an s."""
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
+def first_of(names: Sequence[str], most: int = 5) -> str:
+    """The first names of a list, with "…" where there are more: a, b, …"""
+    return ", ".join((*names[:most], "…") if len(names) > most else names)
 
 
 class KafkaChaosError(Exception):

@@ -109,7 +109,7 @@ class NodeControl(Protocol):
         ...
 
     def execute(self, *command: str) -> tuple[int, str]:
-        """Run a command inside: exit code and output."""
+        """Run a command inside: exit code and output. Where it is not running, the exit code is not 0."""
         ...
 
     def must_execute(self, *command: str) -> str:

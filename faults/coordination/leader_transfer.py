@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl
 from kafka_chaos.faults.cluster import Partition as Place
 from kafka_chaos.faults.fault import (
@@ -26,7 +26,6 @@ from kafka_chaos.faults.fault import (
 from kafka_chaos.faults.target import Target
 
 _SINCE = "2.4"
-_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +80,7 @@ class LeaderTransfer:
         """Which partitions have which leader now."""
         moved = evidence["moved"]
         told = [f"{one['partition']} to broker {one['leader'][1]} (epoch {one['leader_epoch'][1]})" for one in moved]
-        more = ", …" if len(told) > _SHOWN else ""
-        return f"leadership of {counted(len(moved), 'partition')} moved: {', '.join(told[:_SHOWN])}{more}"
+        return f"leadership of {counted(len(moved), 'partition')} moved: {first_of(told)}"
 
     def _heir(self, cluster: ClusterControl, nodes: Nodes, place: Place, state: Leadership) -> int | None:
         targets = {node.number for node in nodes}
@@ -104,4 +102,4 @@ def _moved(node: NodeControl, before: Mapping[Place, Leadership], now: Mapping[P
             continue
         leaders, epochs = [former.leader, state.leader], [former.leader_epoch, state.leader_epoch]
         moved.append({"partition": name, "leader": leaders, "leader_epoch": epochs})
-    return Proof(not stayed, {"moved": moved}, f"{', '.join(stayed[:_SHOWN])} did not move")
+    return Proof(not stayed, {"moved": moved}, f"{first_of(stayed)} did not move")

@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl
 from kafka_chaos.faults.cluster import Partition as Place
 from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, Setting, all_took_effect, mark
 from kafka_chaos.faults.target import Target
 
 _SINCE = "1.0"
-_SHOWN = 5
 
 New = Mapping[Place, tuple[int, ...]]
 """The replicas of each new partition, its leader first."""
@@ -76,8 +75,7 @@ class PartitionGrowth:
         """Which new partitions a target was to lead, and who leads them."""
         added = evidence["added"]
         told = [f"{one['partition']} (leader {one['leader']})" for one in added]
-        more = ", …" if len(told) > _SHOWN else ""
-        return f"{counted(len(added), 'new partition')}{': ' if told else ''}{', '.join(told[:_SHOWN])}{more}"
+        return f"{counted(len(added), 'new partition')}{': ' if told else ''}{first_of(told)}"
 
     def _new(self, cluster: ClusterControl, nodes: Nodes) -> dict[Place, tuple[int, ...]]:
         """The partitions to add, of those topics for whose replicas enough brokers run."""
@@ -106,4 +104,4 @@ def _led(node: NodeControl, new: New, now: Mapping[Place, Leadership]) -> Proof:
     ]
     own = [place for place, replicas in new.items() if replicas[0] == node.number and place in now]
     added = [{"partition": f"{topic}-{n}", "leader": now[topic, n].leader} for topic, n in sorted(own)]
-    return Proof(not missing, {"added": added}, f"{', '.join(missing[:_SHOWN])} is not there, or not in sync")
+    return Proof(not missing, {"added": added}, f"{first_of(missing)} is not there, or not in sync")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl
 from kafka_chaos.faults.cluster import Partition as Place
 from kafka_chaos.faults.fault import (
@@ -26,7 +26,6 @@ from kafka_chaos.faults.fault import (
 from kafka_chaos.faults.target import Target
 
 _SINCE = "2.4"
-_SHOWN = 5
 _FOLDERS = 'for directory; do ls "$directory" 2>/dev/null; done; true'
 
 
@@ -95,9 +94,8 @@ class Reassignment:
         """Which partitions have a replica where now."""
         moved = evidence["moved"]
         told = [f"{one['partition']} to broker {one['heir']}" for one in moved]
-        more = ", …" if len(told) > _SHOWN else ""
         files = "its own are deleted" if evidence["files_deleted"] else "it is down, and keeps its own files"
-        return f"replicas of {counted(len(moved), 'partition')} moved: {', '.join(told[:_SHOWN])}{more}; {files}"
+        return f"replicas of {counted(len(moved), 'partition')} moved: {first_of(told)}; {files}"
 
     def _moves(self, cluster: ClusterControl, nodes: Nodes) -> dict[Place, _Move]:
         """What is to move. A partition of which some replica has no place to go to, or that moves already, stays."""
@@ -147,7 +145,7 @@ def _moved(
             replicas = [list(move.before.replicas), list(state.replicas)]
             moved.append({"partition": name, "heir": heir, "replicas": replicas, "leader": leaders})
     evidence = {"moved": moved, "files_deleted": kept is not None}
-    return Proof(not missing, evidence, ", ".join(missing[:_SHOWN]))
+    return Proof(not missing, evidence, first_of(missing))
 
 
 def _folders(cluster: ClusterControl, node: NodeControl) -> set[str] | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.faults.cluster import NodeControl
 from kafka_chaos.faults.fault import Appearance, Pattern, Proof, one_per_broker
 from kafka_chaos.faults.storage.log_files import SHOWN, OnLogFiles, Sizes
@@ -48,8 +48,7 @@ done
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
         """Which files, and from where on."""
         told = [f"{path.removeprefix('/')} at {place}" for path, place in evidence["files"].items()]
-        more = ", …" if len(told) > SHOWN else ""
-        return f"bytes of {counted(len(told), 'file')} overwritten: {', '.join(told[:SHOWN])}{more}"
+        return f"bytes of {counted(len(told), 'file')} overwritten: {first_of(told, SHOWN)}"
 
     def _seen(self, node: NodeControl, before: Sizes) -> Proof:
         places = {path: max(0, size - self.bytes) for path, size in before.items()}
@@ -58,4 +57,4 @@ done
             for path, place in places.items()
             if node.file_size(path) != before[path] or node.read_at(path, place, len(_BYTES)) != _BYTES
         ]
-        return Proof(not missing, {"files": places}, f"not overwritten: {', '.join(missing[:SHOWN])}")
+        return Proof(not missing, {"files": places}, f"not overwritten: {first_of(missing, SHOWN)}")

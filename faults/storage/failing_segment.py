@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import DOWN, Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
 from kafka_chaos.faults.storage.disks import disk_of, start_whole, why_no_disks
+from kafka_chaos.faults.storage.log_files import SHOWN
 from kafka_chaos.faults.target import Target
-
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +57,8 @@ class FailingSegment:
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """Which files, and what became of the broker."""
         files = evidence["files"]
-        more = ", …" if len(files) > _SHOWN else ""
         became = "the broker still ran" if evidence["Running"] else f"the broker ended with {evidence['ExitCode']}"
-        return f"writes to {counted(len(files), 'file')} refused: {', '.join(files[:_SHOWN])}{more}; {became}"
+        return f"writes to {counted(len(files), 'file')} refused: {first_of(files, SHOWN)}; {became}"
 
 
 def _refusing(node: NodeControl) -> Proof:
@@ -69,4 +67,4 @@ def _refusing(node: NodeControl) -> Proof:
     taken = [name for name, refuses in refused.items() if not refuses]
     if not refused:
         return Proof(False, evidence, "it has no such segment")
-    return Proof(not taken, evidence, f"{', '.join(taken[:_SHOWN])} can be written to")
+    return Proof(not taken, evidence, f"{first_of(taken, SHOWN)} can be written to")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import DOWN, Appearance, Nodes, Proof, all_took_effect, at_once, mark, one_per_broker
 from kafka_chaos.faults.target import Target
@@ -93,8 +93,7 @@ class OnLogFiles:
         files = evidence["files"]
         lost = sum(before - (now or 0) for before, now in files.values())
         names = [path.removeprefix("/") for path in files]
-        more = ", …" if len(names) > SHOWN else ""
-        return f"{lost:,} bytes of {counted(len(files), 'file')} gone: {', '.join(names[:SHOWN])}{more}"
+        return f"{lost:,} bytes of {counted(len(files), 'file')} gone: {first_of(names, SHOWN)}"
 
     def _left(self, size: int) -> int | None:
         """What is to be left of a file of that size; None: nothing, not even the file."""
@@ -110,4 +109,4 @@ class OnLogFiles:
     def _seen(self, node: NodeControl, before: Sizes) -> Proof:
         files = {path: (size, node.file_size(path)) for path, size in before.items()}
         kept = [path for path, (size, now) in files.items() if now != self._left(size)]
-        return Proof(not kept, {"files": files}, f"still there: {', '.join(kept[:SHOWN])}")
+        return Proof(not kept, {"files": files}, f"still there: {first_of(kept, SHOWN)}")

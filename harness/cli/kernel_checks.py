@@ -14,7 +14,7 @@ from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.harness.errors import ClusterFailure
 
 if TYPE_CHECKING:
-    from docker.specs.containers import Container
+    from docker.models.containers import Container
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
-    from docker.specs.containers import Container
+    from docker.models.containers import Container
     from testcontainers.core.container import DockerContainer
 
     from kafka_chaos.harness.cluster.disks.disk import Disk

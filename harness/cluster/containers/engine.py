@@ -16,7 +16,7 @@ from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
-    from docker.specs.containers import Container
+    from docker.models.containers import Container
 
     import docker
 

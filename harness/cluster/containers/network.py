@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kafka_chaos.contract.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
-    from docker.specs.networks import Network
+    from docker.models.networks import Network
 
     from docker import DockerClient
 

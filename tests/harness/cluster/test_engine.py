@@ -12,7 +12,7 @@ import pytest
 from docker.errors import APIError
 
 from kafka_chaos.harness.cluster.containers.cleanup import remove_run
-from kafka_chaos.harness.cluster.containers.engine import docker_client, execute_inside, freeze
+from kafka_chaos.harness.cluster.containers.engine import CANNOT_EXECUTE, docker_client, execute_inside, freeze
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.errors import WaitTimeout
@@ -69,6 +69,21 @@ def test_a_streamed_output_is_whole(container: Any) -> None:
     execution = api.exec_create(container.id, ["seq", "1", "20000"])["Id"]
     pieces = [output or b"" for output, _ in api.exec_start(execution, stream=True, demux=True)]
     assert b"".join(pieces) == b"".join(b"%d\n" % number for number in range(1, 20_001))
+
+
+def test_a_command_in_a_container_that_has_ended_fails_with_an_exit_code() -> None:
+    client, run_id = docker_client(), f"test-{secrets.token_hex(4)}"
+    try:
+        labels = run_labels(run_id, keep=False)
+        ended = client.containers.run(ensure_image(), ["true"], entrypoint=[], detach=True, labels=labels)
+        ended.wait(timeout=60)
+        code, output = execute_inside(ended.id, ["true"])
+        assert code == CANNOT_EXECUTE
+        assert b"is not running" in output
+    finally:
+        remove_run(client, run_id)
+    with pytest.raises(APIError, match="No such container"):
+        execute_inside(ended.id, ["true"])
 
 
 class Stubborn:
