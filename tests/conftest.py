@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
@@ -18,6 +19,10 @@ from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+# How long an example takes says more of the machine than of the code: a stall is no failure.
+settings.register_profile("kafka-chaos", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kafka-chaos")
 
 CHROMIUM = Path("/usr/bin/chromium")
 _FLAGS = (

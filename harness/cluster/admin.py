@@ -55,6 +55,7 @@ class ClusterAdmin:
         configs: Mapping[str, str | int | float] | None = None,
     ) -> None:
         self._topics = topics or {}
+        self.configs = configs or {}
         self._refusal = ""
         self._client = new_client(
             AdminClient,

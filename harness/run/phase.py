@@ -15,6 +15,8 @@ from kafka_chaos.contract import events as event_types
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.broker.login import MechanismUnknown
+from kafka_chaos.harness.cluster.broker.replicated import await_replicated
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
@@ -144,10 +146,19 @@ class PhaseRun:
         self.gaps = {name: lane.producer.longest_gap_ns / 1e9 for name, lane in load.lanes.items()}
 
     def _ends(self, lanes: Sequence[LaneSpec]) -> dict[str, dict[int, int]]:
-        """The lanes' end offsets by partition, once their transactions have ended."""
+        """The lanes' end offsets by partition, once their transactions have ended and everything is replicated."""
         for lane in lanes:
             self._await_transactions(lane)
+        self._await_replicated([lane.lane for lane in lanes])
         return {lane.lane: self.admin.end_offsets(lane.lane, self.admin.partition_numbers(lane.lane)) for lane in lanes}
+
+    def _await_replicated(self, lanes: Sequence[str]) -> None:
+        """Wait until consumers get all that is in the logs: what is appended and not replicated looks lost to them."""
+        try:
+            await_replicated(self.admin, lanes, timeout=self.phase.workload.settle_timeout)
+        except MechanismUnknown as unknown:
+            text = f"{unknown}: what was not replicated yet when the load ended counts as lost"
+            self.events.emit(event_types.ClientNotice(text=text))
 
     def _await_transactions(self, lane: LaneSpec) -> None:
         """Wait until every transaction of a lane has ended. One that hangs is reported, and the run goes on."""

@@ -33,13 +33,13 @@ def test_faults_are_injected_and_healed_in_the_order_of_their_times() -> None:
 def test_a_fault_neither_waits_for_the_proof_nor_for_the_healing_of_another() -> None:
     notes, did = Notes(), []
     faults = [
-        FakeFault(did, "slow", heal_seconds=0.5, bites_at=4),
+        FakeFault(did, "slow", heal_seconds=2.0, bites_at=4),
         FakeFault(did, "other", at=0.1, target=Target.parse("broker:2")),
         FakeFault(did, "late", at=0.5, target=Target.parse("broker:2")),
     ]
     injector(notes).run(faults, start=time.monotonic(), cancelled=threading.Event())
     assert did.index("other heal") < did.index("late inject") < did.index("slow healed")
-    assert max(notes.late) < 0.2
+    assert max(notes.late) < 1.0
 
 
 def test_a_fault_waits_while_another_changes_its_container_and_how_late_it_is_is_told() -> None:
@@ -47,7 +47,7 @@ def test_a_fault_waits_while_another_changes_its_container_and_how_late_it_is_is
     faults = [FakeFault(did, "first", heal_seconds=0.5), FakeFault(did, "second", at=0.2)]
     injector(notes).run(faults, start=time.monotonic(), cancelled=threading.Event())
     assert did.index("first healed") < did.index("second inject")
-    assert 0.2 < notes.late[1] < 1.0
+    assert notes.late[1] > 0.2
 
 
 def test_a_fault_waits_for_one_that_its_schedule_ends_before_it() -> None:
@@ -70,10 +70,10 @@ def test_a_fault_that_never_had_its_turn_changes_nothing() -> None:
 
 def test_a_fault_of_the_network_waits_for_no_change_of_a_process() -> None:
     notes, did = Notes(), []
-    faults = [FakeFault(did, "process", heal_seconds=0.5), FakeFault(did, "network", at=0.2, ends_with_process=True)]
+    faults = [FakeFault(did, "process", heal_seconds=2.0), FakeFault(did, "network", at=0.2, ends_with_process=True)]
     injector(notes).run(faults, start=time.monotonic(), cancelled=threading.Event())
     assert did.index("network inject") < did.index("process healed")
-    assert notes.late[1] < 0.2
+    assert notes.late[1] < 1.0
 
 
 def test_an_error_in_a_schedule_ends_it_and_is_raised() -> None:

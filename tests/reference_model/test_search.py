@@ -49,7 +49,7 @@ def find(graph: list[Edge], budget: Budget) -> tuple[dict[int, tuple[int, int]],
     return {place: cost(search, node) for place, node in first.items()}, search
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(graph=graphs)
 def test_every_place_is_found_by_the_fewest_faults_and_then_steps(graph: list[Edge]) -> None:
     everything = breadth_first(INITIAL, lambda node: after(graph, node), lambda _: False, Budget(10_000))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -167,7 +167,7 @@ class LaneMachine(RuleBasedStateMachine):
                     assert acknowledged <= {record_of(value) for value in replica.log}
 
 
-FEW = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=40, stateful_step_count=25)
 TestCluster = ClusterMachine.TestCase
 TestCluster.settings = FEW
 TestLane = LaneMachine.TestCase

@@ -52,7 +52,7 @@ _FIRST_WITH_EPOCHS = 9
 """The first version of Fetch that is fenced by leader epochs (KIP-320)."""
 _CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
-"""A replica id whose fetches a follower answers too, before KIP-392."""
+"""A replica id whose fetches a follower answers too, before KIP-392. Its latest offset is the log's end."""
 _ENOUGH = 1 << 20
 
 
@@ -165,6 +165,11 @@ class BrokerClient:
         found = self._list_offsets(partitions, committed=committed)
         return {place: (one.error_code, one.offset) for place, one in found.items()}
 
+    def log_ends(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
+        """Where this broker's own replicas end, its high watermark or not: (topic, partition) to (error, offset)."""
+        found = self._list_offsets(partitions, replica_id=_DEBUGGING_CONSUMER)
+        return {place: (one.error_code, one.offset) for place, one in found.items()}
+
     def high_watermarks(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """Of the partitions that this broker leads: (topic, partition) to (leader epoch, high watermark).
 
@@ -177,7 +182,7 @@ class BrokerClient:
         }
 
     def _list_offsets(
-        self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False
+        self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False, replica_id: int = _CONSUMER
     ) -> dict[tuple[str, int], Any]:
         """ListOffsets for the latest offsets: a consumer gets the high watermark, or the last stable offset."""
         asked = ListOffsetsRequest.ListOffsetsTopic
@@ -193,7 +198,7 @@ class BrokerClient:
         ]
         version = self._version(ListOffsetsRequest, _LIST_OFFSETS)
         level = int(committed)
-        request = ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=level, topics=topics, version=version)
+        request = ListOffsetsRequest(replica_id=replica_id, isolation_level=level, topics=topics, version=version)
         return {
             (topic.name, found.partition_index): found
             for topic in self.request(request).topics

@@ -17,6 +17,10 @@ class BrokerUnreachable(ClusterFailure):
     """The broker refused the connection or the login, or closed the connection before it answered."""
 
 
+class MechanismUnknown(BrokerUnreachable):
+    """Clients log in by a SASL mechanism that single requests do not have, so that no broker can be asked alone."""
+
+
 def over_tls(connection: socket.socket, host: str, configs: Mapping[str, str]) -> socket.socket:
     """The connection over TLS where `configs` ask for it; the broker's certificate has to name `host`."""
     if not configs.get("security.protocol", "PLAINTEXT").upper().endswith("SSL"):
@@ -30,13 +34,13 @@ def over_tls(connection: socket.socket, host: str, configs: Mapping[str, str]) -
 def log_in(request: Callable[[Any], Any], address: str, configs: Mapping[str, str]) -> None:
     """Authenticate where `configs` ask for SASL.
 
-    Raises `BrokerUnreachable` where the broker refuses, or for another mechanism than SCRAM or PLAIN.
+    Raises `BrokerUnreachable` where the broker refuses, `MechanismUnknown` for another one than SCRAM or PLAIN.
     """
     if not configs.get("security.protocol", "PLAINTEXT").upper().startswith("SASL"):
         return
     mechanism = configs.get("sasl.mechanisms") or configs.get("sasl.mechanism", "GSSAPI")
     if mechanism != _PLAIN and not mechanism.startswith(_SCRAM):
-        raise BrokerUnreachable(f"{address}: sasl.mechanisms: {mechanism}: expected PLAIN or SCRAM for single requests")
+        raise MechanismUnknown(f"{address}: sasl.mechanisms: {mechanism}: expected PLAIN or SCRAM for single requests")
     _check(address, request(SaslHandshakeRequest(mechanism=mechanism, version=1)))
     if mechanism == _PLAIN:
         named = f"\0{configs['sasl.username']}\0{configs['sasl.password']}"

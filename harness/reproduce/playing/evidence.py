@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import TRACE_FILE
-from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane, collect_stored
+from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
 from kafka_chaos.harness.run.directory import RunDirectoryWriter, new_run_id, versions
+from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, PRODUCED_SCHEMA, write_parquet
 from kafka_chaos.reference_model.predict.prediction import Prediction
 
@@ -72,13 +73,7 @@ class Evidence:
         self._rows("produced", PRODUCED_SCHEMA, (row for part in parts for row in part.producer.rows()))
         self._rows("consumed", CONSUMED_SCHEMA, (row for part in parts for row in part.consumed))
         stored = [StoredLane(part.story.lane.lane, part.topic, 1) for part in parts]
-        ends = {
-            (lane.topic, 0): LeaderEnd(
-                lease.admin.await_leader(lane.topic, 0), lease.admin.end_offsets(lane.topic, [0])[0]
-            )
-            for lane in stored
-        }
-        collect_stored(lease.cluster.brokers.values(), stored, ends, self.path)
+        collect_stored(lease.cluster.brokers.values(), stored, leader_ends(lease.admin, stored), self.path)
 
     def _rows(self, table: str, schema: Any, rows: Iterable[Mapping[str, Any]]) -> None:
         import pyarrow as pa

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.broker.replicated import await_replicated
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
@@ -30,14 +31,17 @@ def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) 
 def leader_ends(admin: ClusterAdmin, lanes: Iterable[StoredLane]) -> dict[tuple[str, int], LeaderEnd]:
     """Each partition's leader, high watermark and replicas, by topic and partition; no fault may be in progress.
 
-    Raises `WaitTimeout` if a partition has no leader.
+    Raises `WaitTimeout` if a partition has no leader, or its high watermark does not become the end of its log.
     """
     found = {}
+    lanes = list(lanes)
+    # The final log ends at the high watermark: what is behind it would look lost.
+    await_replicated(admin, [lane.topic for lane in lanes])
     for lane in lanes:
-        numbers = admin.partition_numbers(lane.lane)
-        leaders = {number: admin.await_leader(lane.lane, number) for number in numbers}
-        replicas = {number: state.replicas for number, state in admin.partitions(lane.lane).items()}
-        for number, end in admin.end_offsets(lane.lane, numbers).items():
+        numbers = admin.partition_numbers(lane.topic)
+        leaders = {number: admin.await_leader(lane.topic, number) for number in numbers}
+        replicas = {number: state.replicas for number, state in admin.partitions(lane.topic).items()}
+        for number, end in admin.end_offsets(lane.topic, numbers).items():
             found[lane.topic, number] = LeaderEnd(leaders[number], end, replicas.get(number, ()))
     return found
 

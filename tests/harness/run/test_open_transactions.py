@@ -11,6 +11,7 @@ import pytest
 
 from kafka_chaos.contract.events import ClientNotice, Event
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.broker.login import MechanismUnknown
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
@@ -44,6 +45,19 @@ def test_the_end_is_stable_once_no_transaction_is_open() -> None:
 def test_an_open_transaction_is_named_by_its_place() -> None:
     with pytest.raises(WaitTimeout, match="the last stable offset stands still in partition 0 at offset 3 of 9"):
         Offsets([3]).await_stable_end("pay", [0, 1], timeout=0.2)
+
+
+def test_a_run_goes_on_where_no_broker_can_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(admin: object, lanes: object, *, timeout: float) -> None:
+        raise MechanismUnknown("b:1: sasl.mechanisms: GSSAPI")
+
+    monkeypatch.setattr("kafka_chaos.harness.run.phase.await_replicated", unknown)
+    phase, seen = PhaseSpec(phase="main", lanes=(LaneSpec(lane="pay"),)), list[Event]()
+    PhaseRun(phase, Offsets([3]), "nobody:1", tmp_path, EventBus(seen.append), threading.Event())._await_replicated(
+        ["pay"]
+    )
+    (notice,) = [event.text for event in seen if isinstance(event, ClientNotice)]
+    assert "GSSAPI: what was not replicated yet when the load ended counts as lost" in notice
 
 
 @pytest.mark.parametrize("transactional", [None, {"timeout_ms": 4_000}])

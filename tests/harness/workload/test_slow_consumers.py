@@ -122,7 +122,7 @@ def test_a_lane_without_an_acknowledgement_is_named(
 
 def test_lanes_share_the_time_to_reach_the_end(phase_load: Loaded) -> None:
     load, lanes, _ = phase_load
-    lanes.update(slow=FakeLane((0, 0, 0), seconds=0.3), next=FakeLane((0, 0, 0)))
-    load.drain({"slow": {}, "next": {}}, timeout=0.2)
-    assert lanes["slow"].timeouts == [pytest.approx(0.2, abs=0.05)]
+    lanes.update(slow=FakeLane((0, 0, 0), seconds=1.1), next=FakeLane((0, 0, 0)))
+    load.drain({"slow": {}, "next": {}}, timeout=1.0)
+    assert lanes["slow"].timeouts == [pytest.approx(1.0, abs=0.9)]
     assert lanes["next"].timeouts == [0.0]

@@ -57,7 +57,7 @@ def test_agreement_behind_the_prefilter(
 
 
 @pytest.mark.parametrize("final_log", [True, False])
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False))
 def test_agreement_shrinks(
     tmp_path_factory: pytest.TempPathFactory, spark: Any, final_log: bool, random: Random

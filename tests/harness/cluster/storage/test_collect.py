@@ -80,9 +80,7 @@ def segment(number: int, partition: int = 0) -> str:
     return f"{TOPIC}-{partition}/{number:020}.log"
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(chunk=st.integers(1, 500))
 def test_chunks_of_any_size_give_the_same_rows(
     chunk: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

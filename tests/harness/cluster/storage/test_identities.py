@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_chaos.contract.identity import IDENTITY_HEADER, MAGIC
@@ -16,7 +16,7 @@ from kafka_chaos.harness.identity import IdentityCodec
 
 LANE = "lane-ä"
 FIRST = "00000000000000000000.log"
-RARE = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RARE = settings(max_examples=50)
 
 identities = st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1))
 keys = st.none() | st.binary(max_size=10) | st.just(MAGIC * 2)

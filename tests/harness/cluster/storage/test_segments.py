@@ -6,7 +6,7 @@ import struct
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_chaos.harness.cluster.kafka_python import MemoryRecordsBuilder
@@ -51,7 +51,7 @@ def build(
     return bytes(batch)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 @given(
     batches=st.lists(
         st.tuples(

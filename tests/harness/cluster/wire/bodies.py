@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from kafka_chaos.harness.cluster.wire.codec import UNKNOWN_TAGS
@@ -13,7 +13,7 @@ from kafka_chaos.harness.cluster.wire.messages import APIS
 from kafka_chaos.harness.cluster.wire.schema import Array, Field, Message, Scalar, Struct, Type
 
 # 46 versions of messages: so many examples of each, however busy the machine.
-FEW = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=10)
 ANY_TEXT = st.text(max_size=20) | st.text("é", min_size=60, max_size=140)
 PRINTABLE_TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=200)
 SCALARS: dict[Scalar, st.SearchStrategy[Any]] = {

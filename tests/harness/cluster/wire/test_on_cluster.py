@@ -238,7 +238,7 @@ def test_a_broker_reads_every_version_as_we_wrote_it(api: Api, cluster: Cluster,
 
     def send_some(version: int) -> None:
         @seed(version)
-        @settings(max_examples=5, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=5, database=None, suppress_health_check=list(HealthCheck))
         @given(body=bodies(api.request, version, text=PRINTABLE_TEXT))
         def send(body: dict[str, Any]) -> None:
             # A controller of long ago: the broker reads it all and does nothing.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_chaos.harness.cluster.wire.frames import encode_request, encode_response
@@ -56,7 +56,7 @@ def cut(data: bytes, places: Sequence[int]) -> list[tuple[int, bytes]]:
     return [(start, data[start:end]) for start, end in pairwise(bounds)]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(
     count=st.integers(1, 6),
     places=st.lists(st.integers(0, 2000), max_size=12),
@@ -85,7 +85,7 @@ def test_all_exchanges_come_out_whatever_tcp_does(
     assert (decoder.lost_bytes, decoder.problems) == (0, [])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(missed=st.integers(1, 400), start=st.integers(0, 2**32 - 1))
 def test_a_connection_met_in_the_middle_is_in_step_from_the_next_packet_that_begins_a_request(
     missed: int, start: int
@@ -150,7 +150,6 @@ def test_packets_to_another_broker_s_listener_are_not_this_one_s() -> None:
     assert decoder.exchanges == []
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 2**32 - 1), st.integers(0, 63), st.binary(max_size=60))))
 def test_no_segments_make_it_raise(noise: list[tuple[bool, int, int, bytes]]) -> None:
     decoder = Decoder(2, BROKER)

@@ -195,7 +195,7 @@ def test_equal_records_give_equal_pictures() -> None:
     assert draw(truncation()) == draw(truncation())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=5), st.text(max_size=200), st.text(max_size=20))
 def test_it_is_well_formed_whatever_things_are_called(records: list[str], sentence: str, name: str) -> None:
     seen = look({1: replica(*(f"{record}·3" for record in records), role="leader")})

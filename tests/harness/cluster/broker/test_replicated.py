@@ -1,0 +1,114 @@
+"""What is acknowledged with acks=1 and not replicated yet is waited for: consumers do not get it before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.broker import replicated
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, MechanismUnknown
+from kafka_chaos.harness.cluster.broker.replicated import await_replicated
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.errors import WaitTimeout
+
+NOT_LEADER = 6
+Told = Mapping[str, Mapping[int, tuple[int, int, int]]]
+"""By broker's address and partition: the error, the high watermark, and the log's end."""
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, *answers: Told) -> Any:
+    """An admin client whose brokers answer so, one answer for each time that they are all asked."""
+    left = list(answers)
+
+    class Client:
+        def __init__(self, address: str, **_: Any) -> None:
+            self.address = address
+            if address not in left[0]:
+                raise BrokerUnreachable(address)
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def log_ends(self, partitions: Mapping[str, Sequence[int]]) -> dict[tuple[str, int], tuple[int, int]]:
+            return {("t", number): (0, told[2]) for number, told in left[0][self.address].items()}
+
+        def latest_offsets(self, partitions: Mapping[str, Sequence[int]]) -> dict[tuple[str, int], tuple[int, int]]:
+            return {("t", number): told[:2] for number, told in left[0][self.address].items()}
+
+    def addresses() -> dict[int, str]:
+        if len(left) > 1 and asked_before:
+            left.pop(0)
+        asked_before.append(1)
+        return {1: "a", 2: "b"}
+
+    asked_before: list[int] = []
+    monkeypatch.setattr(replicated, "BrokerClient", Client)
+    return SimpleNamespace(
+        configs={}, topic=lambda lane: "t", partition_numbers=lambda lane: range(2), addresses=addresses, left=left
+    )
+
+
+ALONE: Told = {"a": {0: (0, 5, 5), 1: (NOT_LEADER, -1, 7)}, "b": {0: (NOT_LEADER, -1, 5), 1: (0, 7, 7)}}
+
+
+def test_every_high_watermark_has_to_reach_the_log_s_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    behind: Told = {"a": {0: (0, 3, 5), 1: (NOT_LEADER, -1, 7)}, "b": ALONE["b"]}
+    admin = asked(monkeypatch, behind, behind, ALONE)
+    await_replicated(admin, ["lane"])
+    assert admin.left == [ALONE]
+
+
+@pytest.mark.parametrize(
+    ("told", "seen"),
+    [
+        ({"a": {0: (0, 3, 5), 1: (0, 7, 7)}, "b": ALONE["b"]}, "t-0: high watermark 3, log end 5"),
+        ({"a": ALONE["a"]}, "t-1: no leader tells its end"),
+        # A broker that was replaced and does not know it yet may be ahead of its own log's followers.
+        ({"a": {0: (0, 5, 5), 1: (0, 6, 7)}, "b": ALONE["b"]}, "t-1: high watermark 6, log end 7"),
+    ],
+)
+def test_what_is_missing_is_told(told: Told, seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = asked(monkeypatch, told)
+    with pytest.raises(WaitTimeout, match=f"the records of 1 lane to be replicated after .*; seen last: {seen}$"):
+        await_replicated(admin, ["lane"], timeout=0.2)
+
+
+def test_a_login_that_single_requests_do_not_have_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(address: str, **_: Any) -> None:
+        raise MechanismUnknown(address)
+
+    admin = asked(monkeypatch, ALONE)
+    monkeypatch.setattr(replicated, "BrokerClient", refuse)
+    with pytest.raises(MechanismUnknown):
+        await_replicated(admin, ["lane"])
+
+
+@pytest.mark.cluster
+def test_a_frozen_follower_in_the_isr_holds_it_up(
+    cluster: Cluster, admin: ClusterAdmin, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic((1, 2))
+    await_replicated(admin, [topic], timeout=30)
+    # A client library might ask the frozen broker for metadata.
+    alone: Any = SimpleNamespace(
+        configs={}, topic=str, partition_numbers=lambda _: range(1), addresses=lambda: {1: cluster.client_address(1)}
+    )
+    follower = cluster.brokers[2]
+    follower.pause()
+    try:
+        with cluster.broker_client(1) as client:
+            # A fetch that the leader holds for the follower is answered with the first record.
+            assert [client.produce(topic, f"record {number}", acks="1")[0] for number in range(3)] == [0, 0, 0]
+        with pytest.raises(WaitTimeout, match=f"{topic}-0: high watermark 0, log end 3"):
+            await_replicated(alone, [topic], timeout=1)
+    finally:
+        follower.unpause()
+    await_replicated(admin, [topic], timeout=30)
+    assert admin.end_offsets(topic, [0]) == {0: 3}
