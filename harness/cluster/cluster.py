@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Cluster", "ClusterLayout"]
 
+_START_TIMEOUT = 120.0
+"""Seconds for a broker's first start: all of a cluster start at once, maybe beside other work."""
+
 
 class Cluster:
     """A running cluster as a context manager.
@@ -264,7 +267,7 @@ class Cluster:
             try:
                 first = self._start_zookeeper(threads)
                 for group in self.mode.starting_groups(self.members):
-                    for future in [threads.submit(_start_and_await, node) for node in group]:
+                    for future in [threads.submit(self._start_and_await, node) for node in group]:
                         future.result()
                 for future in first:
                     future.result()
@@ -273,6 +276,10 @@ class Cluster:
             except BaseException:
                 threads.shutdown(wait=True, cancel_futures=True)
                 raise
+
+    def _start_and_await(self, node: Node) -> None:
+        node.create_and_start()
+        self.mode.await_ready(self.members, node, timeout=_START_TIMEOUT)
 
     def _start_zookeeper(self, threads: ThreadPoolExecutor) -> list[Future[None]]:
         """A broker that finds nobody to connect to asks again only a second later: ZooKeeper gets a head start."""
@@ -289,11 +296,6 @@ class Cluster:
                 future.result()
             self._secure()
         return started
-
-
-def _start_and_await(node: Node) -> None:
-    node.create_and_start()
-    node.await_ready()
 
 
 def _mode(build: NodeBuilder) -> MetadataMode:

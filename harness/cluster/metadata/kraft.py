@@ -91,6 +91,10 @@ class KRaftMode:
         quorum = Quorum(members, addresses)
         return wait_until(quorum.brokers, "a broker to answer", timeout=timeout, interval=0.1)
 
+    def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
+        """Wait until it serves."""
+        node.await_ready(timeout)
+
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
         """Start them all, then wait for each.
 

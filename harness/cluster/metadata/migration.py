@@ -72,6 +72,10 @@ class Migration:
             known |= self._kraft.registered_brokers(members, timeout=timeout) & self.converted
         return known
 
+    def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
+        """Wait until it serves; all begin with ZooKeeper."""
+        self._zookeeper.await_ready(members, node, timeout=timeout)
+
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
         """Brokers with ZooKeeper once their former session is over; the others at once."""
         with_zookeeper = [node for node in nodes if node.role != "controller" and node.number not in self.converted]

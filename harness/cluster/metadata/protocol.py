@@ -92,6 +92,10 @@ class MetadataMode(Protocol):
         """The brokers that are registered now. Raises `ClusterFailure` where nobody answers in time."""
         ...
 
+    def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
+        """Wait until a node that was started serves; one that lost its session meanwhile is started once more."""
+        ...
+
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
         """Start what is down once a former session or registration can't get in its way, and wait until all serve."""
         ...

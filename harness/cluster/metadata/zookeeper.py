@@ -79,6 +79,18 @@ class ZooKeeperMode:
         )
         return frozenset(int(number) for number in _REGISTRATION.findall(answer))
 
+    def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
+        """Wait until it serves. A broker whose session expires first, as on a busy machine, is started once more."""
+        try:
+            node.await_ready(timeout)
+        except ClusterFailure:
+            if not any(node.ended_with(text) for text in _LOST_SESSION):
+                raise
+            # The next session may meet the registration of the one before.
+            self._await_no_registration(members, node, timeout)
+            node.start()
+            node.await_ready(timeout)
+
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
         """Start each broker as soon as its former session has expired: before, it would find its id taken, and end."""
         for node in nodes:
@@ -86,15 +98,7 @@ class ZooKeeperMode:
                 self._await_no_registration(members, node, timeout)
                 node.start()
         for node in nodes:
-            try:
-                node.await_ready(timeout)
-            except ClusterFailure:
-                if not any(node.ended_with(text) for text in _LOST_SESSION):
-                    raise
-                # On a busy machine the new session may expire too, and the next one may meet its registration.
-                self._await_no_registration(members, node, timeout)
-                node.start()
-                node.await_ready(timeout)
+            self.await_ready(members, node, timeout=timeout)
 
     def _await_no_registration(self, members: Members, node: Node, timeout: float) -> None:
         if node.role == "broker":
