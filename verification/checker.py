@@ -116,7 +116,7 @@ def _judged_by_spark(
         frames = replicas.summed(run, frames)
         agreement = agreement_for(run, frames, method=method)
         transactions = of_transactions.transactions_of(run, frames, agreement)
-        groups = of_groups.groups_of(session, run, frames, transactions)
+        groups = of_groups.groups_of(session, run, frames, transactions, agreement)
         frames = of_transactions.as_ended(frames, transactions)
         if transactions is None:
             survey = survey_of(session, run, frames, agreement, method=method)

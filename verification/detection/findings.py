@@ -78,7 +78,8 @@ def find(
         facts = with_transactions({lane: survey.facts.get(lane, LaneFacts()) for lane in found.lanes}, found)
     if groups is not None:
         known = survey.frames.produced.select(*IDENTITY)
-        parts.append(_judged(cases_of_groups(groups, known, small=is_small(run)), skipped))
+        of_groups = cases_of_groups(groups, known, survey.scope.sums, small=is_small(run))
+        parts.append(_judged(of_groups, skipped))
     if not parts:
         return Cases(None)
     small = is_small(run)

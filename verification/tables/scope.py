@@ -41,6 +41,7 @@ class Scope:
     `records`: for all anomalies that are counted in identities. `seen`: for phantoms. `stored` and `ascending`: for the
     order of the log. `polls`, `consumed` and `held`: for consumers' reads; `doubtful`: the only blocks in which one may
     have stepped over something (`anomalies.stepped_over`), None: all. `runs`: for holes; also None without a final log.
+    `sums`: what blocks of the log hold for consumers (`held_blocks`), None: not known.
     """
 
     proven: frozenset[Anomaly] = frozenset()
@@ -54,6 +55,7 @@ class Scope:
     consumed: DataFrame | None = None
     doubtful: DataFrame | None = None
     runs: DataFrame | None = None
+    sums: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
