@@ -78,6 +78,9 @@ def markers(replicas: DataFrame, sums: DataFrame | None) -> DataFrame:
     rows = replicas.where(F.col("kind").isin(COMMIT, ABORT))
     if sums is not None:
         held = sums.groupBy(*_KEYS).agg(F.expr("min(broker) AS lowest"), F.expr(f"{DIFFER} AS differs"))
+        wanted = sums.join(held, list(_KEYS)).where("differs OR broker = lowest").select("broker").distinct()
+        # Files and groups of rows without such a broker are not read.
+        rows = rows.where(F.col("broker").isin([row.broker for row in wanted.collect()]))
         placed = rows.selectExpr("*", blocks.block_of()).join(F.broadcast(held), list(_KEYS))
         rows = placed.where("differs OR broker = lowest")
     return rows.select(*POSITION, "producer_id", "kind")

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.contract.transactions import ABORT, COMMIT
 from kafka_chaos.verification.agreement.pieces import WORD_BITS, WORD_OF_SEQ, Agreement, within, words_of
-from kafka_chaos.verification.agreement.reads import HASH
+from kafka_chaos.verification.agreement.reads import BLOCK, HASH
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.history import gathered
@@ -46,17 +46,22 @@ class Stored:
     `units`: lane, partition, block, producer_id, transaction (null: none), word, first and last offset, n, content,
     first_seq and last_seq; the times of pieces; and `fate`: what the next marker says that a record's transactional id
     has after it in its partition (`BY_COMMIT`, `BY_ABORT`), null if there is none: the transaction is still open there.
-    `descents`: whether a next unit of a producer may begin with a lower seq. `log`: the rows; None if each unit is one.
+    `sums`: what is known of them by blocks (`_sums`). `log`: the rows; None if each unit is one.
     """
 
     units: DataFrame
-    descents: DataFrame
+    sums: DataFrame
     log: DataFrame | None = None
 
     @property
     def committed(self) -> DataFrame:
-        """The units that are committed."""
-        return self.units.where(f"fate = {BY_COMMIT}")
+        """What is committed of blocks: BLOCK, n, content, first and last offset."""
+        return self.sums.where("n > 0").select(*BLOCK, "n", "content", "first", "last")
+
+    @property
+    def descents(self) -> DataFrame:
+        """Where a next unit of a producer may begin with a lower seq: lane, partition."""
+        return self.sums.where("descends").select("lane", "partition")
 
     def rows(self, records: DataFrame | None = None) -> DataFrame:
         """The rows of these identities (lane, producer_id, seq), and maybe others: POSITION, producer_id, seq, fate."""
@@ -79,8 +84,8 @@ _ROW = ("lane", "partition", "first AS offset", "producer_id", "first_seq AS seq
 
 def stored_rows(log: DataFrame, members: DataFrame, markers: DataFrame, ended: DataFrame, *, small: bool) -> Stored:
     """LOG with a unit for each row. `members`: the records of transactions; `markers`: POSITION, producer_id, kind."""
-    units, descents = _with_fates(_units_of(log, members), markers, ended, small=small)
-    return Stored(units.drop("cut"), descents)
+    units, sums = _with_fates(_units_of(log, members), markers, ended, small=small)
+    return Stored(units.drop("cut", "descends"), sums)
 
 
 def stored_pieces(
@@ -92,11 +97,10 @@ def stored_pieces(
         units = of_lanes.where("placed").select(*_UNIT)
         if agreement.doubts:
             units = units.union(_units_of(agreement.of_doubtful(log), agreement.of_doubtful(members)))
-        found, descents = _with_fates(units, markers, ended, small=False)
-        cut = found.where("cut").select("lane", "producer_id", "word")
-        if cut.isEmpty():
-            return Stored(found.drop("cut"), descents, log), agreement
-        agreement = agreement.doubting(cut)
+        found, sums = _with_fates(units, markers, ended, small=False)
+        if sums.where("cut").isEmpty():
+            return Stored(found.drop("cut", "descends"), sums, log), agreement
+        agreement = agreement.doubting(found.where("cut").select("lane", "producer_id", "word"))
 
 
 def _units_of(log: DataFrame, members: DataFrame) -> DataFrame:
@@ -110,7 +114,9 @@ def _units_of(log: DataFrame, members: DataFrame) -> DataFrame:
 
 
 def _with_fates(units: DataFrame, markers: DataFrame, ended: DataFrame, *, small: bool) -> tuple[DataFrame, DataFrame]:
-    """The units with `fate` and `cut`, whether a marker divides them; and where seqs may descend: lane, partition.
+    """The units with `fate`, `cut` and `descends`, and their sums by blocks (`_sums`).
+
+    `cut`: whether a marker divides it; `descends`: whether the next unit of its producer may begin with a lower seq.
 
     Where replicas have different markers at an offset, the commit counts.
     """
@@ -145,4 +151,22 @@ def _with_fates(units: DataFrame, markers: DataFrame, ended: DataFrame, *, small
         "coalesce(next_seq <= last_seq OR next_producer != producer_id, false) AS descends",
     )
     kept = keep(gathered(known, small=small), small=small)
-    return kept.drop("descends"), kept.where("descends").select("lane", "partition")
+    return kept, keep(gathered(_sums(kept), small=small), small=small)
+
+
+def _sums(units: DataFrame) -> DataFrame:
+    """UNITS by blocks: BLOCK, of what is committed n, content, first and last offset (null if nothing is).
+
+    `open`: the first offset of a unit whose transaction is open; `cut`, `descends`: whether they hold for a unit.
+    """
+    by_commit = f"fate = {BY_COMMIT}"
+    columns = {
+        "n": f"sum(IF({by_commit}, n, 0L))",
+        "content": f"sum(IF({by_commit}, content, 0L))",
+        "first": f"min(IF({by_commit}, first, NULL))",
+        "last": f"max(IF({by_commit}, last, NULL))",
+        "open": "min(IF(fate IS NULL AND transaction IS NOT NULL, first, NULL))",
+        "cut": "max(cut)",
+        "descends": "max(descends)",
+    }
+    return units.groupBy(*BLOCK).agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))
