@@ -70,7 +70,7 @@ def by_blocks(
     unread = keep(_unread(spark, facts, due, doubtful, agreement, given))
     readers = keep(doubtful.select(*READER).union(out_of_order(agreement.reads)).distinct())
     agreement = _doubting(agreement, frames, log, doubtful, unread)
-    runs = history.joined_runs(_single(frames.markers, log), agreement.log)
+    runs = history.joined_runs(_single(frames.markers, log), agreement.log, all_single=True)
     scope = Scope(runs=runs, doubtful=doubtful, sums=sums)
     if agreement.doubts or not readers.isEmpty():
         facts, scope = _examined(spark, frames, log, facts, agreement, scope, readers)

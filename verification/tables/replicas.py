@@ -15,7 +15,7 @@ from kafka_chaos.contract.transactions import ABORT, COMMIT, DATA, RECORD_KINDS
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables import blocks
-from kafka_chaos.verification.tables.evidence import Frames, is_small
+from kafka_chaos.verification.tables.evidence import Frames, is_large, is_small
 from kafka_chaos.verification.tables.history import gathered
 from kafka_chaos.verification.tables.scope import keep
 
@@ -33,7 +33,7 @@ def summed(run: RunDirectory, frames: Frames) -> Frames:
     sums = keep(gathered(block_sums(frames.replicas), small=small), small=small)
     found = markers(frames.replicas, None if small else sums)
     if frames.transactions is not None:
-        found = keep(found, small=small)
+        found = keep(found, small=small, large=is_large(run))
     return replace(frames, replica_sums=sums, markers=found)
 
 

@@ -114,7 +114,9 @@ def transactions_of(run: RunDirectory, frames: Frames, agreement: Agreement | No
         if agreement is None:
             stored = stored_rows(log, members, markers, ended, small=small)
         else:
-            stored, agreement = stored_pieces(log, members, markers, ended, agreement, lanes)
+            stored, agreement = stored_pieces(
+                log, members, markers, ended, agreement, lanes, large=evidence.is_large(run)
+            )
     outlines = tables.outlines(members, stored, ended, agreement, small=small)
     outlines = keep(gathered(outlines, small=small), small=small)
     reads = tables.committed_reads(consumed, isolation)

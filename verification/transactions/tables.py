@@ -116,20 +116,21 @@ def _of_rows(members: DataFrame, stored: DataFrame | None, *, small: bool) -> Da
     )
 
 
-def _of_pieces(agreed: DataFrame, units: DataFrame) -> DataFrame:
+def _of_pieces(agreement: Agreement, units: DataFrame) -> DataFrame:
     """What agrees as parts of transactions: the pieces of records in the log, and those of others."""
     columns = ("first_seq", "first_sent", "first_lacking", "first_ns", "sent_ns", "last_ns")
     is_committed = f"coalesce(fate = {BY_COMMIT}, false)"
     held = units.where("first_ns IS NOT NULL").selectExpr(
         "*", "first_seq AS first_sent", f"IF({is_committed}, NULL, first_seq) AS first_lacking"
     )
-    others = agreed.where("NOT placed").selectExpr(
-        "*",
-        f"IF(outcome = {FAIL}, NULL, first_seq) AS first_sent",
-        f"IF(outcome = {FAIL}, NULL, first_seq) AS first_lacking",
-    )
     parts = held.selectExpr(*TRANSACTION, "n AS sent", f"IF({is_committed}, n, 0L) AS committed", *columns)
-    parts = parts.union(others.selectExpr(*TRANSACTION, f"IF(outcome = {FAIL}, 0L, n) AS sent", "0L", *columns))
+    if not agreement.all_placed:
+        others = agreement.agreed.where("NOT placed").selectExpr(
+            "*",
+            f"IF(outcome = {FAIL}, NULL, first_seq) AS first_sent",
+            f"IF(outcome = {FAIL}, NULL, first_seq) AS first_lacking",
+        )
+        parts = parts.union(others.selectExpr(*TRANSACTION, f"IF(outcome = {FAIL}, 0L, n) AS sent", "0L", *columns))
     return parts.where("transaction IS NOT NULL")
 
 
@@ -151,7 +152,7 @@ def outlines(
     if stored is None or agreement is None:
         rows = _of_rows(members, None if stored is None else stored.rows(), small=small)
     else:
-        rows = _of_pieces(agreement.agreed, stored.units)
+        rows = _of_pieces(agreement, stored.units)
         if agreement.doubts:
             # Units without times are the rows in doubt.
             doubtful = stored.units.where("first_ns IS NULL").withColumnRenamed("first_seq", "seq")

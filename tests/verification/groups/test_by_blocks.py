@@ -105,6 +105,7 @@ def both(
 ) -> dict[str, list[Case]]:
     """The cases in all lanes, on which Spark and the plain checker agree."""
     monkeypatch.setattr(evidence, "SMALL", 100)
+    monkeypatch.setattr(evidence, "LARGE", 200)
     monkeypatch.setattr(second_look, "ROWS", 1_000_000)
     monkeypatch.setattr(blocks, "BLOCK_BITS", WORD_BITS)
     run_dir = write_run(folder, lanes)
