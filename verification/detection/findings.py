@@ -68,13 +68,17 @@ def find(
     groups: Groups | None = None,
     cycles: Callable[[], Cycles] | None = None,
 ) -> Cases:
-    """The run's CASES. `skipped`: by lane the anomalies that are not judged there. `cycles`: of the transactions."""
+    """The run's CASES.
+
+    `skipped`: by lane the anomalies that are not judged there. `cycles`: of `transactions`, if there are any.
+    """
     tables = _tables_of_cases(spark, run, survey, skipped, transactions)
     uncaused = [table for anomaly, table in tables.items() if anomaly not in CAUSED]
     caused = [table for anomaly, table in tables.items() if anomaly in CAUSED]
     parts = [*uncaused, *_explained(spark, run, survey, caused)]
     facts: dict[str, LaneFacts] = {}
-    if transactions is not None and cycles is not None:
+    if transactions is not None:
+        assert cycles is not None
         of_transactions, found = cases_of_transactions(spark, run, transactions, cycles)
         parts.append(_judged(of_transactions, skipped))
         facts = with_transactions({lane: survey.facts.get(lane, LaneFacts()) for lane in found.lanes}, found)
