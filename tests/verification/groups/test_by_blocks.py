@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.transactions import ISOLATION_LEVELS, READ_UNCOMMITTED
+from kafka_chaos.contract.transactions import ISOLATION_LEVELS, READ_UNCOMMITTED, TransactionAnomaly
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.agreement.pieces import WORD_BITS
 from kafka_chaos.verification.generate import (
@@ -90,7 +90,9 @@ DAMAGES = (nothing, skipped, given_twice, one_instead_of_another, another_record
 
 def made(lane: str, damage: Damage, *, transactional: bool, seed: int) -> LaneTables:
     if transactional:
-        shape = TransactionsShape(lane=lane, transactions=120, size=7, partitions=2, producers=3, abort=0.2)
+        shape = TransactionsShape(
+            lane=lane, transactions=120, size=7, partitions=2, producers=3, abort=0.2, entangled=0.2
+        )
         tables = with_group(transaction_tables(shape, seed), SHAPE)
     else:
         tables = with_group(
@@ -112,6 +114,7 @@ def both(
     verdict = verify(run_dir, spark=spark, method=method)
     found, plain = read_cases(run_dir), second_look.look(open_run(run_dir))
     assert plain.problem is None
+    assert plain.lanes.keys() == {lane.shape.lane for lane in lanes}
     for lane, one in plain.lanes.items():
         assert one.identities is None, f"lane {lane} is not looked at whole"
         assert not verdict.lane(lane).not_judged.keys() & set(GroupAnomaly)
@@ -134,5 +137,7 @@ def test_what_members_did_not_process_is_found_by_blocks(
     }
     loud = ("skipped", "one_instead_of_another")
     assert all(counts[f"{damage}-{transactional}"] for damage in loud for transactional in (False, True))
+    # These name records by where they were acknowledged, which comes from blocks, too.
+    assert any(case.anomaly == TransactionAnomaly.DEPENDENCY_CYCLE for case in found["skipped-True"])
     quiet = ("nothing", "given_twice", "another_record_there", "given_everything")
     assert not any(count for lane, count in counts.items() if lane.startswith(quiet))
