@@ -41,7 +41,8 @@ UNCOUNTED = 2
 def lanes(records: int) -> Iterator[LaneTables]:
     """Four lanes of as many records each."""
     for number in range(2):
-        yield with_group(lane_tables(LaneShape(lane=f"plain-{number}", records=records // 4, partitions=6)))
+        plain = LaneShape(lane=f"plain-{number}", records=records // 4, partitions=6, replicas=3)
+        yield with_group(lane_tables(plain))
         shape = TransactionsShape(lane=f"transactions-{number}", transactions=records // 4 // 10)
         yield with_group(transaction_tables(shape))
 

@@ -8,9 +8,10 @@ first: a failed verification leaves none.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,8 +35,10 @@ from kafka_chaos.verification.tables.facts import LaneFacts
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafka_chaos.verification.agreement.pieces import Agreement
     from kafka_chaos.verification.tables.evidence import Frames
     from kafka_chaos.verification.tables.scope import Method
+    from kafka_chaos.verification.transactions.dependencies import Cycles
 
 
 FRAMES = "frames"
@@ -107,16 +110,23 @@ def _judged_by_spark(
     from kafka_chaos.verification import output
     from kafka_chaos.verification.detection import findings
     from kafka_chaos.verification.groups import survey as of_groups
-    from kafka_chaos.verification.survey import agreement_for, survey_of
-    from kafka_chaos.verification.tables import counts, refusals, replicas
+    from kafka_chaos.verification.survey import survey_of
+    from kafka_chaos.verification.tables import counts, refusals
+    from kafka_chaos.verification.tables.evidence import is_small
     from kafka_chaos.verification.transactions import survey as of_transactions
+    from kafka_chaos.verification.transactions.dependencies import find_cycles
 
-    with refusals.of_unreadable_files(run):
+    with refusals.of_unreadable_files(run), ThreadPoolExecutor(1, thread_name_prefix="cycles") as beside:
         refusals.require_no_nulls(session, run, frames)
-        frames = replicas.summed(run, frames)
-        agreement = agreement_for(run, frames, method=method)
+        frames, agreement = _first_passes(run, frames, method)
         transactions = of_transactions.transactions_of(run, frames, agreement)
-        groups = of_groups.groups_of(session, run, frames, transactions)
+        cycles: Callable[[], Cycles] | None = None
+        if transactions is not None:
+            cycles = partial(find_cycles, session, transactions)
+            if not is_small(run):
+                # The survey has many small jobs, which leave cores idle.
+                cycles = beside.submit(cycles).result
+        groups = of_groups.groups_of(session, run, frames, transactions, agreement)
         frames = of_transactions.as_ended(frames, transactions)
         if transactions is None:
             survey = survey_of(session, run, frames, agreement, method=method)
@@ -127,7 +137,7 @@ def _judged_by_spark(
         facts = counts.with_unjudged(run, survey.scope.records, facts)
         facts = of_groups.with_groups(of_transactions.with_transactions(facts, transactions), groups)
         skipped = {lane.lane: not_applied(run, lane, facts.get(lane.lane, LaneFacts())) for lane in run.lanes}
-        cases = findings.find(session, run, replace(survey, facts=facts), skipped, transactions, groups)
+        cases = findings.find(session, run, replace(survey, facts=facts), skipped, transactions, groups, cycles)
         facts = {**facts, **cases.facts}
         tables = tables_as_read(run, facts, groups.rows if groups else {})
         missing = unread(run, tables, (*HISTORY, *OF_TRANSACTIONS))
@@ -155,6 +165,24 @@ def _judged_by_spark(
         if write and run.path is not None:
             output.write_findings(run.path, cases.rows if cases.observed else None, verdict)
     return verdict
+
+
+def _first_passes(run: RunDirectory, frames: Frames, method: Method | None) -> tuple[Frames, Agreement | None]:
+    """The tables with what is known of replicas/ by blocks, and what produced/ and the log agree on.
+
+    The two have nothing in common. Side by side, each works where the other leaves a core idle.
+    """
+    from kafka_chaos.verification.survey import agreement_for
+    from kafka_chaos.verification.tables import replicas
+
+    with ThreadPoolExecutor(1, thread_name_prefix="replicas") as beside:
+        summing = beside.submit(replicas.summed, run, frames)
+        try:
+            agreement = agreement_for(run, frames, method=method)
+        finally:
+            # Of two refusals, that of replicas/ always comes first.
+            frames = summing.result()
+    return frames, agreement
 
 
 def tables_as_read(

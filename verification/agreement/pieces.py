@@ -22,8 +22,9 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.run_length.encoding import of_lanes
 from kafka_chaos.verification.run_length.sampling import read_sample, stored_sample
 from kafka_chaos.verification.run_length.stride import steps_of_lanes, usual_steps
+from kafka_chaos.verification.schemas import IDENTITY
 from kafka_chaos.verification.tables import blocks
-from kafka_chaos.verification.tables.evidence import Frames
+from kafka_chaos.verification.tables.evidence import Frames, is_large
 from kafka_chaos.verification.tables.history import OK, OUTCOME_CODE
 from kafka_chaos.verification.tables.refusals import require_unique_identities
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, asked, keep, keys
@@ -40,7 +41,8 @@ class Agreement:
     `pieces`: all of produced/: WORD, transaction, outcome (a code), partition, placed (whether an `ok` names a place),
     block, n, bits (of the word), content, first and last offset, first_seq and last_seq; first_ns and sent_ns, when the
     first and the last of them was sent; last_ns, when one was last heard of; first_complete_ns.
-    `sent`: what is counted in them: lane, partition, outcome, outside (of transactions), n, first_complete_ns, last_ns.
+    `sent`: what is counted in them: BLOCK, outcome, outside (of transactions), n, content, first_complete_ns, last_ns,
+    odd: whether one is not without holes. `all_placed`: whether every one is placed.
     `log`: BLOCK, n, content, first, last, and `bits` of the offsets of each word. `doubtful`: the words of identities
     on which the two may disagree, `doubts` in number. `reads`: consumed/ by blocks (`reads.read_blocks`).
     """
@@ -51,6 +53,7 @@ class Agreement:
     doubtful: DataFrame
     doubts: int
     reads: DataFrame
+    all_placed: bool = False
 
     @property
     def keys(self) -> DataFrame:
@@ -69,6 +72,18 @@ class Agreement:
     def others(self, table: DataFrame) -> DataFrame:
         """The rows of PRODUCED, CONSUMED or LOG whose identities are not in doubt."""
         return table.selectExpr("*", WORD_OF_SEQ).join(self.keys, list(WORD), "left_anti").drop("word")
+
+    def acknowledged(self, records: DataFrame) -> DataFrame:
+        """Where those of these few records (IDENTITY) that are not in doubt were acknowledged, if they were.
+
+        IDENTITY, partition, offset.
+        """
+        wanted = F.broadcast(records.selectExpr(*IDENTITY, WORD_OF_SEQ))
+        held = self.agreed.where("placed").join(wanted, list(WORD))
+        held = held.where(f"(shiftright(bits, cast(seq & {(1 << WORD_BITS) - 1} AS int)) & 1) = 1")
+        # A piece has no holes, and its seqs are in step with its offsets.
+        step = "IF(last = first, 1L, (last_seq - first_seq) div (last - first))"
+        return held.selectExpr(*IDENTITY, "partition", f"first + (seq - first_seq) div {step} AS offset")
 
     def doubting(self, words: DataFrame) -> Agreement:
         """The same with more words in doubt."""
@@ -95,30 +110,32 @@ def agreement_of(run: RunDirectory, frames: Frames, log: DataFrame) -> Agreement
             (0, usual_steps(steps_of_lanes(read_sample(run, frames.consumed)))),
         )
     )
-    pieces, stored = keep(_pieces(frames.produced, strides)), keep(_stored(log))
+    pieces = keep(_pieces(frames.produced, strides), large=is_large(run))
+    stored = keep(_stored(log))
     sent, reads = keep(_sent(pieces)), keep(read_blocks(frames.consumed, ticks))
-    differing = keep(_differing(pieces, stored))
-    # `ok` without a place: where the record is to be is not known.
-    unplaced = pieces.where(f"outcome = {OK} AND NOT placed").select(*WORD)
+    differing = keep(_differing(sent, stored))
     whole = pieces.groupBy(*WORD).agg(F.expr("sum(n) != bit_count(bit_or(bits)) AS repeated"))
     found = asked(
         repeated=whole.where("repeated").agg(F.expr("count(1) AS number")),
         differing=differing.agg(F.expr("count(1) AS number")),
-        unplaced=unplaced.agg(F.expr("count(1) AS number")),
+        # `ok` without a place: where the record is to be is not known.
+        unplaced=sent.agg(F.expr(f"count_if(block IS NULL AND outcome = {OK}) AS number")),
+        others=sent.agg(F.expr("count_if(block IS NULL) AS number")),
     )
     numbers = {name: rows[0]["number"] for name, rows in found.items()}
     if numbers["repeated"]:
         require_unique_identities(run, frames)
-    doubtful = unplaced
+    doubtful = pieces.where(f"outcome = {OK} AND NOT placed").select(*WORD)
     if numbers["differing"]:
         few = keys(differing, few=numbers["differing"] <= MOST_BROADCAST)
         placed = pieces.where("placed").join(few, list(BLOCK), "left_semi").select(*WORD)
         held = log.selectExpr("*", blocks.block_of()).join(few, list(BLOCK), "left_semi")
-        doubtful = unplaced.union(placed).union(words_of(held))
-    elif not numbers["unplaced"]:
-        return Agreement(pieces, sent, stored, unplaced, 0, reads)
+        doubtful = doubtful.union(placed).union(words_of(held))
+    all_placed = not numbers["others"]
+    if not numbers["differing"] and not numbers["unplaced"]:
+        return Agreement(pieces, sent, stored, doubtful, 0, reads, all_placed)
     doubtful = keep(doubtful.distinct())
-    return Agreement(pieces, sent, stored, doubtful, doubtful.count(), reads)
+    return Agreement(pieces, sent, stored, doubtful, doubtful.count(), reads, all_placed)
 
 
 def _pieces(produced: DataFrame, strides: Mapping[str, int]) -> DataFrame:
@@ -150,18 +167,21 @@ def _pieces(produced: DataFrame, strides: Mapping[str, int]) -> DataFrame:
         "last_ns": "max(coalesce(complete_ns, invoke_ns))",
         "first_complete_ns": "min(complete_ns)",
     }
-    key = (*WORD, "transaction", "outcome", "partition", "placed", "block", "shift")
+    key = (*WORD, "transaction", "outcome", "partition", "block", "shift")
     packed = rows.groupBy(*key).agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))
-    return packed.drop("shift")
+    return packed.selectExpr("*", "block IS NOT NULL AS placed").drop("shift")
 
 
 def _sent(pieces: DataFrame) -> DataFrame:
-    rows = pieces.selectExpr("*", "transaction IS NULL AS outside").groupBy("lane", "partition", "outcome", "outside")
-    return rows.agg(
-        F.expr("sum(n) AS n"),
-        F.expr("min(first_complete_ns) AS first_complete_ns"),
-        F.expr("max(greatest(sent_ns, last_ns)) AS last_ns"),
-    )
+    columns = {
+        "n": "sum(n)",
+        "content": "sum(content)",
+        "first_complete_ns": "min(first_complete_ns)",
+        "last_ns": "max(greatest(sent_ns, last_ns))",
+        "odd": "max(placed AND n != last - first + 1)",
+    }
+    rows = pieces.selectExpr("*", "transaction IS NULL AS outside").groupBy(*BLOCK, "outcome", "outside")
+    return rows.agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))
 
 
 def _stored(log: DataFrame) -> DataFrame:
@@ -182,13 +202,12 @@ def _stored(log: DataFrame) -> DataFrame:
     )
 
 
-def _differing(pieces: DataFrame, stored: DataFrame) -> DataFrame:
+def _differing(sent: DataFrame, stored: DataFrame) -> DataFrame:
     """The BLOCKs in which acknowledged and stored records differ, or share places, or a piece is not without holes."""
-    sent = pieces.where("placed").selectExpr(
-        *BLOCK, "n", "0L AS held", "content", "0L AS other", "n != last - first + 1 AS odd"
-    )
+    placed = sent.where("block IS NOT NULL")
+    acknowledged = placed.selectExpr(*BLOCK, "n", "0L AS held", "content", "0L AS other", "odd")
     held = stored.selectExpr(*BLOCK, "0L", "n", "0L", "content", "n != bit_count(bits)")
-    compared = sent.union(held).groupBy(*BLOCK)
+    compared = acknowledged.union(held).groupBy(*BLOCK)
     differs = "sum(n) != sum(held) OR sum(content) != sum(other) OR max(odd)"
     return compared.agg(F.expr(f"{differs} AS differs")).where("differs").select(*BLOCK)
 

@@ -47,7 +47,7 @@ class Span(NamedTuple):
 
 
 def read_blocks(consumed: DataFrame, ticks: Mapping[str, int]) -> DataFrame:
-    """CONSUMED to READER, block, n, content, first and last offset, last_ns of polling, back.
+    """CONSUMED to READER, block, n, content, first and last offset, first_ns and last_ns of polling, back.
 
     `back`: whether a read may have been polled before one of a lower offset. `ticks`: by how much a lane's poll times
     usually grow from one offset to the next.
@@ -70,6 +70,7 @@ def read_blocks(consumed: DataFrame, ticks: Mapping[str, int]) -> DataFrame:
         "content": "sum(content)",
         "first": "min(first)",
         "last": "max(last)",
+        "first_ns": "min(first_ns)",
         "last_ns": "max(last_ns)",
         "back": "max(coalesce(back, false))",
     }
@@ -81,11 +82,11 @@ def out_of_order(reads: DataFrame) -> DataFrame:
     return reads.where("back").select(*READER).distinct()
 
 
-def due_blocks(spark: SparkSession, spans: Iterable[Span], stored: DataFrame, committed: DataFrame | None) -> DataFrame:
-    """What consumers are to be given: READER, block, is_given_all, n, content, odd.
+def held_blocks(stored: DataFrame, committed: DataFrame | None) -> DataFrame:
+    """What blocks of the log hold for consumers: BLOCK, is_given_all, n, content, first, last.
 
-    `stored` and `committed`: BLOCK, n, content, first, last of what is given to consumers of everything, and to others.
-    `odd`: a part of the block is outside of what the consumer read, so that its sums say nothing.
+    `stored` and `committed`: BLOCK, n, content, first, last of what is given to consumers of everything
+    (`is_given_all`), and to others.
     """
     sums = ("sum(n) AS n", "sum(content) AS content", "min(first) AS first", "max(last) AS last")
 
@@ -94,13 +95,18 @@ def due_blocks(spark: SparkSession, spans: Iterable[Span], stored: DataFrame, co
         return found.selectExpr("*", f"{is_given_all} AS is_given_all")
 
     held = whole(stored, "true")
-    if committed is not None:
-        held = held.union(whole(committed, "false"))
+    return keep(held if committed is None else held.union(whole(committed, "false")))
+
+
+def due_blocks(spark: SparkSession, spans: Iterable[Span], held: DataFrame) -> DataFrame:
+    """What consumers are to be given: READER, block, is_given_all, n, content, odd.
+
+    `held`: `held_blocks`. `odd`: a part of the block is outside of what the consumer read, so that its sums say
+    nothing.
+    """
     due = held.join(F.broadcast(local_frame(spark, _SPANS, spans)), ["lane", "partition", "is_given_all"])
     found = due.where("first <= highest AND last >= lowest")
-    return keep(
-        found.selectExpr(*READER, "block", "is_given_all", "n", "content", "first < lowest OR last > highest AS odd")
-    )
+    return found.selectExpr(*READER, "block", "is_given_all", "n", "content", "first < lowest OR last > highest AS odd")
 
 
 def differing(reads: DataFrame, due: DataFrame) -> DataFrame:

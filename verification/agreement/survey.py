@@ -14,7 +14,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, StringType, StructField, StructType
 
 from kafka_chaos.verification.agreement.pieces import Agreement, facts_rows, words_of
-from kafka_chaos.verification.agreement.reads import BLOCK, READER, Span, differing, due_blocks, out_of_order
+from kafka_chaos.verification.agreement.reads import (
+    BLOCK,
+    READER,
+    Span,
+    differing,
+    due_blocks,
+    held_blocks,
+    out_of_order,
+)
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
 from kafka_chaos.verification.tables import blocks, counts, history
@@ -35,8 +43,9 @@ _NEEDS = StructType(
 class Given:
     """What is known of the transactional `lanes`.
 
-    `committed`: the pieces that are committed, None: unknown. `descents`: where the log's seqs may descend: lane,
-    partition; None: unknown. `uncommitted_readers`: lane and name of the consumers that are given everything.
+    `committed`: what is committed of blocks (BLOCK, n, content, first, last), None: unknown. `descents`: where the
+    log's seqs may descend: lane, partition; None: unknown. `uncommitted_readers`: lane and name of the consumers that
+    are given everything.
     """
 
     lanes: tuple[str, ...] = ()
@@ -55,13 +64,14 @@ def by_blocks(
     """The survey of a run with a final log."""
     facts = counts.facts_of(run, frames, facts_rows(agreement))
     spans = _spans(agreement.reads, given)
-    due = due_blocks(spark, spans, agreement.log, given.committed)
+    sums = held_blocks(agreement.log, given.committed)
+    due = due_blocks(spark, spans, sums)
     doubtful = differing(agreement.reads, due)
     unread = keep(_unread(spark, facts, due, doubtful, agreement, given))
     readers = keep(doubtful.select(*READER).union(out_of_order(agreement.reads)).distinct())
     agreement = _doubting(agreement, frames, log, doubtful, unread)
-    runs = history.joined_runs(_single(frames.markers, log), agreement.log)
-    scope = Scope(runs=runs, doubtful=doubtful)
+    runs = history.joined_runs(_single(frames.markers, log), agreement.log, all_single=True)
+    scope = Scope(runs=runs, doubtful=doubtful, sums=sums)
     if agreement.doubts or not readers.isEmpty():
         facts, scope = _examined(spark, frames, log, facts, agreement, scope, readers)
     return Survey(frames, facts, _with_order(run, scope, agreement, given))

@@ -30,6 +30,7 @@ from kafka_chaos.verification.tables.evidence import is_small
 from kafka_chaos.verification.tables.facts import LaneFacts
 from kafka_chaos.verification.tables.replicas import suspects
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Scope, Survey, asked, keep
+from kafka_chaos.verification.transactions.dependencies import Cycles
 from kafka_chaos.verification.transactions.findings import cases_of_transactions, due_to, unseen_in
 from kafka_chaos.verification.transactions.survey import Transactions, with_transactions
 
@@ -65,20 +66,26 @@ def find(
     skipped: Mapping[str, Mapping[AnyAnomaly, str]],
     transactions: Transactions | None = None,
     groups: Groups | None = None,
+    cycles: Callable[[], Cycles] | None = None,
 ) -> Cases:
-    """The run's CASES. `skipped`: by lane the anomalies that are not judged there."""
+    """The run's CASES.
+
+    `skipped`: by lane the anomalies that are not judged there. `cycles`: of `transactions`, if there are any.
+    """
     tables = _tables_of_cases(spark, run, survey, skipped, transactions)
     uncaused = [table for anomaly, table in tables.items() if anomaly not in CAUSED]
     caused = [table for anomaly, table in tables.items() if anomaly in CAUSED]
     parts = [*uncaused, *_explained(spark, run, survey, caused)]
     facts: dict[str, LaneFacts] = {}
     if transactions is not None:
-        of_transactions, found = cases_of_transactions(spark, run, transactions)
+        assert cycles is not None
+        of_transactions, found = cases_of_transactions(spark, run, transactions, cycles)
         parts.append(_judged(of_transactions, skipped))
         facts = with_transactions({lane: survey.facts.get(lane, LaneFacts()) for lane in found.lanes}, found)
     if groups is not None:
         known = survey.frames.produced.select(*IDENTITY)
-        parts.append(_judged(cases_of_groups(groups, known, small=is_small(run)), skipped))
+        of_groups = cases_of_groups(groups, known, survey.scope.sums, small=is_small(run))
+        parts.append(_judged(of_groups, skipped))
     if not parts:
         return Cases(None)
     small = is_small(run)
@@ -199,7 +206,11 @@ def _missed(
 ) -> DataFrame:
     """What consumers stepped over although they were to be given it (`stepped_over`)."""
     missed = anomalies.stepped_over(*tables, doubtful=scope.doubtful)
-    return missed if transactions is None else due_to(spark, transactions, missed, has_log=run.has_log)
+    if transactions is None:
+        return missed
+    # Used several times: to choose what is known to be committed, and to be compared with that.
+    missed = keep(missed, small=is_small(run))
+    return due_to(spark, transactions, missed, has_log=run.has_log)
 
 
 def _unseen(spark: SparkSession, run: RunDirectory, survey: Survey, transactions: Transactions | None) -> DataFrame:

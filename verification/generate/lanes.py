@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kafka_chaos.contract.transactions import DATA, RECORD_KINDS
+
 Longs = NDArray[np.int64]
 Columns = dict[str, Longs]
 Mask = NDArray[np.bool_]
@@ -21,7 +23,7 @@ class LaneShape:
     `fail_share`: of the batches, whole; half of the info batches were written. `retry_share`: of the batches,
     written twice. `lost_tail`: acknowledged records that a leader change cuts off each partition half-way, their
     offsets used again. `consumers`: how many follow the lane side by side; `restarts`: how often each gets a new
-    name. `final_log`: whether log/ is written.
+    name. `replicas`: brokers that hold each partition in replicas/; 0: none is written there.
     """
 
     lane: str
@@ -35,6 +37,7 @@ class LaneShape:
     lost_tail: int = 0
     consumers: int = 1
     restarts: int = 0
+    replicas: int = 0
     acks: str = "all"
     permitted: tuple[str, ...] = ()
 
@@ -72,7 +75,21 @@ def lane_tables(shape: LaneShape, seed: int = 0) -> LaneTables:
     expected = {"duplicate": int((log["copy"] == 1).sum()), "lost_write": lost["seq"].size}
     expected["inconsistent_offset"] = 0 if shape.acks == "0" else _reused_offsets(log, lost)
     del log["copy"]
-    return LaneTables(shape, produced, log, consumed, {name: count for name, count in expected.items() if count})
+    others: dict[str, Columns] = {}
+    if shape.replicas:
+        kinds = np.full(log["seq"].size, RECORD_KINDS.index(DATA))
+        held = {name: log[name] for name in ("partition", "offset", "producer_id", "seq")}
+        others["replicas"] = replicated({**held, "kind": kinds}, shape.replicas)
+    found = {name: count for name, count in expected.items() if count}
+    return LaneTables(shape, produced, log, consumed, found, others)
+
+
+def replicated(held: Columns, replicas: int) -> Columns:
+    """REPLICAS: what each of so many brokers holds."""
+    size = held["offset"].size
+    whole = {name: np.tile(values, replicas) for name, values in held.items()}
+    whole["broker"] = np.repeat(np.arange(1, replicas + 1), size)
+    return {**whole, "leader_epoch": np.zeros(size * replicas, np.int64)}
 
 
 def _send(shape: LaneShape, random: np.random.Generator) -> tuple[Columns, Longs]:

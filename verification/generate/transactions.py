@@ -19,7 +19,7 @@ from kafka_chaos.contract.transactions import (
     TRANSACTION_OUTCOMES,
     TransactionAnomaly,
 )
-from kafka_chaos.verification.generate.lanes import OK, Columns, LaneShape, LaneTables, Longs, Mask
+from kafka_chaos.verification.generate.lanes import OK, Columns, LaneShape, LaneTables, Longs, Mask, replicated
 
 SEND_NS, ANSWER_NS, END_NS = 10_000, 4_000, 20_000
 """Between two records of a transaction, from sending to acknowledgement, and from the last one to the end."""
@@ -187,7 +187,4 @@ def _replicas(shape: TransactionsShape, log: Columns, markers: Longs, committed:
         "kind": np.concatenate([np.full(log["seq"].size, RECORD_KINDS.index(DATA)), kinds[number, producer]]),
     }
     order = np.lexsort((held["offset"], held["partition"]))
-    size = order.size
-    whole = {name: np.tile(values[order], shape.replicas) for name, values in held.items()}
-    whole["broker"] = np.repeat(np.arange(1, shape.replicas + 1), size)
-    return {**whole, "leader_epoch": np.zeros(size * shape.replicas, np.int64)}
+    return replicated({name: values[order] for name, values in held.items()}, shape.replicas)

@@ -120,7 +120,8 @@ def _committed(tables: LaneTables) -> dict[str, dict[str, int]]:
 def _lane_entry(shape: LaneShape) -> dict[str, Any]:
     # The model permits nothing to a lane without faults.
     faults = ["pause", "kill"] if shape.permitted else []
-    return {"lane": shape.lane, "partitions": shape.partitions, "acks": shape.acks, "faults": faults}
+    entry = {"lane": shape.lane, "partitions": shape.partitions, "acks": shape.acks, "faults": faults}
+    return entry | ({"replication_factor": shape.replicas} if shape.replicas else {})
 
 
 def _prediction(shape: LaneShape) -> dict[str, Any]:

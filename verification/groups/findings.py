@@ -1,7 +1,8 @@
 """Finds the anomalies of groups and loops in a run.
 
 Guarantee: the cases have the columns of CASES, and rows stay in Spark. What members processed and what the log holds is
-compared block by block; only blocks that no single member processed in full are compared row by row.
+compared block by block; only blocks of which no single member, nor all of them together, processed just what they hold
+are compared row by row.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ from pyspark.sql import functions as F
 from kafka_chaos.verification.groups import anomalies, tables
 from kafka_chaos.verification.groups.survey import Groups
 from kafka_chaos.verification.groups.tables import GROUP
+from kafka_chaos.verification.groups.visible import Visible
 from kafka_chaos.verification.schemas import CASES, IDENTITY, POSITION
-from kafka_chaos.verification.tables.scope import keep
+from kafka_chaos.verification.tables import blocks
+from kafka_chaos.verification.tables.scope import MOST_BROADCAST, keep
 
-BLOCK_BITS = 10
-"""A block is 1,024 neighbouring offsets of a partition."""
 _BLOCKS = (*GROUP, "block")
 
 
-def cases_of_groups(groups: Groups, known: DataFrame, *, small: bool) -> DataFrame:
-    """CASES of all lanes with groups. `known`: lane, producer_id, seq of what was produced."""
+def cases_of_groups(groups: Groups, known: DataFrame, sums: DataFrame | None, *, small: bool) -> DataFrame:
+    """CASES of all lanes with groups.
+
+    `known`: lane, producer_id, seq of what was produced. `sums`: what blocks of the log hold (`Scope.sums`), if that is
+    known.
+    """
     built = groups.tables
     moments = keep(tables.acknowledged_before(built, groups.ends), small=small)
     owned = built.assigned.join(built.spans, [*GROUP, "consumer"])
@@ -32,19 +37,51 @@ def cases_of_groups(groups: Groups, known: DataFrame, *, small: bool) -> DataFra
         anomalies.commit_regressed(moments),
         anomalies.owned_twice(owned),
     ]
-    if groups.due is not None:
-        passed = _passed(groups.due, groups.ends)
-        missed = _missed(passed, built.reads, small=small)
-        skipped = missed.join(known, list(IDENTITY), "left_semi")
-        found.append(anomalies.skipped_after_rebalance(keep(skipped, small=small)))
+    if (visible := groups.visible) is not None:
+        missed = _missed(groups, visible, sums, small=small)
+        if missed is not None:
+            skipped = _produced(missed, known, small=small)
+            found.append(anomalies.skipped_after_rebalance(keep(skipped, small=small)))
         if built.outputs is not None:
-            inputs = keep(_inputs(groups, groups.due, built.outputs, small=small), small=small)
-            genuine = inputs.join(
-                known.withColumnRenamed("lane", "source"), ["source", "producer_id", "seq"], "left_semi"
-            )
+            inputs = keep(_inputs(groups, visible, built.outputs, small=small), small=small)
+            named = inputs.withColumnRenamed("lane", "reads").withColumnRenamed("source", "lane")
+            genuine = _produced(named, known, small=small).withColumnRenamed("lane", "source")
             found += [anomalies.processed_twice(genuine), anomalies.not_processed(genuine)]
     cases = reduce(DataFrame.unionByName, found).withColumn("units", F.lit(1).cast("bigint"))
     return cases.select(*CASES.names)
+
+
+def _produced(rows: DataFrame, known: DataFrame, *, small: bool) -> DataFrame:
+    """Those rows (of lane, producer_id, seq) whose record was produced."""
+    if small:
+        return rows.join(known, list(IDENTITY), "left_semi")
+    kept = keep(rows)
+    if kept.count() <= MOST_BROADCAST:
+        # Without an exchange of all that was produced.
+        known = known.join(F.broadcast(kept.select(*IDENTITY).distinct()), list(IDENTITY), "left_semi")
+    return kept.join(known, list(IDENTITY), "left_semi")
+
+
+def _missed(groups: Groups, visible: Visible, sums: DataFrame | None, *, small: bool) -> DataFrame | None:
+    """The places that a group has committed past, and at which no member of it processed anything.
+
+    GROUP, offset, producer_id, seq; None if there are none.
+    """
+    built = groups.tables
+    if small:
+        return _without_reads(_passed(visible.of(groups.lanes), groups.ends), built.reads)
+    if sums is None or built.blocks is None:
+        passed = _passed(visible.of(groups.lanes), groups.ends)
+        doubtful = keep(_doubtful(passed, built.reads))
+    else:
+        doubtful = keep(visible.missed_blocks(sums, built.blocks, groups.ends))
+        passed = None
+    if doubtful.isEmpty():
+        return None
+    if passed is None:
+        places = visible.within(doubtful.select("lane", "partition", "block").distinct())
+        passed = _passed(places, groups.ends)
+    return _without_reads(blocks.within(passed, doubtful, GROUP), blocks.within(built.reads, doubtful, GROUP))
 
 
 def _passed(due: DataFrame, ends: DataFrame) -> DataFrame:
@@ -57,27 +94,21 @@ def _passed(due: DataFrame, ends: DataFrame) -> DataFrame:
     return found.select(*GROUP, "offset", "producer_id", "seq")
 
 
-def _missed(passed: DataFrame, reads: DataFrame, *, small: bool) -> DataFrame:
-    """Those of them at which no member of the group processed anything."""
-    if not small:
-        content = (F.expr("count(1) AS n"), F.expr("sum(xxhash64(offset)) AS content"))
-        whole = passed.selectExpr("*", _block()).groupBy(*_BLOCKS).agg(*content)
-        by_member = reads.selectExpr("*", _block()).groupBy(*_BLOCKS, "consumer").agg(*content)
-        same = by_member.select(*_BLOCKS, "n", "content").distinct()
-        doubtful = keep(whole.join(same, [*_BLOCKS, "n", "content"], "left_anti").select(*_BLOCKS))
-        passed, reads = _within(passed, doubtful), _within(reads, doubtful)
+def _doubtful(passed: DataFrame, reads: DataFrame) -> DataFrame:
+    """GROUP and block of what no single member processed in full."""
+    content = (F.expr("count(1) AS n"), F.expr("sum(xxhash64(offset)) AS content"))
+    whole = passed.selectExpr("*", blocks.block_of()).groupBy(*_BLOCKS).agg(*content)
+    by_member = reads.selectExpr("*", blocks.block_of()).groupBy(*_BLOCKS, "consumer").agg(*content)
+    same = by_member.select(*_BLOCKS, "n", "content").distinct()
+    return whole.join(same, [*_BLOCKS, "n", "content"], "left_anti").select(*_BLOCKS)
+
+
+def _without_reads(passed: DataFrame, reads: DataFrame) -> DataFrame:
+    """Those of the places at which nothing was read."""
     return passed.join(reads.select(*GROUP, "offset"), [*GROUP, "offset"], "left_anti")
 
 
-def _block() -> str:
-    return f"shiftright(offset, {BLOCK_BITS}) AS block"
-
-
-def _within(rows: DataFrame, blocks: DataFrame) -> DataFrame:
-    return rows.selectExpr("*", _block()).join(F.broadcast(blocks), list(_BLOCKS), "left_semi").drop("block")
-
-
-def _inputs(groups: Groups, due: DataFrame, outputs: DataFrame, *, small: bool) -> DataFrame:
+def _inputs(groups: Groups, visible: Visible, outputs: DataFrame, *, small: bool) -> DataFrame:
     """INPUTS: inputs that have no output, or several: judged, source, producer_id, seq, places, passed, outputs.
 
     `places`: at how many offsets the source holds it; `passed`: how many of these the group has committed past.
@@ -86,7 +117,7 @@ def _inputs(groups: Groups, due: DataFrame, outputs: DataFrame, *, small: bool) 
     bounds = F.broadcast(groups.ends.select("judged", "lane", "partition", "first", "past"))
     key = ["judged", "producer_id", "seq"]
     passed = "cast(coalesce(offset >= first AND offset < past, false) AS bigint) AS passed"
-    placed = due.join(loops, "lane").join(bounds, ["judged", "lane", "partition"], "left")
+    placed = visible.of(groups.sources).join(loops, "lane").join(bounds, ["judged", "lane", "partition"], "left")
     placed = placed.selectExpr("judged", *POSITION, "producer_id", "seq", passed)
     rows = placed.selectExpr(*key, "1L AS places", "passed", "0L AS outputs")
     rows = rows.union(outputs.selectExpr("judged", "source_producer_id", "source_seq", "0L", "0L", "1L"))

@@ -7,7 +7,8 @@ after its member has given back what it had.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -22,8 +23,16 @@ from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.refusals import place_of, refuse_partition, refuse_stray_lane
 
 
-def refuse_stray_values(run: RunDirectory, frames: Frames) -> dict[str, int]:
-    """Refuse stray rows, with the first one of its kind; returns the rows of assignments/ and commits/ as read."""
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The rows of assignments/ and commits/, as read, and how many commits name a transaction."""
+
+    rows: Mapping[str, int]
+    in_transactions: int
+
+
+def refuse_stray_values(run: RunDirectory, frames: Frames) -> Counted:
+    """Refuse stray rows, with the first one of its kind."""
     assert frames.assignments is not None
     assert frames.commits is not None
     checks = {"assignments": _of_assignments(run), "commits": _of_commits(run, frames)}
@@ -39,7 +48,8 @@ def refuse_stray_values(run: RunDirectory, frames: Frames) -> dict[str, int]:
         for at, (column, bad, expected) in enumerate(checks[row.name]):
             if row.bad[at]:
                 _refuse(run, frames, row.name, tables[row.name], column, bad, expected)
-    return {name: sum(row.n for row in counts if row.name == name) for name in checks}
+    rows = {name: sum(row.n for row in counts if row.name == name) for name in checks}
+    return Counted(rows, sum(row.in_transactions for row in counts))
 
 
 def _of_assignments(run: RunDirectory) -> list[tuple[str, str, str]]:
@@ -83,6 +93,7 @@ def _counts(name: str, table: DataFrame, checks: list[tuple[str, str, str]]) -> 
         "lowest": "min(partition)",
         "highest": "max(partition)",
         "bad": f"array({bad})",
+        "in_transactions": "count(transaction)" if name == "commits" else "0L",
     }
     return table.groupBy("lane").agg(*(F.expr(f"{text} AS {column}") for column, text in columns.items()))
 

@@ -6,7 +6,7 @@ that holds them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from kafka_chaos.verification.agreement.pieces import Agreement
 from kafka_chaos.verification.groups import tables
 from kafka_chaos.verification.groups.refusals import refuse_stray_values
 from kafka_chaos.verification.groups.tables import GROUP, Tables
+from kafka_chaos.verification.groups.visible import Visible
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables import evidence
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import GroupFacts, GroupPartitionFacts, LaneFacts
@@ -47,40 +48,54 @@ class Groups:
     """The groups of a run: their tables, and what was counted in them.
 
     `ends`: GROUP, the first offset of the group, the one that it has committed, and the last one of groups.json.
-    `loops`: judged, and the lane that its loop reads. `due`: the places of the log that members are given: POSITION,
-    producer_id, seq; None without a final log. `facts`: by the lane that is judged. `rows`: of assignments/ and
-    commits/, as read.
+    `loops`: judged, and the lane that its loop reads. `lanes`: those that groups read; `sources`: those that loops
+    read. `visible`: the final log as members are given it; None without one. `facts`: by the lane that is judged.
+    `rows`: of assignments/ and commits/, as read.
     """
 
     tables: Tables
     ends: DataFrame
     loops: DataFrame
-    due: DataFrame | None
+    lanes: Sequence[str]
+    sources: Sequence[str]
+    visible: Visible | None
     facts: Mapping[str, LaneFacts] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
 
 
 def groups_of(
-    spark: SparkSession, run: RunDirectory, frames: Frames, transactions: Transactions | None
+    spark: SparkSession,
+    run: RunDirectory,
+    frames: Frames,
+    transactions: Transactions | None,
+    agreement: Agreement | None,
 ) -> Groups | None:
-    """The run's groups; None if no lane has one. Raises `RunDirectoryError` for stray values."""
+    """The run's groups; None if no lane has one. Raises `RunDirectoryError` for stray values.
+
+    `agreement`: what is known of consumed/ by blocks.
+    """
     known = [(lane.lane, reads, group) for lane in run.lanes for group, reads in groups_of_lane(lane).items()]
     if not known or frames.assignments is None or frames.commits is None:
         return None
-    rows = refuse_stray_values(run, frames)
+    counted = refuse_stray_values(run, frames)
     small = evidence.is_small(run)
     named = local_frame(spark, _GROUPS, known)
     assigned = keep(tables.assigned(frames.assignments, named), small=small)
-    commits = keep(tables.effective(frames.commits, named, frames.transactions), small=small)
+    ended = frames.transactions if counted.in_transactions else None
+    commits = keep(tables.effective(frames.commits, named, ended), small=small)
     reads = tables.reads(frames.consumed, assigned)
-    spans = keep(gathered(tables.spans(reads), small=small), small=small)
+    by_blocks = None if agreement is None else tables.reads_of_blocks(agreement.reads, assigned)
+    spans = keep(gathered(tables.spans(reads if by_blocks is None else by_blocks), small=small), small=small)
+    visible = None
+    if frames.log is not None:
+        transactional = tuple(lane.lane for lane in run.lanes if lane.transactional is not None)
+        visible = Visible(frames.log, transactional, transactions)
     loops = [(lane.lane, lane.loop.source) for lane in run.lanes if lane.loop is not None]
     outputs = None
-    if loops and frames.log is not None:
+    if loops and visible is not None:
         produced = frames.produced.where(F.col("lane").isin([lane for lane, _ in loops]))
-        shown = _visible(run, frames, transactions, [lane for lane, _ in loops])
-        outputs = keep(tables.outputs(produced, shown), small=small)
-    built = Tables(assigned, commits, reads, spans, outputs)
+        outputs = keep(tables.outputs(produced, visible.of([lane for lane, _ in loops])), small=small)
+    built = Tables(assigned, commits, reads, by_blocks, spans, outputs)
     facts = _facts(run, known, _by_partition(built), _without_input(frames, [lane for lane, _ in loops]))
     ends = [
         (judged, lane, group, partition, at.first, at.past, at.final)
@@ -93,9 +108,11 @@ def groups_of(
         tables=built,
         ends=local_frame(spark, _ENDS, ends),
         loops=local_frame(spark, _LOOPS, loops),
-        due=None if frames.log is None else _visible(run, frames, transactions, [lane for _, lane, _ in known]),
+        lanes=[lane for _, lane, _ in known],
+        sources=[source for _, source in loops],
+        visible=visible,
         facts=facts,
-        rows=rows,
+        rows=counted.rows,
     )
 
 
@@ -109,19 +126,6 @@ def with_groups(facts: Mapping[str, LaneFacts], groups: Groups | None) -> dict[s
         else facts[lane]
         for lane in {**facts, **groups.facts}
     }
-
-
-def _visible(run: RunDirectory, frames: Frames, transactions: Transactions | None, lanes: list[str]) -> DataFrame:
-    """The places of these lanes' logs that readers are given: in a transactional lane, those that are committed."""
-    assert frames.log is not None
-    columns = (*POSITION, "producer_id", "seq")
-    transactional = [lane.lane for lane in run.lanes if lane.transactional is not None]
-    plain = [lane for lane in lanes if lane not in transactional]
-    found = frames.log.where(F.col("lane").isin(plain)).select(*columns)
-    committed = None if transactions is None else transactions.committed()
-    if committed is None:
-        return found
-    return found.union(committed.where(F.col("lane").isin(lanes)).select(*columns))
 
 
 def _by_partition(built: Tables) -> DataFrame:

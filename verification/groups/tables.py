@@ -27,13 +27,15 @@ class Tables:
 
     `assigned`: GROUP, consumer, member, generation, start_ns. `commits`: GROUP, consumer, offset, invoke_ns,
     complete_ns and outcome, as they took effect (`effective`). `reads`: what members processed: judged, lane, group,
-    consumer, partition, offset, producer_id, seq, poll_ns. `spans`: what each assignment processed. `outputs`: judged,
-    source_producer_id, source_seq, one row per output of a loop that readers are given; None without a final log.
+    consumer, partition, offset, producer_id, seq, poll_ns. `blocks`: the same by blocks (`reads_of_blocks`), None if
+    that is not known. `spans`: what each assignment processed. `outputs`: judged, source_producer_id, source_seq, one
+    row per output of a loop that readers are given; None without a final log.
     """
 
     assigned: DataFrame
     commits: DataFrame
     reads: DataFrame
+    blocks: DataFrame | None
     spans: DataFrame
     outputs: DataFrame | None
 
@@ -67,21 +69,43 @@ def effective(commits: DataFrame, groups: DataFrame, transactions: DataFrame | N
 
 def reads(consumed: DataFrame, assigned: DataFrame) -> DataFrame:
     """CONSUMED by members of groups."""
+    return _by_members(consumed, assigned, "offset", "producer_id", "seq", "poll_ns")
+
+
+def reads_of_blocks(blocks: DataFrame, assigned: DataFrame) -> DataFrame:
+    """Blocks of consumed/ (`agreement.reads.read_blocks`) that members of groups read."""
+    return _by_members(blocks, assigned, "block", "n", "content", "first", "last", "first_ns", "last_ns")
+
+
+def _by_members(read: DataFrame, assigned: DataFrame, *columns: str) -> DataFrame:
     members = assigned.select("judged", "lane", "group", "consumer").distinct()
-    columns = ("judged", "lane", "group", "consumer", "partition", "offset", "producer_id", "seq", "poll_ns")
-    return consumed.join(F.broadcast(members), ["lane", "consumer"]).select(*columns)
+    found = read.join(F.broadcast(members), ["lane", "consumer"])
+    return found.select("judged", "lane", "group", "consumer", "partition", *columns)
 
 
 def spans(reads: DataFrame) -> DataFrame:
-    """What each assignment processed: GROUP, consumer, records, lowest and highest offset, first_ns, last_ns."""
-    columns = {
-        "records": "count(1)",
-        "lowest": "min(offset)",
-        "highest": "max(offset)",
-        "first_ns": "min(poll_ns)",
-        "last_ns": "max(poll_ns)",
-    }
+    """What each assignment processed: GROUP, consumer, records, lowest and highest offset, first_ns, last_ns.
+
+    `reads`: `Tables.reads` or `Tables.blocks`.
+    """
+    columns = _OF_BLOCKS if "block" in reads.columns else _OF_READS
     return reads.groupBy(*GROUP, "consumer").agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))
+
+
+_OF_READS = {
+    "records": "count(1)",
+    "lowest": "min(offset)",
+    "highest": "max(offset)",
+    "first_ns": "min(poll_ns)",
+    "last_ns": "max(poll_ns)",
+}
+_OF_BLOCKS = {
+    "records": "sum(n)",
+    "lowest": "min(first)",
+    "highest": "max(last)",
+    "first_ns": "min(first_ns)",
+    "last_ns": "max(last_ns)",
+}
 
 
 def outputs(produced: DataFrame, visible: DataFrame) -> DataFrame:

@@ -26,6 +26,8 @@ from kafka_chaos.verification.tables.history import gathered, local_frame
 ROWS_PER_SHUFFLE_PARTITION = 5_000_000
 SMALL = 60_000
 """Below this many rows, the number of jobs matters: one shuffle partition, no generated code, no sampling."""
+LARGE = 20_000_000
+"""From this many rows on, the largest tables that verification makes do not fit into memory side by side."""
 MOST_FILES = 1_000_000
 """No table has more files than this."""
 MOST_PARALLEL = 100_000
@@ -77,6 +79,11 @@ _PARALLELISM = "spark.kafka-chaos.parallelism"
 def is_small(run: RunDirectory) -> bool:
     """Whether the run is so small that the number of jobs matters."""
     return run.rows < SMALL
+
+
+def is_large(run: RunDirectory) -> bool:
+    """Whether the run is so large that its tables do not fit into memory."""
+    return run.rows >= LARGE
 
 
 @contextmanager

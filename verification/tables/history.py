@@ -188,10 +188,11 @@ def single_runs(log: DataFrame) -> DataFrame:
     return log.selectExpr("lane", "partition", "offset AS first", "offset AS last")
 
 
-def joined_runs(runs: DataFrame, words: DataFrame | None = None) -> DataFrame:
+def joined_runs(runs: DataFrame, words: DataFrame | None = None, *, all_single: bool = False) -> DataFrame:
     """Ranges of offsets, in which those of a single offset are joined if they fill what they span of 64 neighbours.
 
-    `words`: more offsets, by 64 neighbours: lane, partition, first and last offset, bits.
+    `words`: more offsets, by 64 neighbours: lane, partition, first and last offset, bits. `all_single`: all `runs` are
+    of a single offset.
     """
     columns = ("lane", "partition", "first", "last")
     single = runs.where("first = last").selectExpr(*columns, "shiftleft(1L, cast(first & 63 AS int)) AS bits")
@@ -204,4 +205,5 @@ def joined_runs(runs: DataFrame, words: DataFrame | None = None) -> DataFrame:
     alone = each.where("(shiftright(bits, at) & 1) = 1").selectExpr(
         "lane", "partition", "shiftleft(block, 6) + at AS first", "shiftleft(block, 6) + at AS last"
     )
-    return runs.where("first != last").select(*columns).union(blocks.where(whole).select(*columns)).union(alone)
+    joined = blocks.where(whole).select(*columns).union(alone)
+    return joined if all_single else joined.union(runs.where("first != last").select(*columns))

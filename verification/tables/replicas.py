@@ -15,7 +15,7 @@ from kafka_chaos.contract.transactions import ABORT, COMMIT, DATA, RECORD_KINDS
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables import blocks
-from kafka_chaos.verification.tables.evidence import Frames, is_small
+from kafka_chaos.verification.tables.evidence import Frames, is_large, is_small
 from kafka_chaos.verification.tables.history import gathered
 from kafka_chaos.verification.tables.scope import keep
 
@@ -31,10 +31,10 @@ def summed(run: RunDirectory, frames: Frames) -> Frames:
         return frames
     small = is_small(run)
     sums = keep(gathered(block_sums(frames.replicas), small=small), small=small)
-    found = markers(frames.replicas, None if small else sums)
-    if frames.transactions is not None:
-        found = keep(found, small=small)
-    return replace(frames, replica_sums=sums, markers=found)
+    if frames.transactions is None:
+        return replace(frames, replica_sums=sums, markers=markers(frames.replicas, None if small else sums))
+    found = markers(frames.replicas, None) if small else markers(_of_few_brokers(frames.replicas, sums), sums)
+    return replace(frames, replica_sums=sums, markers=keep(found, small=small, large=is_large(run)))
 
 
 def block_sums(replicas: DataFrame) -> DataFrame:
@@ -77,7 +77,21 @@ def markers(replicas: DataFrame, sums: DataFrame | None) -> DataFrame:
     """
     rows = replicas.where(F.col("kind").isin(COMMIT, ABORT))
     if sums is not None:
-        held = sums.groupBy(*_KEYS).agg(F.expr("min(broker) AS lowest"), F.expr(f"{DIFFER} AS differs"))
-        placed = rows.selectExpr("*", blocks.block_of()).join(F.broadcast(held), list(_KEYS))
-        rows = placed.where("differs OR broker = lowest")
+        placed = rows.selectExpr("*", blocks.block_of()).join(F.broadcast(_lowest(sums)), list(_KEYS))
+        rows = placed.where(_COUNTS)
     return rows.select(*POSITION, "producer_id", "kind")
+
+
+_COUNTS = "differs OR broker = lowest"
+"""Whether the markers of a broker count, joined with `_lowest`."""
+
+
+def _lowest(sums: DataFrame) -> DataFrame:
+    """By block the lowest broker, and whether brokers differ."""
+    return sums.groupBy(*_KEYS).agg(F.expr("min(broker) AS lowest"), F.expr(f"{DIFFER} AS differs"))
+
+
+def _of_few_brokers(replicas: DataFrame, sums: DataFrame) -> DataFrame:
+    """The rows of all brokers whose markers count in some block; groups of rows in files without them are not read."""
+    counting = sums.join(_lowest(sums), list(_KEYS)).where(_COUNTS).select("broker").distinct()
+    return replicas.where(F.col("broker").isin([row.broker for row in counting.collect()]))

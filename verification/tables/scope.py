@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import reduce
 from typing import Any
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -41,6 +42,7 @@ class Scope:
     `records`: for all anomalies that are counted in identities. `seen`: for phantoms. `stored` and `ascending`: for the
     order of the log. `polls`, `consumed` and `held`: for consumers' reads; `doubtful`: the only blocks in which one may
     have stepped over something (`anomalies.stepped_over`), None: all. `runs`: for holes; also None without a final log.
+    `sums`: what blocks of the log hold for consumers (`held_blocks`), None: not known.
     """
 
     proven: frozenset[Anomaly] = frozenset()
@@ -54,6 +56,7 @@ class Scope:
     consumed: DataFrame | None = None
     doubtful: DataFrame | None = None
     runs: DataFrame | None = None
+    sums: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +68,14 @@ class Survey:
     scope: Scope
 
 
-def keep(frame: DataFrame, *, small: bool = False) -> DataFrame:
+def keep(frame: DataFrame, *, small: bool = False, large: bool = False) -> DataFrame:
     """`frame`, computed now. Unlike with persist(), later plans do not contain the plan of `frame`.
 
-    In a `small` run, the first job that needs it computes it: a separate job would take longer than the rows do.
+    In a `small` run, the first job that needs it computes it: a separate job would take longer than the rows do. A
+    `large` table is kept on disk, where Spark lets choose: in memory, it would leave too little for everything else.
     """
+    if large and int(frame.sparkSession.version.partition(".")[0]) >= 4:
+        return frame.localCheckpoint(eager=not small, storageLevel=StorageLevel.DISK_ONLY)
     return frame.localCheckpoint(eager=not small)
 
 

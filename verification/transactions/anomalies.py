@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.verification.run_length.encoding import LANE_KEY
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
 from kafka_chaos.verification.tables.scope import keys
 from kafka_chaos.verification.transactions.stored import BY_ABORT, BY_COMMIT
@@ -179,7 +180,8 @@ def dependencies(units: DataFrame) -> DataFrame:
     What is not committed may lie between them. All others follow from these. `units`: of `stored.Stored`.
     """
     written = units.where(f"fate = {BY_COMMIT} AND transaction IS NOT NULL")
-    order = "OVER (PARTITION BY lane, partition ORDER BY first, producer_id, first_seq)"
+    written = written.selectExpr("*", LANE_KEY)
+    order = "OVER (PARTITION BY lane_key, partition ORDER BY first, producer_id, first_seq)"
     steps = written.selectExpr(
         "lane",
         f"lag(producer_id) {order} AS producer_id",

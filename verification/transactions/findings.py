@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
 
-import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
@@ -22,18 +21,14 @@ from kafka_chaos.verification.schemas import CASES, IDENTITY, POSITION
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.evidence import is_small
 from kafka_chaos.verification.tables.facts import LaneFacts
-from kafka_chaos.verification.tables.history import local_frame, numbers
+from kafka_chaos.verification.tables.history import local_frame
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, keep
-from kafka_chaos.verification.transactions import anomalies, cycles
-from kafka_chaos.verification.transactions.cycles import Nodes
+from kafka_chaos.verification.transactions import anomalies
+from kafka_chaos.verification.transactions.dependencies import Cycles
 from kafka_chaos.verification.transactions.evidence import hangs
 from kafka_chaos.verification.transactions.survey import Transactions, shown_committed
 from kafka_chaos.verification.transactions.tables import ABORTED, TRANSACTION, Tables
 
-MOST_UNTRIMMED = 2_000_000
-"""Up to this many dependencies of all lanes are searched as they are: trimming them takes longer."""
-MOST_ENTANGLED = 5_000_000
-"""Cycles are searched among up to this many dependencies of all lanes, the first ones of each."""
 _READER = ("lane", "consumer", "partition")
 
 _RANGES = StructType(
@@ -64,35 +59,28 @@ _OPEN = StructType(
         StructField("transaction", LongType()),
     ]
 )
-_NUMBERS = StructType([StructField("lane", StringType()), StructField("number", LongType())])
-_ENDS = ("producer_id", "transaction", "to_producer_id", "to_transaction")
-_CYCLES = StructType(
-    [
-        StructField("lane", StringType()),
-        StructField("producer_id", IntegerType()),
-        StructField("transaction", LongType()),
-        StructField("size", LongType()),
-        StructField("producers", StringType()),
-    ]
-)
 
 
 def cases_of_transactions(
-    spark: SparkSession, run: RunDirectory, transactions: Transactions
+    spark: SparkSession, run: RunDirectory, transactions: Transactions, cycles: Callable[[], Cycles]
 ) -> tuple[DataFrame, Transactions]:
-    """CASES of all transactional lanes; the transactions, with the lanes whose cycles were not searched."""
+    """CASES of all transactional lanes; the transactions, with the lanes whose cycles were not searched.
+
+    `cycles`: gives those of the transactions (`find_cycles`).
+    """
     tables, small = transactions.tables, is_small(run)
     reads, parted = _suspicious(spark, transactions)
-    looped, transactions = _cycles(spark, transactions)
+    looped = cycles()
+    transactions = replace(transactions, facts=looped.facts)
     named = [
         anomalies.torn_transaction(tables.outlines, parted),
         anomalies.lost_transaction(tables.outlines),
         anomalies.zombie_commit(tables.outlines),
-        anomalies.dependency_cycle(looped, tables.outlines),
+        anomalies.dependency_cycle(looped.rows, tables.outlines),
     ]
     by_records = keep(reduce(DataFrame.union, named), small=small)
     few = by_records.count() <= MOST_BROADCAST
-    placed = _at_acknowledgement(by_records, tables.members, few=few)
+    placed = _at_acknowledgement(by_records, transactions, few=few)
     found = [placed, anomalies.hanging_transaction(_hanging(spark, run, transactions))]
     if reads is not None:
         members, stored = _of_records(reads, transactions, small=small)
@@ -110,13 +98,19 @@ def _of_records(reads: DataFrame, transactions: Transactions, *, small: bool) ->
     return members.join(F.broadcast(who), list(IDENTITY), "left_semi"), stored.rows(who)
 
 
-def _at_acknowledgement(named: DataFrame, members: DataFrame, *, few: bool) -> DataFrame:
+def _at_acknowledgement(named: DataFrame, transactions: Transactions, *, few: bool) -> DataFrame:
     """The records that cases name, with the places at which they were acknowledged."""
-    cases, who = named.drop("partition", "offset"), named.select(*IDENTITY)
-    places = members.select(*IDENTITY, "partition", "offset")
-    return cases.join(
-        places.join(F.broadcast(who) if few else who, list(IDENTITY), "left_semi"), list(IDENTITY), "left"
-    )
+    cases, who = named.drop("partition", "offset"), named.select(*IDENTITY).distinct()
+    members, agreement = transactions.tables.members, transactions.agreement
+    if few and agreement is not None:
+        places = agreement.acknowledged(who)
+        if agreement.doubts:
+            doubtful = agreement.of_doubtful(members).join(F.broadcast(who), list(IDENTITY), "left_semi")
+            places = places.union(doubtful.select(*IDENTITY, "partition", "offset"))
+    else:
+        places = members.select(*IDENTITY, "partition", "offset")
+        places = places.join(F.broadcast(who) if few else who, list(IDENTITY), "left_semi")
+    return cases.join(places, list(IDENTITY), "left")
 
 
 def _hanging(spark: SparkSession, run: RunDirectory, transactions: Transactions) -> DataFrame:
@@ -129,60 +123,6 @@ def _hanging(spark: SparkSession, run: RunDirectory, transactions: Transactions)
         if hangs(run, lane, transactions.facts[lane.lane], end)
     ]
     return local_frame(spark, _OPEN, rows)
-
-
-def _cycles(spark: SparkSession, transactions: Transactions) -> tuple[DataFrame, Transactions]:
-    """The cycles. Of a lane with more dependencies than are searched, those found; if none is, the facts say so."""
-    tables = transactions.tables
-    if tables.stored is None:
-        return local_frame(spark, _CYCLES, []), transactions
-    edges = keep(anomalies.dependencies(tables.stored.units))
-    counts = _by_lane(edges)
-    if sum(counts.values()) > MOST_UNTRIMMED:
-        edges = keep(cycles.candidates(edges, tables.outlines))
-        counts = _by_lane(edges)
-    most = MOST_ENTANGLED // max(1, len(counts))
-    some = edges if sum(counts.values()) <= MOST_ENTANGLED else _first(edges, most)
-    lanes = sorted(counts)
-    known = local_frame(spark, _NUMBERS, [(lane, number) for number, lane in enumerate(lanes)])
-    number, *ends = numbers(some.join(F.broadcast(known), "lane"), "number", *_ENDS)
-    rows, facts = [], dict(transactions.facts)
-    for at, lane in enumerate(lanes):
-        of_lane = number == at
-        found = _cycles_of(*(column[of_lane] for column in ends))
-        if np.count_nonzero(of_lane) < counts[lane] and not found:
-            facts[lane] = replace(facts[lane], entangled=counts[lane])
-        rows += [_cycle(lane, cycle) for cycle in found]
-    return local_frame(spark, _CYCLES, rows), replace(transactions, facts=facts)
-
-
-def _by_lane(edges: DataFrame) -> dict[str, int]:
-    return {row.lane: row["count"] for row in edges.groupBy("lane").count().collect()}
-
-
-def _cycles_of(
-    producer_id: Nodes, transaction: Nodes, to_producer_id: Nodes, to_transaction: Nodes
-) -> list[list[tuple[int, int]]]:
-    """The cycles of one lane, each as the sorted (producer_id, transaction) in it."""
-    producers, of_producer = np.unique(np.concatenate([producer_id, to_producer_id]), return_inverse=True)
-    transactions, of_transaction = np.unique(np.concatenate([transaction, to_transaction]), return_inverse=True)
-    before, after = np.split(of_producer * transactions.size + of_transaction, 2)
-    return [
-        [(int(producers[one // transactions.size]), int(transactions[one % transactions.size])) for one in cycle]
-        for cycle in cycles.cycles(before, after)
-    ]
-
-
-def _first(edges: DataFrame, most: int) -> DataFrame:
-    """The first dependencies of each lane."""
-    numbered = edges.selectExpr("*", "row_number() OVER (PARTITION BY lane ORDER BY low) AS number")
-    return numbered.where(f"number <= {most}").drop("number")
-
-
-def _cycle(lane: str, cycle: list[tuple[int, int]]) -> tuple[object, ...]:
-    """A row of _CYCLES."""
-    producers = ", ".join(str(producer) for producer in sorted({one for one, _ in cycle})[:5])
-    return lane, *cycle[0], len(cycle), producers
 
 
 def _suspicious(spark: SparkSession, transactions: Transactions) -> tuple[DataFrame | None, DataFrame | None]:

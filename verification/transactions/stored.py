@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.contract.transactions import ABORT, COMMIT
 from kafka_chaos.verification.agreement.pieces import WORD_BITS, WORD_OF_SEQ, Agreement, within, words_of
-from kafka_chaos.verification.agreement.reads import HASH
+from kafka_chaos.verification.agreement.reads import BLOCK, HASH
+from kafka_chaos.verification.run_length.encoding import LANE_KEY
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.history import gathered
@@ -46,17 +47,22 @@ class Stored:
     `units`: lane, partition, block, producer_id, transaction (null: none), word, first and last offset, n, content,
     first_seq and last_seq; the times of pieces; and `fate`: what the next marker says that a record's transactional id
     has after it in its partition (`BY_COMMIT`, `BY_ABORT`), null if there is none: the transaction is still open there.
-    `descents`: whether a next unit of a producer may begin with a lower seq. `log`: the rows; None if each unit is one.
+    `sums`: what is known of them by blocks (`_sums`). `log`: the rows; None if each unit is one.
     """
 
     units: DataFrame
-    descents: DataFrame
+    sums: DataFrame
     log: DataFrame | None = None
 
     @property
     def committed(self) -> DataFrame:
-        """The units that are committed."""
-        return self.units.where(f"fate = {BY_COMMIT}")
+        """What is committed of blocks: BLOCK, n, content, first and last offset."""
+        return self.sums.where("n > 0").select(*BLOCK, "n", "content", "first", "last")
+
+    @property
+    def descents(self) -> DataFrame:
+        """Where a next unit of a producer may begin with a lower seq: lane, partition."""
+        return self.sums.where("descends").select("lane", "partition")
 
     def rows(self, records: DataFrame | None = None) -> DataFrame:
         """The rows of these identities (lane, producer_id, seq), and maybe others: POSITION, producer_id, seq, fate."""
@@ -79,24 +85,33 @@ _ROW = ("lane", "partition", "first AS offset", "producer_id", "first_seq AS seq
 
 def stored_rows(log: DataFrame, members: DataFrame, markers: DataFrame, ended: DataFrame, *, small: bool) -> Stored:
     """LOG with a unit for each row. `members`: the records of transactions; `markers`: POSITION, producer_id, kind."""
-    units, descents = _with_fates(_units_of(log, members), markers, ended, small=small)
-    return Stored(units.drop("cut"), descents)
+    units, sums = _with_fates(_units_of(log, members), markers, ended, small=small)
+    return Stored(units.drop("cut", "descends"), sums)
 
 
 def stored_pieces(
-    log: DataFrame, members: DataFrame, markers: DataFrame, ended: DataFrame, agreement: Agreement, lanes: Sequence[str]
+    log: DataFrame,
+    members: DataFrame,
+    markers: DataFrame,
+    ended: DataFrame,
+    agreement: Agreement,
+    lanes: Sequence[str],
+    *,
+    large: bool,
 ) -> tuple[Stored, Agreement]:
-    """LOG with pieces as units where produced/ and the log agree; the agreement, in doubt of divided pieces, too."""
+    """LOG with pieces as units where produced/ and the log agree; the agreement, in doubt of divided pieces, too.
+
+    `large`: see `scope.keep`.
+    """
     while True:
         of_lanes = agreement.agreed.where(F.col("lane").isin(list(lanes)))
         units = of_lanes.where("placed").select(*_UNIT)
         if agreement.doubts:
             units = units.union(_units_of(agreement.of_doubtful(log), agreement.of_doubtful(members)))
-        found, descents = _with_fates(units, markers, ended, small=False)
-        cut = found.where("cut").select("lane", "producer_id", "word")
-        if cut.isEmpty():
-            return Stored(found.drop("cut"), descents, log), agreement
-        agreement = agreement.doubting(cut)
+        found, sums = _with_fates(units, markers, ended, large=large)
+        if sums.where("cut").isEmpty():
+            return Stored(found.drop("cut", "descends"), sums, log), agreement
+        agreement = agreement.doubting(found.where("cut").select("lane", "producer_id", "word"))
 
 
 def _units_of(log: DataFrame, members: DataFrame) -> DataFrame:
@@ -109,8 +124,12 @@ def _units_of(log: DataFrame, members: DataFrame) -> DataFrame:
     return rows.selectExpr(*(f"{given[name]} AS {name}" if name in given else name for name in _UNIT))
 
 
-def _with_fates(units: DataFrame, markers: DataFrame, ended: DataFrame, *, small: bool) -> tuple[DataFrame, DataFrame]:
-    """The units with `fate` and `cut`, whether a marker divides them; and where seqs may descend: lane, partition.
+def _with_fates(
+    units: DataFrame, markers: DataFrame, ended: DataFrame, *, small: bool = False, large: bool = False
+) -> tuple[DataFrame, DataFrame]:
+    """The units with `fate`, `cut` and `descends`, and their sums by blocks (`_sums`).
+
+    `cut`: whether a marker divides it; `descends`: whether the next unit of its producer may begin with a lower seq.
 
     Where replicas have different markers at an offset, the commit counts.
     """
@@ -123,9 +142,10 @@ def _with_fates(units: DataFrame, markers: DataFrame, ended: DataFrame, *, small
     )
     rows = units.selectExpr(*_UNIT, "cast(NULL AS int) AS marks").union(marked)
     written = rows.join(F.broadcast(writers), ["lane", "producer_id"], "left")
-    written = written.withColumn("writer", F.expr("coalesce(writer, producer_id)"))
+    # Sorting compares numbers much faster than names.
+    written = written.selectExpr(*_UNIT, "marks", "coalesce(writer, producer_id) AS writer", LANE_KEY)
     # From the end, so that each unit has seen all markers after it; one at its own offset does not count.
-    order = "PARTITION BY lane, partition, writer ORDER BY first DESC, marks DESC NULLS FIRST"
+    order = "PARTITION BY lane_key, partition, writer ORDER BY first DESC, marks DESC NULLS FIRST"
     before = f"OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     followed = written.selectExpr(
         *_UNIT,
@@ -144,5 +164,23 @@ def _with_fates(units: DataFrame, markers: DataFrame, ended: DataFrame, *, small
         "coalesce(cut, false) AS cut",
         "coalesce(next_seq <= last_seq OR next_producer != producer_id, false) AS descends",
     )
-    kept = keep(gathered(known, small=small), small=small)
-    return kept.drop("descends"), kept.where("descends").select("lane", "partition")
+    kept = keep(gathered(known, small=small), small=small, large=large)
+    return kept, keep(gathered(_sums(kept), small=small), small=small)
+
+
+def _sums(units: DataFrame) -> DataFrame:
+    """UNITS by blocks: BLOCK, of what is committed n, content, first and last offset (null if nothing is).
+
+    `open`: the first offset of a unit whose transaction is open; `cut`, `descends`: whether they hold for a unit.
+    """
+    by_commit = f"fate = {BY_COMMIT}"
+    columns = {
+        "n": f"sum(IF({by_commit}, n, 0L))",
+        "content": f"sum(IF({by_commit}, content, 0L))",
+        "first": f"min(IF({by_commit}, first, NULL))",
+        "last": f"max(IF({by_commit}, last, NULL))",
+        "open": "min(IF(fate IS NULL AND transaction IS NOT NULL, first, NULL))",
+        "cut": "max(cut)",
+        "descends": "max(descends)",
+    }
+    return units.groupBy(*BLOCK).agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))

@@ -105,7 +105,7 @@ def transactions_of(run: RunDirectory, frames: Frames, agreement: Agreement | No
     refuse_stray_values(run, frames)
     small = evidence.is_small(run)
     produced, consumed = (_of(lanes, table) for table in (frames.produced, frames.consumed))
-    ended = keep(tables.ended(_of(lanes, frames.transactions)), small=small)
+    ended = keep(tables.ended(_of(lanes, frames.transactions), small=small), small=small)
     isolation = tables.isolation(_of(lanes, frames.assignments))
     members = tables.members(produced)
     stored = None
@@ -114,17 +114,21 @@ def transactions_of(run: RunDirectory, frames: Frames, agreement: Agreement | No
         if agreement is None:
             stored = stored_rows(log, members, markers, ended, small=small)
         else:
-            stored, agreement = stored_pieces(log, members, markers, ended, agreement, lanes)
+            stored, agreement = stored_pieces(
+                log, members, markers, ended, agreement, lanes, large=evidence.is_large(run)
+            )
     outlines = tables.outlines(members, stored, ended, agreement, small=small)
     outlines = keep(gathered(outlines, small=small), small=small)
     reads = tables.committed_reads(consumed, isolation)
     built = Tables(members, reads, ended, stored, outlines)
     ranges = _ranges(consumed if agreement is None else _of(lanes, agreement.reads), isolation)
     uncommitted = [one for one in ranges if one.isolation == READ_UNCOMMITTED]
+    committed_ends, is_open = _ends(stored)
+    open_ends = _open_ends(built, small=small) if is_open else {}
     return Transactions(
         tables=built,
-        facts=_facts(run, lanes, frames, built, produced, ranges, agreement),
-        ends=CommittedEnds(lanes, _committed_ends(stored), _highest(uncommitted)),
+        facts=_facts(lanes, _counts(lanes, frames, built, produced, agreement), ranges, open_ends),
+        ends=CommittedEnds(lanes, committed_ends, _highest(uncommitted)),
         ranges=ranges,
         agreement=agreement,
     )
@@ -202,24 +206,24 @@ def _highest(ranges: list[Ranges]) -> dict[Place, int]:
     return ends
 
 
-def _committed_ends(stored: Stored | None) -> dict[Place, int]:
+def _ends(stored: Stored | None) -> tuple[dict[Place, int], bool]:
+    """The last committed offsets of partitions, and whether one has a record of an open transaction."""
     if stored is None:
-        return {}
-    last = stored.committed.groupBy("lane", "partition").agg(F.max("last").alias("last"))
-    return {(row.lane, row.partition): row["last"] for row in last.collect()}
+        return {}, False
+    ends = stored.sums.groupBy("lane", "partition").agg(F.max("last").alias("last"), F.max("open").alias("open"))
+    rows = ends.collect()
+    return (
+        {(row.lane, row.partition): row["last"] for row in rows if row["last"] is not None},
+        any(row.open is not None for row in rows),
+    )
 
 
 def _facts(
-    run: RunDirectory,
     lanes: tuple[str, ...],
-    frames: Frames,
-    built: Tables,
-    produced: DataFrame,
+    counts: Mapping[str, Counter[str]],
     ranges: tuple[Ranges, ...],
-    agreement: Agreement | None,
+    open_ends: Mapping[str, list[OpenEnd]],
 ) -> dict[str, TransactionFacts]:
-    counts = _counts(lanes, frames, built, produced, agreement)
-    open_ends = _open_ends(built, small=evidence.is_small(run))
     facts = {}
     for lane in lanes:
         found = counts.get(lane, Counter())

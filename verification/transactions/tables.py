@@ -15,6 +15,7 @@ from kafka_chaos.contract.transactions import READ_COMMITTED, TRANSACTION_OUTCOM
 from kafka_chaos.verification.agreement.pieces import Agreement
 from kafka_chaos.verification.schemas import IDENTITY
 from kafka_chaos.verification.tables.history import FAIL, gathered
+from kafka_chaos.verification.tables.scope import keys
 from kafka_chaos.verification.transactions.stored import BY_COMMIT, Stored
 
 TRANSACTION = ("lane", "producer_id", "transaction")
@@ -70,19 +71,21 @@ def committed_reads(consumed: DataFrame, isolation: DataFrame) -> DataFrame:
     return consumed.select(*columns).join(F.broadcast(readers), ["lane", "consumer"], "left_semi")
 
 
-def ended(transactions: DataFrame) -> DataFrame:
+def ended(transactions: DataFrame, *, small: bool = False) -> DataFrame:
     """TRANSACTIONS with their outcomes as codes, and their writer: the lowest producer of the transactional id.
 
-    `initialised_ns`: by producer; its first transaction began later.
+    `initialised_ns`: by producer; its first transaction began later. `small`: see `scope.keys`.
     """
-    same = "OVER (PARTITION BY lane, transactional_id)"
-    of_producer = "OVER (PARTITION BY lane, producer_id)"
-    return transactions.selectExpr(
-        *TRANSACTION,
-        f"min(producer_id) {same} AS writer",
-        f"CASE outcome {_OUTCOMES} END AS outcome",
-        "begin_ns",
-        f"min(coalesce(initialised_ns, begin_ns)) {of_producer} AS initialised_ns",
+    # Producers are few, and sorting their transactions for a window takes longer.
+    writers = transactions.groupBy("lane", "transactional_id").agg(F.expr("min(producer_id) AS writer"))
+    initialised = transactions.groupBy("lane", "producer_id").agg(
+        F.expr("min(coalesce(initialised_ns, begin_ns)) AS initialised_ns")
+    )
+    named = transactions.select("lane", "producer_id", "transaction", "transactional_id", "outcome", "begin_ns")
+    known = named.join(keys(writers, few=True, small=small), ["lane", "transactional_id"])
+    known = known.join(keys(initialised, few=True, small=small), ["lane", "producer_id"])
+    return known.selectExpr(
+        *TRANSACTION, "writer", f"CASE outcome {_OUTCOMES} END AS outcome", "begin_ns", "initialised_ns"
     )
 
 
@@ -113,20 +116,21 @@ def _of_rows(members: DataFrame, stored: DataFrame | None, *, small: bool) -> Da
     )
 
 
-def _of_pieces(agreed: DataFrame, units: DataFrame) -> DataFrame:
+def _of_pieces(agreement: Agreement, units: DataFrame) -> DataFrame:
     """What agrees as parts of transactions: the pieces of records in the log, and those of others."""
     columns = ("first_seq", "first_sent", "first_lacking", "first_ns", "sent_ns", "last_ns")
     is_committed = f"coalesce(fate = {BY_COMMIT}, false)"
     held = units.where("first_ns IS NOT NULL").selectExpr(
         "*", "first_seq AS first_sent", f"IF({is_committed}, NULL, first_seq) AS first_lacking"
     )
-    others = agreed.where("NOT placed").selectExpr(
-        "*",
-        f"IF(outcome = {FAIL}, NULL, first_seq) AS first_sent",
-        f"IF(outcome = {FAIL}, NULL, first_seq) AS first_lacking",
-    )
     parts = held.selectExpr(*TRANSACTION, "n AS sent", f"IF({is_committed}, n, 0L) AS committed", *columns)
-    parts = parts.union(others.selectExpr(*TRANSACTION, f"IF(outcome = {FAIL}, 0L, n) AS sent", "0L", *columns))
+    if not agreement.all_placed:
+        others = agreement.agreed.where("NOT placed").selectExpr(
+            "*",
+            f"IF(outcome = {FAIL}, NULL, first_seq) AS first_sent",
+            f"IF(outcome = {FAIL}, NULL, first_seq) AS first_lacking",
+        )
+        parts = parts.union(others.selectExpr(*TRANSACTION, f"IF(outcome = {FAIL}, 0L, n) AS sent", "0L", *columns))
     return parts.where("transaction IS NOT NULL")
 
 
@@ -148,7 +152,7 @@ def outlines(
     if stored is None or agreement is None:
         rows = _of_rows(members, None if stored is None else stored.rows(), small=small)
     else:
-        rows = _of_pieces(agreement.agreed, stored.units)
+        rows = _of_pieces(agreement, stored.units)
         if agreement.doubts:
             # Units without times are the rows in doubt.
             doubtful = stored.units.where("first_ns IS NULL").withColumnRenamed("first_seq", "seq")

@@ -19,9 +19,9 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.verification import RunDirectoryError, verify, verify_frames
-from kafka_chaos.verification.groups import findings
+from kafka_chaos.verification.agreement.pieces import WORD_BITS
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.tables import evidence
+from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.scope import Method
 from tests.verification.samples.planted_groups import PLANTS, Histories, Plant, clean, expected
 from tests.verification.samples.random_groups import random_groups
@@ -108,10 +108,13 @@ def test_agreement_on_random_runs(tmp_path: Path, spark: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_agreement_block_by_block(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("method", "bits"), [(Method.RUNS, 2), (Method.BLOCKS, WORD_BITS)])
+def test_agreement_block_by_block(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch, method: Method, bits: int
+) -> None:
     monkeypatch.setattr(evidence, "SMALL", 100)
-    monkeypatch.setattr(findings, "BLOCK_BITS", 2)
-    found = assert_agreement(tmp_path, spark, range(20, 24), method=Method.RUNS, steps=200)
+    monkeypatch.setattr(blocks, "BLOCK_BITS", bits)
+    found = assert_agreement(tmp_path, spark, range(20, 24), method=method, steps=200)
     assert found[GroupAnomaly.SKIPPED_AFTER_REBALANCE]
     assert found[GroupAnomaly.NOT_PROCESSED]
 

@@ -22,7 +22,7 @@ from kafka_chaos.verification.oracle.rows import LaneHistory
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.history import joined_runs
 from kafka_chaos.verification.tables.scope import Method
-from kafka_chaos.verification.transactions import findings
+from kafka_chaos.verification.transactions import dependencies
 from tests.verification.samples.planted_transactions import PLANTS, clean, torn_transaction
 from tests.verification.samples.random_histories import random_history
 from tests.verification.samples.random_transactions import random_transactions
@@ -103,7 +103,7 @@ def test_agreement_behind_the_prefilter(
     """Runs are packed, or tables are compared block by block."""
     monkeypatch.setattr(evidence, "SMALL", 100)
     monkeypatch.setattr(blocks, "BLOCK_BITS", 6)
-    monkeypatch.setattr(findings, "MOST_UNTRIMMED", 0)
+    monkeypatch.setattr(dependencies, "MOST_UNTRIMMED", 0)
     random = Random(31)
     lanes = {f"lane-{i}": random_transactions(random, steps=200) for i in range(60)}
     found = assert_agreement(lanes, tmp_path / "run", spark, method=method)

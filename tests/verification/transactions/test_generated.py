@@ -76,6 +76,15 @@ def test_brokers_hold_every_offset_once() -> None:
     assert np.count_nonzero(replicas["seq"] < 0) == SHAPE.replicas * SHAPE.transactions * SHAPE.partitions
 
 
+def test_brokers_hold_a_plain_lane_like_its_log() -> None:
+    lane = lane_tables(LaneShape(lane="a", records=1000, partitions=3, batch=10, retry_share=0.1, replicas=2))
+    replicas = lane.others["replicas"]
+    for broker in (1, 2):
+        held = replicas["broker"] == broker
+        assert all((replicas[name][held] == lane.log[name]).all() for name in ("partition", "offset", "seq"))
+    assert np.unique(replicas["broker"]).tolist() == [1, 2]
+
+
 def test_a_group_commits_all_that_it_processed() -> None:
     lane = with_group(lane_tables(LaneShape(lane="a", records=1000, partitions=3, batch=10)), GroupShape(generations=3))
     assert lane.committed == {
@@ -96,9 +105,11 @@ def test_spark_finds_the_same_behind_its_prefilters(tmp_path: Path, spark: Any) 
     lanes = [
         planted(transaction_tables(TransactionsShape(lane="planted", transactions=2_000, entangled=0.1))),
         with_group(transaction_tables(TransactionsShape(lane="clean", transactions=400, producers=2))),
+        with_group(lane_tables(LaneShape(lane="plain", records=5_000, partitions=4, replicas=3))),
     ]
     verdict = verify(write_run(tmp_path / "run", lanes), spark=spark)
     counts = {lane.lane: {str(name): seen.count for name, seen in lane.observed.items()} for lane in verdict.lanes}
     assert counts == {lane.shape.lane: lane.expected for lane in lanes}
-    assert (verdict.lane("planted").verdict, verdict.lane("clean").verdict) == (Verdict.VIOLATION, Verdict.CONFORMS)
-    assert verdict.lane("clean").reasons == ()
+    verdicts = {lane.lane: lane.verdict for lane in verdict.lanes}
+    assert verdicts == {"planted": Verdict.VIOLATION, "clean": Verdict.CONFORMS, "plain": Verdict.CONFORMS}
+    assert verdict.lane("clean").reasons == verdict.lane("plain").reasons == ()
