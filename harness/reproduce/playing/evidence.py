@@ -73,7 +73,8 @@ class Evidence:
         self._rows("produced", PRODUCED_SCHEMA, (row for part in parts for row in part.producer.rows()))
         self._rows("consumed", CONSUMED_SCHEMA, (row for part in parts for row in part.consumed))
         stored = [StoredLane(part.story.lane.lane, part.topic, 1) for part in parts]
-        collect_stored(lease.cluster.brokers.values(), stored, leader_ends(lease.admin, stored), self.path)
+        admin = lease.cluster.admin(topics={lane.lane: lane.topic for lane in stored})
+        collect_stored(lease.cluster.brokers.values(), stored, leader_ends(admin, stored), self.path)
 
     def _rows(self, table: str, schema: Any, rows: Iterable[Mapping[str, Any]]) -> None:
         import pyarrow as pa

@@ -36,12 +36,12 @@ def leader_ends(admin: ClusterAdmin, lanes: Iterable[StoredLane]) -> dict[tuple[
     found = {}
     lanes = list(lanes)
     # The final log ends at the high watermark: what is behind it would look lost.
-    await_replicated(admin, [lane.topic for lane in lanes])
+    await_replicated(admin, [lane.lane for lane in lanes])
     for lane in lanes:
-        numbers = admin.partition_numbers(lane.topic)
-        leaders = {number: admin.await_leader(lane.topic, number) for number in numbers}
-        replicas = {number: state.replicas for number, state in admin.partitions(lane.topic).items()}
-        for number, end in admin.end_offsets(lane.topic, numbers).items():
+        numbers = admin.partition_numbers(lane.lane)
+        leaders = {number: admin.await_leader(lane.lane, number) for number in numbers}
+        replicas = {number: state.replicas for number, state in admin.partitions(lane.lane).items()}
+        for number, end in admin.end_offsets(lane.lane, numbers).items():
             found[lane.topic, number] = LeaderEnd(leaders[number], end, replicas.get(number, ()))
     return found
 
