@@ -229,3 +229,8 @@ class ClusterControl(Protocol):
         registration taken, and exit.
         """
         ...
+
+
+def topics_of(cluster: ClusterControl, lane: str | None) -> Collection[str]:
+    """The topics of all lanes under load, or that of one."""
+    return cluster.topics if lane is None else (cluster.topic(lane),)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import counted, first_of
-from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl
+from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, topics_of
 from kafka_chaos.faults.cluster import Partition as Place
 from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, Setting, all_took_effect, mark
 from kafka_chaos.faults.target import Target
@@ -79,7 +79,7 @@ class PartitionGrowth:
 
     def _new(self, cluster: ClusterControl, nodes: Nodes) -> dict[Place, tuple[int, ...]]:
         """The partitions to add, of those topics for whose replicas enough brokers run."""
-        topics = cluster.topics if self.lane is None else (cluster.topic(self.lane),)
+        topics = topics_of(cluster, self.lane)
         running = [number for number, node in sorted(cluster.brokers.items()) if node.is_running()]
         leaders = [node.number for node in nodes if node.number in running]
         places, found = cluster.leadership(), {}

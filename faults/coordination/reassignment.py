@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import counted, first_of
-from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl
+from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, topics_of
 from kafka_chaos.faults.cluster import Partition as Place
 from kafka_chaos.faults.fault import (
     Appearance,
@@ -99,7 +99,7 @@ class Reassignment:
 
     def _moves(self, cluster: ClusterControl, nodes: Nodes) -> dict[Place, _Move]:
         """What is to move. A partition of which some replica has no place to go to, or that moves already, stays."""
-        topics = cluster.topics if self.lane is None else (cluster.topic(self.lane),)
+        topics = topics_of(cluster, self.lane)
         targets = {node.number for node in nodes}
         already, moves = cluster.moving(), {}
         for place, state in sorted(cluster.leadership().items()):

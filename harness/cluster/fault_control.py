@@ -182,7 +182,8 @@ class ClusterView(Generic[N]):
 
     @property
     def _running(self) -> list[int]:
-        return [number for number, node in self.brokers.items() if node.is_running() and not node.state()["Paused"]]
+        states = {number: node.state() for number, node in self.brokers.items()}
+        return [number for number, state in states.items() if state["Running"] and not state["Paused"]]
 
     def transfer(self, heirs: Mapping[Partition, int]) -> None:
         """Ask the controller, or in KRaft mode any broker, which passes it on."""
