@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -12,7 +12,7 @@ import click
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.harness.reproduce.breaches.player import BreachPlayer, PlayedBreach
-from kafka_chaos.harness.reproduce.breaches.results import key_of
+from kafka_chaos.harness.reproduce.breaches.results import BreachResult, Key, key_of
 from kafka_chaos.harness.reproduce.breaches.stories import STORIES, BreachStory
 from kafka_chaos.harness.reproduce.results import load
 from kafka_chaos.harness.scenario.clusters import ClusterPool
@@ -59,23 +59,32 @@ def play_breach(story: BreachStory, kafka_version: str, out: Path, times: int, *
 
 
 def play_breaches(results_file: Path, kafka: str, out: Path, minutes: float | None, *, quiet: bool) -> int:
-    """Play every breach on every version that has it, those played least often first, and add to the results.
+    """Play the breaches on the versions that have them, and add to the results. Returns the exit code.
 
-    With `minutes` it goes on for so long, without each is played once. Returns the exit code.
+    With `minutes` it goes on for so long with what was played least often, without each is played once.
     """
-    until = None if minutes is None else time.monotonic() + 60 * minutes
     results = load(results_file, kafka)
-    todo = [(story, version) for story in STORIES for version in story.versions]
     played: list[PlayedBreach] = []
     with ClusterPool() as pool:
-        while len(played) < len(todo) if until is None else time.monotonic() < until:
-            story, version = min(todo, key=lambda one: results.breaches[key_of(*one)].played)
+        for story, version in _every_breach() if minutes is None else _least_played(results.breaches, minutes):
             played.append(BreachPlayer(story, version, pool, out).play())
             results.breaches[key_of(story, version)].note(played[-1].left)
             results.save(results_file)
             if not quiet:
                 click.echo(described(played[-1]))
     return exit_code(played)
+
+
+def _every_breach() -> Iterator[tuple[BreachStory, str]]:
+    return ((story, version) for story in STORIES for version in story.versions)
+
+
+def _least_played(results: Mapping[Key, BreachResult], minutes: float) -> Iterator[tuple[BreachStory, str]]:
+    """Again and again, a breach that was played least often, on the version that it was played on least often."""
+    until = time.monotonic() + 60 * minutes
+    while time.monotonic() < until:
+        story = min(STORIES, key=lambda one: sum(results[key_of(one, version)].played for version in one.versions))
+        yield story, min(story.versions, key=lambda version: results[key_of(story, version)].played)
 
 
 def described(one: PlayedBreach) -> str:

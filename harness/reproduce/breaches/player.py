@@ -30,9 +30,11 @@ from kafka_chaos.harness.waiting import wait_until
 BREACH_FILE = "breach.json"
 """The steps as they were taken, and what brokers held in the end."""
 TIMEOUT = 40.0
-_LAG, _LAG_TWICE = 8, 12
+_LAG, _LAG_TWICE = 8, 18
 """`replica.lag.time.max.ms` in seconds, where one leader drops a follower, and where two do, one after the other: a
 leader of these versions drops every follower that has not caught up for so long."""
+_PATIENCE = 3.0
+"""How long a follower's fetch is awaited before it is made to fetch again."""
 _CAUGHT_UP_UNTIL = 0.6
 """How much of that time the followers that stay go on fetching, while the one that is dropped does not."""
 
@@ -215,15 +217,20 @@ class _Stage:
 
         It has not caught up, so the leader drops it when it looks the next time: what follows has until then.
         """
-        for joined, what in ((True, "join"), (False, "be dropped from")):
-            wait_until(
-                lambda joined=joined: (step.other in self._isr()) == joined,  # type: ignore[misc]
-                f"broker {step.other} to {what} the ISR",
-                timeout=TIMEOUT,
-                interval=0.02,
-                seen=lambda: str(self._isr()),
-            )
+
+        def joins() -> bool:
+            # A leader may have dropped it before somebody looked: the next fetch makes it join again.
+            with suppress(WaitTimeout):
+                return wait_until(lambda: step.other in self._isr(), "it to join", timeout=_PATIENCE, interval=0.02)
+            self.followers.cut(step.other)
+            return False
+
+        self._await_isr(joins, f"broker {step.other} to join the ISR")
+        self._await_isr(lambda: step.other not in self._isr(), f"broker {step.other} to be dropped from the ISR")
         self.followers.cut(step.other)
+
+    def _await_isr(self, condition: Callable[[], bool], what: str) -> None:
+        wait_until(condition, what, timeout=TIMEOUT, interval=0.02, seen=lambda: str(self._isr()))
 
     def _isr(self) -> tuple[int, ...]:
         found = self.lease.metadata.partition(self.topic)
