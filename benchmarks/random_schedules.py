@@ -4,9 +4,9 @@
 
 Each run draws two faults from all kinds that this machine and the metadata mode have, and what was tried least, by all
 runs on record, is drawn most often; eight lanes from acks=0 to idempotence live through them. Runs share a cluster as
-long as it stays whole. What came out is added to docs/random-schedules.json, and the table in docs/performance.md is
-written from it. Runs that do not conform keep their directories in runs/random-schedules. Exits with 1 if a run is a
-violation or leaves something behind.
+long as it stays whole. What came out is added to docs/random-schedules.json, and the tables in docs/performance.md are
+written from it: the verdicts, and how long after its time each fault was applied. Runs that do not conform keep their
+directories in runs/random-schedules. Exits with 1 if a run is a violation or leaves something behind.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import json
 import random
 import shutil
+import statistics
 import sys
 import tempfile
 from collections import Counter
@@ -23,6 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fault_times import AT_ONCE, at_once, delays
 from leftovers import left_of
 from tables import MODES, Row, read_rows, write_rows, write_table
 
@@ -43,6 +45,8 @@ RESULTS = ROOT / "docs/random-schedules.json"
 PAGE = ROOT / "docs/performance.md"
 TABLE_BEGINS = "<!-- from docs/random-schedules.json, by benchmarks/random_schedules.py -->"
 TABLE_ENDS = "<!-- end of random schedules -->"
+TIMES_BEGIN = "<!-- fault times, from docs/random-schedules.json, by benchmarks/random_schedules.py -->"
+TIMES_END = "<!-- end of fault times -->"
 KEPT = ROOT / "runs/random-schedules"
 LANES = (
     {"lane": "acks0", "acks": "0", "min_insync_replicas": 2},
@@ -56,6 +60,8 @@ LANES = (
 )
 NEEDS_THE_CONTROLLER = "controller-move"
 """A kind with one possible target, which random targets seldom are."""
+Delays = dict[str, list[float]]
+"""By kind of fault, how many milliseconds after its time each was applied."""
 TARGETS = ("leader(all)", "leader(acks1-unclean)", "follower(all)", "follower(idempotent)", "random")
 
 
@@ -94,9 +100,13 @@ def is_possible(values: dict[str, Any], kind: str) -> bool:
     return unavailable(fault_kinds()[kind]) is None
 
 
-def run_and_tidy(hunt: Hunt, experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
-    """Run an experiment of the hunt, and keep only what has to be looked at."""
+def run_and_tidy(
+    hunt: Hunt, late: Delays, experiment: Experiment, root: Path, listeners: Sequence[Listener]
+) -> RunResult:
+    """Run an experiment of the hunt, note how late its faults were, and keep only what has to be looked at."""
     result = hunt.run(experiment, root, listeners)
+    for kind, delay in delays(result.path):
+        late.setdefault(kind, []).append(round(delay, 1))
     if result.verdict.verdict is Verdict.CONFORMS:
         shutil.rmtree(result.path)
     return result
@@ -110,6 +120,7 @@ def tried(rows: Sequence[Row]) -> Counter[str]:
 def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter[str]) -> Row:
     """Run so many schedules, and tell what came out. `before`: how often each kind was tried already."""
     values = experiment_values(version, mode)
+    late: Delays = {}
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-schedules-") as folder:
         path = Path(folder, "random-schedules.yaml")
         path.write_text(json.dumps(values))
@@ -122,7 +133,7 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
                 seed=seed,
                 repeats=runs,
                 say=lambda text: print(text, flush=True),
-                run_one=lambda experiment, root, listeners: run_and_tidy(hunt, experiment, root, listeners),
+                run_one=lambda experiment, root, listeners: run_and_tidy(hunt, late, experiment, root, listeners),
                 load=hunt.draw,
             )
             summary = nightly.run()
@@ -149,6 +160,7 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
         "conform": len(summary.runs) - len(not_conforming),
         "others": not_conforming,
         "faults": {kind: hunt.tried[kind] - before[kind] for kind in values["schedule"]["generate"]["faults"]},
+        "milliseconds late": dict(sorted(late.items())),
         "permitted and shown": shown(summary),
         "left": dict(left),
         "minutes": round(summary.seconds / 60, 1),
@@ -186,6 +198,22 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def table_of_times(rows: Sequence[Row]) -> str:
+    """How late faults were applied: all that are applied at once, and each kind. Older rows do not tell."""
+    by_kind: Delays = {}
+    for row in rows:
+        for kind, found in row.get("milliseconds late", {}).items():
+            by_kind.setdefault(kind, []).extend(found)
+    lines = ["| fault | applied | median, ms | most, ms |", "| --- | ---: | ---: | ---: |"]
+    groups = {f"{', '.join(AT_ONCE)}": at_once(by_kind), **dict(sorted(by_kind.items()))}
+    lines += [
+        f"| {name} | {len(found)} | {statistics.median(found):.0f} | {max(found):.0f} |"
+        for name, found in groups.items()
+        if found
+    ]
+    return "\n".join(lines)
+
+
 def total(rows: Sequence[Row], field: str) -> int:
     return sum(row[field] for row in rows)
 
@@ -203,6 +231,7 @@ def main() -> None:
     rows = [*rows, row]
     write_rows(rows, RESULTS)
     write_table(PAGE, TABLE_BEGINS, table(rows), TABLE_ENDS)
+    write_table(PAGE, TIMES_BEGIN, table_of_times(rows), TIMES_END)
     print(row)
     sys.exit(bool(row["left"]) or any(other["verdict"] == Verdict.VIOLATION for other in row["others"]))
 
