@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -79,6 +80,16 @@ def fault_kinds() -> Mapping[str, type[Fault]]:
                 f"fault kind {entry.name} comes from {_origin(other)} and from {_origin(entry)}: remove one of them"
             )
     return {name: _load(entry) for name, entry in found.items()}
+
+
+def fault_kind(name: str) -> type[Fault]:
+    """The class of an installed fault kind; raises `ValueError` for any other name, with those that are near."""
+    known = fault_kinds()
+    if name not in known:
+        near = ", ".join(get_close_matches(name, known))
+        expected = f"{near}, or another" if near else "one"
+        raise ValueError(f"{name!r} is not a fault kind: expected {expected} that `kafka-chaos faults` lists")
+    return known[name]
 
 
 def unavailable(kind: type[Fault]) -> str | None:

@@ -108,8 +108,8 @@ def run_command(
     Exit code: 0 conforms, 1 violation (apart from --accept-known), 2 unknown, 3 the environment failed, 64 the
     experiment is refused.
     """
+    from kafka_chaos.harness.experiment.checks.output import check_output, check_writable
     from kafka_chaos.harness.experiment.file import load_experiment
-    from kafka_chaos.harness.experiment.output import check_output, check_writable
     from kafka_chaos.harness.report.listeners.chosen import chosen_listeners
     from kafka_chaos.harness.run.runner import run_experiment
     from kafka_chaos.reference_model.protocol.known_defects import require_known

@@ -50,8 +50,8 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
 
 def planned(experiment: Experiment) -> dict[str, Any]:
     """The plan as `--json` prints it: `phases` with `schedule` and `lanes`; times in seconds from the phase's start."""
+    from kafka_chaos.harness.experiment.checks.output import planned_bytes
     from kafka_chaos.harness.experiment.disks import layout_of
-    from kafka_chaos.harness.experiment.output import planned_bytes
 
     return {
         "experiment": experiment.name,

@@ -8,7 +8,7 @@ from kafka_chaos.faults.clock.clocks import needs_clock
 from kafka_chaos.faults.links.on_frames import needs_links
 from kafka_chaos.faults.storage.disks import needs_disk
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout
-from kafka_chaos.harness.experiment.output import planned_bytes
+from kafka_chaos.harness.experiment.checks.output import planned_bytes
 from kafka_chaos.harness.experiment.specs import Experiment
 
 _ROOM = 2

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from kafka_chaos.faults.fault import Fault, build, defaults
-from kafka_chaos.faults.registry import fault_kinds
+from kafka_chaos.faults.registry import fault_kind, fault_kinds
 from kafka_chaos.faults.target import Target, TargetError
 from kafka_chaos.harness.experiment.values import Seconds, Spec
 
@@ -66,12 +66,13 @@ class FaultSpec(Spec):
 
     def build(self) -> Fault:
         """The fault; raises `TargetError`, or `ValueError` of the form `KEY: what was expected`."""
-        kinds = fault_kinds()
-        if self.fault not in kinds:
-            raise ValueError(f"fault: {self.fault!r} is not a fault kind: expected one of {', '.join(kinds)}")
+        try:
+            kind = fault_kind(self.fault)
+        except ValueError as error:
+            raise ValueError(f"fault: {error}") from error
         target = Target.parse(self.target)
         keys = self.__pydantic_extra__ or {}
-        return build(kinds[self.fault], target=target, at=self.at, duration=self.duration, keys=keys)
+        return build(kind, target=target, at=self.at, duration=self.duration, keys=keys)
 
 
 def one_by_one(entries: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.harness.experiment.checks import check
+from kafka_chaos.harness.experiment.checks.experiment import check
 from kafka_chaos.harness.experiment.refusals import refusals
 from kafka_chaos.harness.experiment.schedule import expand
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, dotted

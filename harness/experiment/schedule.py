@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from kafka_chaos.faults.fault import fits
 from kafka_chaos.faults.links.on_frames import can_go_together
-from kafka_chaos.faults.registry import fault_kinds
+from kafka_chaos.faults.registry import fault_kind, fault_kinds
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
@@ -56,8 +56,10 @@ class GenerateSpec(Spec):
     @model_validator(mode="after")
     def _check(self) -> GenerateSpec:
         for kind in self.faults:
-            if kind not in fault_kinds():
-                raise ValueError(f"faults: {kind!r} is not a fault kind: expected one of {', '.join(fault_kinds())}")
+            try:
+                fault_kind(kind)
+            except ValueError as error:
+                raise ValueError(f"faults: {error}") from error
         for name in self.weights:
             if name not in (*self.faults, *self.targets):
                 known = ", ".join((*self.faults, *self.targets))
@@ -113,7 +115,7 @@ class GenerateSpec(Spec):
 
 def _fits(kind: str, target: str) -> bool:
     try:
-        return fits(fault_kinds()[kind], Target.parse(target))
+        return fits(fault_kind(kind), Target.parse(target))
     except TargetError:
         return True  # The check of the schedule refuses it, and names its place.
 

@@ -49,8 +49,8 @@ def nightly_command(
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
+    from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment
-    from kafka_chaos.harness.experiment.output import check_output
     from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in, why_impossible
     from kafka_chaos.harness.nightly.trend import write_trend
     from kafka_chaos.harness.nightly.turns import Turn

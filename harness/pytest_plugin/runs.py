@@ -21,8 +21,8 @@ from kafka_chaos.contract.metadata import ZOOKEEPER
 from kafka_chaos.contract.run_directory import LANES_FILE, REPORT_FILE
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.experiment.checks.output import check_output
 from kafka_chaos.harness.experiment.file import experiment_of
-from kafka_chaos.harness.experiment.output import check_output
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.pytest_plugin.result import ChaosRun
 from kafka_chaos.harness.pytest_plugin.values import Load, PlannedFault, PlannedLane

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kafka_chaos.faults.fault import build, parameters
-from kafka_chaos.faults.registry import fault_kinds
+from kafka_chaos.faults.registry import fault_kind
 from kafka_chaos.faults.target import Target
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -89,19 +89,17 @@ class Load:
 def fault(kind: str, target: str, **keys: Any) -> PlannedFault:
     """A fault of any installed kind at a target; `keys` are the keys of this kind in an experiment."""
     __tracebackhide__ = True
-    known = fault_kinds()
-    if kind not in known:
-        raise ValueError(f"{kind!r} is not a fault kind: expected one of {', '.join(known)}")
+    found = fault_kind(kind)
     if not isinstance(target, str):
         raise ValueError(f"{kind}: {target!r} is not a target: expected a role such as 'leader(orders)'")
-    built = build(known[kind], target=Target.parse(target), at=0.0, duration=0.0, keys=keys)
+    built = build(found, target=Target.parse(target), at=0.0, duration=0.0, keys=keys)
     return PlannedFault(kind, target, parameters=parameters(built))
 
 
 def fault_function(kind: str) -> Callable[..., PlannedFault]:
     """The function that plans a fault of this kind in a test, such as `kill(target)`."""
     planned = partial(fault, kind)
-    planned.__doc__ = fault_kinds()[kind].__doc__
+    planned.__doc__ = fault_kind(kind).__doc__
     return planned
 
 

@@ -46,8 +46,8 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
     Exit code: the gravest of the new runs: 0 conforms, 1 violation, 2 unknown.
     """
     from kafka_chaos.contract.anomalies import Verdict
+    from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import dump_experiment
-    from kafka_chaos.harness.experiment.output import check_output
     from kafka_chaos.harness.replay.realised import realised_experiment
     from kafka_chaos.harness.replay.trial import findings
     from kafka_chaos.harness.run.runner import run_experiment
@@ -110,7 +110,7 @@ def shrink_command(
 
     Exit code: 0 if the result showed the finding in at least one run, 2 if RUN's own schedule did not show it again.
     """
-    from kafka_chaos.harness.experiment.output import check_writable
+    from kafka_chaos.harness.experiment.checks.output import check_writable
     from kafka_chaos.harness.replay.realised import realised_values
     from kafka_chaos.harness.replay.shrinking import OutOfBudget, Shrinking
     from kafka_chaos.harness.replay.trial import Trials

@@ -40,8 +40,8 @@ def hunt_command(
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
+    from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment
-    from kafka_chaos.harness.experiment.output import check_output
     from kafka_chaos.harness.nightly.nightly_run import Nightly
     from kafka_chaos.harness.replay.actions import ACTIONS
     from kafka_chaos.harness.replay.hunting import Hunt

@@ -83,7 +83,7 @@ def reproduce_command(
     Exit code: 0 the anomaly is shown, 1 a violation, 2 it is not shown, 3 the environment failed, 64 there is no such
     story, or brokers can't be made to take one of its steps.
     """
-    from kafka_chaos.harness.experiment.output import check_writable
+    from kafka_chaos.harness.experiment.checks.output import check_writable
 
     if sum((anomaly is not None, matrix, protocol is not None, breaches)) != 1:
         raise UsageFailure("reproduce: expected one of --anomaly, --matrix, --protocol and --breaches")

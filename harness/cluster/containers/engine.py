@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import docker
 
-_NOT_FROZEN = "unable to freeze"
+_NOT_FROZEN = ("unable to freeze", "is already paused")
 _NOT_FOUND = 404
 
 MEMORY_PER_BROKER = 400 * 2**20
@@ -49,7 +49,8 @@ def freeze(container: Container, *, timeout: float = 10.0) -> None:
     """Freeze all processes of a container with the cgroup freezer.
 
     Asked for again while the engine answers that it could not: with cgroup version 1, runc gives up after some ten
-    milliseconds, and a process that is just waiting for its disk freezes only when it has it. Raises `WaitTimeout`.
+    milliseconds, and a process that is just waiting for its disk freezes only when it has it. And where the engine
+    hears late of a freeze that was lifted since, it takes the container for frozen for a moment. Raises `WaitTimeout`.
     """
     from docker.errors import APIError
 
@@ -61,7 +62,7 @@ def freeze(container: Container, *, timeout: float = 10.0) -> None:
             container.pause()
         except APIError as error:
             refusal = str(error.explanation)
-            if _NOT_FROZEN not in refusal:
+            if not any(reason in refusal for reason in _NOT_FROZEN):
                 raise
             return False
         return True

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
-from kafka_chaos.harness.experiment import output
+from kafka_chaos.harness.experiment.checks import output
+from kafka_chaos.harness.experiment.checks.output import check_output, planned_bytes
 from kafka_chaos.harness.experiment.file import parse_experiment
-from kafka_chaos.harness.experiment.output import check_output, planned_bytes
 
 TWO_LANES = "name: x\nworkload: {rate: 1000, duration: 10, record_size: 100}\nlanes: [{lane: a}, {lane: b}]"
 EXPERIMENT = parse_experiment(TWO_LANES, "x.yaml")

@@ -1,0 +1,110 @@
+"""Refuses faults that their cluster or their lanes can't have, and those that come after the load."""
+
+from __future__ import annotations
+
+from kafka_chaos.faults.clients.client_pause import ClientPause
+from kafka_chaos.faults.fault import Fault, fits, parameters
+from kafka_chaos.faults.storage.disks import needs_disk
+from kafka_chaos.faults.target import OF_CLIENTS, TargetError
+from kafka_chaos.harness.experiment.checks.clocks import check_clock
+from kafka_chaos.harness.experiment.checks.coordination import check_growth, check_reassignment
+from kafka_chaos.harness.experiment.checks.lockstep import check_lockstep
+from kafka_chaos.harness.experiment.checks.network import check_control_port, check_cut, check_links, check_peers
+from kafka_chaos.harness.experiment.checks.targets import check_target
+from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec
+
+
+def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
+    """Refuse a fault of a phase; raises `ExperimentError`."""
+    if phase.lockstep is not None and phase.schedule:
+        raise ExperimentError(("phases", number, "lockstep"), "expected either lockstep or schedule, not both")
+    for index, entry in enumerate(phase.schedule):
+        place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry(index))
+        try:
+            fault = entry.build()
+        except TargetError as error:
+            raise ExperimentError((*place, "target"), str(error)) from error
+        except ValueError as error:
+            key, _, rest = str(error).partition(": ")
+            raise ExperimentError((*place, key), rest) from error
+        check_target(cluster, (*place, "target"), fault.target, phase)
+        _check_kind(cluster, place, fault)
+        _check_lane_key(place, fault, phase)
+        _check_frozen_producer((*place, "target"), fault, phase)
+        _check_kraft(cluster, place, fault)
+        check_peers(cluster, place, fault)
+        check_cut(cluster, place, fault)
+        check_control_port(cluster, place, fault)
+        check_links(cluster, place, fault, phase)
+        check_clock(cluster, place, fault, phase)
+        check_reassignment(cluster, place, fault, phase)
+        check_growth(place, fault, phase)
+        _check_power(cluster, place, fault, number)
+        if entry.at >= phase.workload.duration:
+            raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
+    if phase.lockstep is not None:
+        check_lockstep(cluster, ("phases", number, "lockstep"), phase, phase.lockstep)
+
+
+def _check_kraft(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    """Refuse what can't be done in KRaft mode.
+
+    A broker shuts down in a controlled way only while there is an active controller to lead it.
+    """
+    voters = 0 if cluster.controllers else cluster.spec().voters
+    stopped = min(voters, fault.target.brokers_hit(cluster.brokers))
+    if fault.kind == "stop" and 2 * (voters - stopped + 1) <= voters:
+        raise ExperimentError(
+            (*place, "target"),
+            f"{fault.target.text}: the last of them could not shut down, since brokers that are controllers leave no "
+            "majority of controllers behind; set cluster.controllers to 3, or kill them",
+        )
+
+
+def _check_kind(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
+    """Refuse what a kind can't do: in a cluster of this mode or version, or to servers that are no brokers."""
+    refusal = getattr(fault, "refusal", None)
+    if refusal is not None and (reason := refusal(cluster.spec())):
+        raise ExperimentError((*place, "fault"), f"{fault.kind}: {reason}")
+    if not fits(type(fault), fault.target):
+        on_server = fault.target.role not in OF_CLIENTS
+        expected = "member(LANE) or members(LANE)" if on_server else "a server: it hits no clients"
+        raise ExperimentError((*place, "target"), f"{fault.target.text}: {fault.kind} expects {expected}")
+    others = ("zookeeper", "controllers", *(("controller",) if cluster.controllers else ()))
+    if fault.target.role not in others:
+        return
+    if needs_disk(type(fault)) and fault.target.role == "zookeeper":
+        message = f"{fault.target.text}: ZooKeeper has no disk of its own, which {fault.kind} breaks"
+        raise ExperimentError((*place, "target"), message)
+    if getattr(fault, "only_brokers", False):
+        raise ExperimentError(
+            (*place, "target"), f"{fault.target.text}: {fault.kind} hits brokers, and no other server"
+        )
+
+
+def _check_lane_key(place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
+    lane, lanes = parameters(fault).get("lane"), [one.lane for one in phase.lanes]
+    if lane is not None and lane not in lanes:
+        message = f"there is no lane {lane}; the lanes are {', '.join(sorted(lanes))}"
+        raise ExperimentError((*place, "lane"), message)
+
+
+def _check_frozen_producer(place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
+    """Refuse to freeze the producer of a loop that repeats what it was not answered: the model knows no slow producers.
+
+    Thawed, it takes requests for lost whose answers wait in its sockets.
+    """
+    frozen = fault.target.lane if fault.kind == ClientPause.kind else None
+    lane = next((lane for lane in phase.lanes if lane.lane == frozen), None)
+    if lane is not None and lane.group is None and not lane.idempotence:
+        message = f"{fault.target.text}: a producer that is thawed may send again what was written: expected a lane "
+        raise ExperimentError(place, f"{message}with idempotence")
+
+
+def _check_power(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: int) -> None:
+    """Refuse a loss of power that takes what earlier phases left unflushed: their lanes are judged at the run's end, by
+    the faults of their own phase."""
+    if phase and "power-loss" in fault.model_faults(cluster.brokers):
+        message = "takes records of the phases before, too, which expect no loss of power: put it into the first phase"
+        raise ExperimentError((*place, "fault"), f"{fault.kind} {message}")

@@ -1,0 +1,81 @@
+"""Refuses lanes that their cluster, or the other lanes, do not allow."""
+
+from __future__ import annotations
+
+from kafka_chaos.contract.errors import LaneError, UsageFailure
+from kafka_chaos.contract.groups import CONSUMER
+from kafka_chaos.harness.cluster.configuration.keys import check_keys
+from kafka_chaos.harness.cluster.configuration.server_properties import GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS
+from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS, OWNED_TOPIC_KEYS, LaneSpec
+from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec
+from kafka_chaos.harness.signals import new_client
+
+
+def check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[str], topics: set[str]) -> None:
+    """Refuse a lane; raises `ExperimentError`. Adds to the names and topics, which no other lane may have."""
+    brokers, oldest = cluster.brokers, cluster.spec().oldest
+    for index, lane in enumerate(phase.lanes):
+        place: tuple[str | int, ...] = ("phases", number, "lanes", index)
+        if lane.lane in names:
+            raise ExperimentError((*place, "lane"), f"{lane.lane!r} names two lanes")
+        names.add(lane.lane)
+        if lane.topic_name in topics:
+            raise ExperimentError((*place, "topic"), f"{lane.topic_name!r} is the topic of two lanes")
+        topics.add(lane.topic_name)
+        if lane.idempotence and not oldest.has_idempotence:
+            message = f"Kafka {oldest.number} has no idempotent producers: they came with 0.11"
+            raise ExperimentError((*place, "idempotence"), message)
+        try:
+            lane.as_lane((), cluster.spec())
+        except LaneError as error:
+            raise ExperimentError(
+                (*place, *error.key.split(".")), f"{error.shown}: expected {error.expected}"
+            ) from error
+        if lane.replication_factor > brokers:
+            raise ExperimentError(
+                (*place, "replication_factor"),
+                f"expected at most {brokers}, the number of brokers, got {lane.replication_factor}",
+            )
+        if lane.leader is not None and not 1 <= lane.leader <= brokers:
+            raise ExperimentError((*place, "leader"), f"{lane.leader} is not a broker: expected 1 to {brokers}")
+        try:
+            check_keys("topic", lane.topic_configs, owned=OWNED_TOPIC_KEYS, kafka_version=oldest.number)
+        except UsageFailure as failure:
+            raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
+        _check_client_keys((*place, "producer_configs"), lane)
+        _check_source(place, lane, phase)
+        _check_session(cluster, place, lane)
+
+
+def _check_session(cluster: ClusterSpec, place: tuple[str | int, ...], lane: LaneSpec) -> None:
+    """Refuse a session time-out that brokers would not have where they decide it (KIP-848)."""
+    session = int(cluster.broker_configs.get(GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS[GROUP_SESSION_TIMEOUT]))
+    loop = None if lane.loop is None else lane.loop.group
+    for key, group in (("group",), lane.group), (("loop", "group"), loop):
+        if group is not None and group.protocol == CONSUMER and group.session_timeout_ms != session:
+            message = f"with the protocol consumer brokers decide: expected {session}, or set {GROUP_SESSION_TIMEOUT}"
+            raise ExperimentError((*place, *key, "session_timeout_ms"), f"{message} in cluster.broker_configs")
+
+
+def _check_source(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec) -> None:
+    if lane.loop is None:
+        return
+    sources = [other.lane for other in phase.lanes if other.loop is None]
+    if lane.loop.source not in sources:
+        expected = f"expected a lane of this phase without a loop ({', '.join(sources) or 'there is none'})"
+        raise ExperimentError((*place, "loop", "source"), f"{lane.loop.source!r}: {expected}")
+
+
+def _check_client_keys(place: tuple[str | int, ...], lane: LaneSpec) -> None:
+    from confluent_kafka import KafkaException, Producer
+
+    for key in lane.producer_configs:
+        if key in OWNED_CLIENT_KEYS:
+            raise ExperimentError((*place, key), "set it with the lane's own key, or leave it out: the harness sets it")
+    if lane.producer_configs:
+        try:
+            new_client(Producer, {**lane.producer_configs, "log_level": 0}).close()
+        except (KafkaException, ValueError, TypeError) as error:
+            reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+            raise ExperimentError(place, f"the client refuses it: {reason}") from error
