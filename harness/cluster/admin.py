@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -71,6 +72,12 @@ class ClusterAdmin:
                 **(configs or {}),
             },
         )
+
+    def by_topic(self) -> ClusterAdmin:
+        """The same client for callers who know topics, not lanes: a topic may have the name of another lane."""
+        found = copy(self)
+        found._topics = {}
+        return found
 
     def refusal(self) -> str:
         """Why brokers refused this client's login or certificate; empty where none did."""

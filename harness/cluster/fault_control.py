@@ -214,10 +214,11 @@ class ClusterView(Generic[N]):
                 wait_until(added, f"new partitions of {topic}", timeout=_PATIENCE, interval=0.2)
 
     def _added(self, topic: str, first: int, replicas: Sequence[Sequence[int]]) -> bool:
-        if len(self._admin.partitions(topic)) >= first + len(replicas):
+        admin = self._admin.by_topic()
+        if len(admin.partitions(topic)) >= first + len(replicas):
             return True
         with contextlib.suppress(ClusterFailure):
-            self._admin.add_partitions(topic, first + len(replicas), replica_assignment=replicas)
+            admin.add_partitions(topic, first + len(replicas), replica_assignment=replicas)
             return True
         return False
 

@@ -23,6 +23,7 @@ from kafka_chaos.harness.cluster.configuration.server_properties import PROPERTI
 from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, remove_run
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN
+from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.errors import ClusterFailure
@@ -87,6 +88,19 @@ def test_data_and_address_outlive_a_kill(cluster: Cluster, make_topic: Callable[
     assert message is not None
     assert message.value() == b"before the kill"
     consumer.close()
+
+
+def test_partitions_are_added_to_a_topic_that_has_the_name_of_another_lane(
+    cluster: Cluster, make_topic: Callable[..., str], admin: ClusterAdmin
+) -> None:
+    topic, other = make_topic(replicas=(1,)), make_topic(replicas=(1,))
+    lanes = cluster.admin(topics={"orders": topic, topic: other})
+
+    ClusterView(cluster, lanes).add_partitions({(topic, 1): (2,)})
+
+    wait_until(lambda: len(admin.partitions(topic)) == 2, "the new partition to be told", timeout=30)
+    assert admin.partitions(topic)[1].replicas == (2,)
+    assert len(admin.partitions(other)) == 1
 
 
 def test_a_broker_that_finds_its_id_taken_is_started_once_more(
