@@ -6,7 +6,8 @@ container have these rules:
 
 - Of faults that hold a container down (or frozen), the last one to end brings it back.
 - What ends a frozen process ends its freeze.
-- A fault that a restart would end, such as a partition, applies again once its container is back.
+- A fault that a restart would end, such as a partition, applies again once its container is back. If it was not proven
+  before, it begins then: its proof and its duration count from there.
 
 A fault whose target nobody is at its time, such as the leader amid an election, waits until somebody is.
 
@@ -72,13 +73,23 @@ class Occurrence:
     """When its schedule wants it; None without a schedule."""
     injected_at: float | None = None
     """None: it waits for others to end."""
+    applied_ns: int = 0
+    """When its injection was done, on the monotonic clock."""
+    proven: bool = False
     ended: bool = False
     """It is healed, or is about to be: it holds no container any more."""
+    healing: bool = False
+    """Its containers are being brought back."""
 
     @property
     def fault_id(self) -> str:
         """Its name in events."""
         return f"{self.fault.kind}-{self.number}"
+
+    def begins_again(self) -> None:
+        """It was applied again: it begins now, unless it was proven to have begun before."""
+        if not self.proven:
+            self.injected_at, self.applied_ns = time.monotonic(), time.monotonic_ns()
 
     def holds(self, name: str, state: str | None) -> bool:
         """Whether it keeps this container in this state."""
@@ -134,12 +145,14 @@ class Injector:
         with self._change(occurrence.fault, occurrence.nodes):
             if occurrence.ended or occurrence.injected_at is None:
                 return
-            occurrence.ended = True
+            occurrence.ended = occurrence.healing = True
             try:
                 self._heal(occurrence)
             except BaseException:
                 occurrence.ended = False
                 raise
+            finally:
+                occurrence.healing = False
         self._observer.healed(occurrence.fault_id)
 
     def heal_all(self) -> None:
@@ -206,10 +219,11 @@ class Injector:
             # Noted before it is injected: a fault whose injection fails half-way must be healed, too.
             occurrence.injected_at = time.monotonic()
             fault.inject(self._cluster, nodes)
-        applied_ns = time.monotonic_ns()
+            occurrence.applied_ns = time.monotonic_ns()
         proof = self._await_proof(occurrence, ended)
+        occurrence.proven = proof.took_effect
         if proof.took_effect:
-            self._observer.proven(occurrence.fault_id, proof.evidence, applied_ns=applied_ns)
+            self._observer.proven(occurrence.fault_id, proof.evidence, applied_ns=occurrence.applied_ns)
         else:
             self._observer.not_proven(occurrence.fault_id, proof.reason)
         return occurrence
@@ -246,13 +260,24 @@ class Injector:
                 with self._change(other.fault, other.nodes):
                     if other.injected_at is not None and not other.ended:
                         other.fault.inject(self._cluster, other.nodes)
+                        other.begins_again()
 
     def _await_proof(self, occurrence: Occurrence, ended: threading.Event) -> Proof:
-        deadline = time.monotonic() + getattr(occurrence.fault, "proof_timeout", PROOF_TIMEOUT)
+        timeout = getattr(occurrence.fault, "proof_timeout", PROOF_TIMEOUT)
+        deadline = time.monotonic() + timeout
         while True:
+            # Asked before the proof, which may be too early: it applies again as the last step of the restart.
+            if self._is_restarted(occurrence):
+                deadline = time.monotonic() + timeout
             proof = occurrence.fault.proof(self._cluster, occurrence.nodes)
             if proof.took_effect or time.monotonic() > deadline or ended.wait(_PROOF_INTERVAL):
                 return proof
+
+    def _is_restarted(self, occurrence: Occurrence) -> bool:
+        """Whether another fault is bringing back a container whose restart ends this one."""
+        names = [node.name for node in occurrence.nodes]
+        others = [other for other in list(self._occurrences) if other is not occurrence]
+        return _ends_with_process(occurrence.fault) and any(other.healing and other.hits(*names) for other in others)
 
     @contextmanager
     def _change(self, fault: Fault, nodes: Nodes) -> Iterator[None]:

@@ -382,6 +382,8 @@ class Notes:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.late: list[float] = []
+        self.applied: list[float] = []
+        """In seconds."""
 
     def requested(self, fault_id: str, fault: Any, resolved: tuple[str, ...], *, late: float | None) -> None:
         self.lines.append(f"{fault_id} requested {','.join(resolved)}")
@@ -390,6 +392,7 @@ class Notes:
 
     def proven(self, fault_id: str, evidence: Any, *, applied_ns: int) -> None:
         self.lines.append(f"{fault_id} proven")
+        self.applied.append(applied_ns / 1e9)
 
     def not_proven(self, fault_id: str, reason: str) -> None:
         self.lines.append(f"{fault_id} not proven: {reason}")

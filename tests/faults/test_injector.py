@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
+from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.target import Target, TargetError
 from tests.faults.fakes import FakeCluster, FakeFault, FakeNode, Notes
@@ -74,6 +76,40 @@ def test_a_fault_of_the_network_waits_for_no_change_of_a_process() -> None:
     injector(notes).run(faults, start=time.monotonic(), cancelled=threading.Event())
     assert did.index("network inject") < did.index("process healed")
     assert notes.late[1] < 1.0
+
+
+class AppliedAgain(FakeFault):
+    """It bites only once a restart has ended what its first injection did."""
+
+    def proof(self, cluster: Any, nodes: Nodes) -> Proof:
+        self._note("proof")
+        return Proof(self.notes.count(f"{self.name} inject") > 1, {}, "ended by a restart")
+
+
+def test_a_fault_that_a_restart_has_ended_is_proven_and_lasts_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.faults.injector.PROOF_TIMEOUT", 0.2)
+    notes, did = Notes(), []
+    faults: list[Fault] = [
+        FakeFault(did, "process", heal_seconds=1.0),
+        AppliedAgain(did, "network", at=0.1, duration=0.6, ends_with_process=True),
+    ]
+    start = time.monotonic()
+    injector(notes).run(faults, start=start, cancelled=threading.Event())
+    assert "fake-2 proven" in notes.lines
+    assert did.index("process healed") < len(did) - did[::-1].index("network inject")
+    assert notes.applied[1] >= notes.applied[0] + 1.0
+    assert time.monotonic() - start >= 1.6
+
+
+def test_a_fault_that_a_restart_has_ended_for_good_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.faults.injector.PROOF_TIMEOUT", 0.2)
+    notes, did = Notes(), []
+    faults: list[Fault] = [
+        FakeFault(did, "process", heal_seconds=0.5),
+        FakeFault(did, "network", at=0.1, bites_at=10**6, ends_with_process=True),
+    ]
+    injector(notes).run(faults, start=time.monotonic(), cancelled=threading.Event())
+    assert "fake-2 not proven: not yet" in notes.lines
 
 
 def test_an_error_in_a_schedule_ends_it_and_is_raised() -> None:
