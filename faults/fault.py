@@ -101,7 +101,9 @@ class Fault(Protocol):
     processes of this machine and no containers; without it, these are refused. With `crashes_members`, the reference
     model is told of one crash more for each member hit. With `spares_other_lanes`, a fault that names a `lane` changes
     nothing for any other, and the model is not told of it there. With `leaves_nodes_alone`, its targets run on and stay
-    in touch, so that no quorum is lost by it. `proof_timeout`: how many seconds its proof may take.
+    in touch, so that no quorum is lost by it. `proof_timeout`: how many seconds its proof may take. A method
+    `can_begin(cluster, nodes) -> bool` says whether there is what it needs now, such as brokers that run: it is waited
+    for.
     """
 
     kind: ClassVar[str]

@@ -9,7 +9,8 @@ container have these rules:
 - A fault that a restart would end, such as a partition, applies again once its container is back. If it was not proven
   before, it begins then: its proof and its duration count from there.
 
-A fault whose target nobody is at its time, such as the leader amid an election, waits until somebody is.
+A fault whose target nobody is at its time, such as the leader amid an election, waits until somebody is. So does one
+that needs more than its target (`can_begin`), until that is there.
 
 The injector emits no events. It calls an observer instead, which makes it testable without a cluster.
 """
@@ -214,6 +215,8 @@ class Injector:
         while any(occurrence.comes_after(other) and not other.ended for other in list(self._occurrences)):
             if ended.wait(_TURN_INTERVAL):
                 return occurrence
+        if not self._await_beginning(occurrence, ended):
+            return occurrence
         with self._change(fault, nodes):
             self._observer.requested(occurrence.fault_id, fault, tuple(node.name for node in nodes), late=_late(due))
             # Noted before it is injected: a fault whose injection fails half-way must be healed, too.
@@ -239,6 +242,17 @@ class Injector:
                     raise
             if ended.wait(_ROLE_INTERVAL):
                 return None
+
+    def _await_beginning(self, occurrence: Occurrence, ended: threading.Event) -> bool:
+        """Wait until it can begin, and no longer than for a role; False if the schedule ended before."""
+        can_begin = getattr(occurrence.fault, "can_begin", None)
+        deadline = time.monotonic() + ROLE_TIMEOUT
+        while can_begin is not None and not can_begin(self._cluster, occurrence.nodes):
+            if time.monotonic() > deadline:
+                return True
+            if ended.wait(_ROLE_INTERVAL):
+                return False
+        return True
 
     def _heal(self, occurrence: Occurrence) -> None:
         """Heal what no other fault holds in the same state; then apply again what a restart has ended."""

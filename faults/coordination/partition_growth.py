@@ -54,6 +54,10 @@ class PartitionGrowth:
         """Nothing: each partition keeps what it promises, and a new one is like those that were there."""
         return ()
 
+    def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
+        """Whether a target runs, and enough brokers for the replicas of all these topics."""
+        return {topic for topic, _ in self._new(cluster, nodes)} == set(topics_of(cluster, self.lane))
+
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Choose the new partitions' replicas, and ask for them."""
         if mark(self) not in cluster.noted:

@@ -72,6 +72,11 @@ class Reassignment:
         of the ISR while it runs on. Other than there, it never comes back; the new one, which does, begins empty."""
         return one_per_broker("session-expiry", self.target, brokers)
 
+    def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
+        """Whether brokers run that can take something from every target."""
+        leaving = {broker for move in self._moves(cluster, nodes).values() for broker in move.before.replicas}
+        return all(node.number in leaving for node in nodes)
+
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Note who holds what, and ask for the moves; they go on by themselves."""
         if mark(self) not in cluster.noted:

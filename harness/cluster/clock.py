@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
 
 PRELOADED = {
@@ -38,6 +38,7 @@ _STAMPED = re.compile(rb"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{3})\d*Z (\[\d{
 """A line with the engine's time, and (where the server wrote it) the server's own."""
 _DRIFT_INTERVAL = 0.25
 _ATTACH_TIMEOUT = 5.0
+_ENDING_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +137,12 @@ class Clock:
             file.with_suffix(".new").write_text(text, encoding="ascii")
             file.with_suffix(".new").replace(file)
         except OSError as error:
-            if self._pid() == pid:
-                raise ClusterFailure(f"{file}: {error.strerror}") from error
-            self._write_file(_FILE, text)
+            # The files of a process that ends are gone before the engine says that it has ended.
+            with suppress(WaitTimeout):
+                wait_until(lambda: self._pid() != pid, "the process to have ended", timeout=_ENDING_TIMEOUT)
+                self._write()
+                return
+            raise ClusterFailure(f"{file}: {error.strerror}") from error
 
 
 def _told_by_java(pid: int) -> float:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -179,6 +180,41 @@ def test_a_role_that_nobody_holds_at_its_time_is_waited_for() -> None:
     Injector(cluster, notes, seed=1).run([fault], start=time.monotonic(), cancelled=threading.Event())
     assert notes.lines == ["fake-1 requested broker-2", "fake-1 proven", "fake-1 healed"]
     assert 0.4 < notes.late[0] < 2.0
+
+
+@dataclass(frozen=True)
+class Needy(FakeFault):
+    """It can begin after so many questions."""
+
+    can_begin_at: int = 3
+
+    def can_begin(self, cluster: Any, nodes: Nodes) -> bool:
+        self._note("asked")
+        return self.notes.count(f"{self.name} asked") >= self.can_begin_at
+
+
+def test_what_a_fault_needs_is_waited_for() -> None:
+    notes, did = Notes(), []
+    fault = Needy(did, "needy")
+    injector(notes).run([fault], start=time.monotonic(), cancelled=threading.Event())
+    assert did[:4] == [*["needy asked"] * 3, "needy inject"]
+    assert notes.late[0] > 0.2
+
+
+def test_what_a_fault_needs_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.faults.injector.ROLE_TIMEOUT", 0.3)
+    notes, did = Notes(), []
+    fault = Needy(did, "needy", can_begin_at=10**6)
+    injector(notes).run([fault], start=time.monotonic(), cancelled=threading.Event())
+    assert "needy inject" in did
+
+
+def test_waiting_for_what_a_fault_needs_ends_with_the_schedule() -> None:
+    notes, did, cancelled = Notes(), [], threading.Event()
+    threading.Timer(0.3, cancelled.set).start()
+    with injector(notes) as waiting:
+        waiting.run([Needy(did, "needy", can_begin_at=10**6)], start=time.monotonic(), cancelled=cancelled)
+    assert set(did) == {"needy asked"}
 
 
 def test_waiting_for_a_role_ends_with_the_schedule() -> None:

@@ -62,6 +62,18 @@ def test_no_partition_is_added_on_brokers_that_are_down() -> None:
     assert replicas_of(cluster, PAYMENTS) == [(1, 2, 3)]
 
 
+def test_it_can_begin_once_a_target_runs_and_enough_brokers_for_every_topic() -> None:
+    cluster = cluster_of(orders=(1, 3), payments=(1, 2, 3))
+    everything = PartitionGrowth(target=Target.parse("broker:1"))
+    orders = PartitionGrowth(target=Target.parse("broker:1"), lane="orders")
+    nodes = everything.target.resolve(cluster, 0)
+    assert everything.can_begin(cluster, nodes)
+    cluster.brokers[2].running = False
+    assert (everything.can_begin(cluster, nodes), orders.can_begin(cluster, nodes)) == (False, True)
+    cluster.brokers[2].running, cluster.brokers[1].running = True, False
+    assert (everything.can_begin(cluster, nodes), orders.can_begin(cluster, nodes)) == (False, False)
+
+
 def test_a_partition_that_is_not_in_sync_is_no_proof() -> None:
     cluster = cluster_of(orders=(1, 2, 3))
     cluster.brokers[3].paused = True

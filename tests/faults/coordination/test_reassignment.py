@@ -83,6 +83,9 @@ def test_nobody_hands_over_to_a_broker_that_is_down() -> None:
     assert not cluster.ongoing
     reason = "broker-1: it held no replica that a broker which is free could take"
     assert fault.proof(cluster, nodes).reason == reason
+    assert not fault.can_begin(cluster, nodes)
+    cluster.brokers[4].running = True
+    assert fault.can_begin(cluster, nodes)
 
 
 def test_what_moves_already_is_left_alone_and_so_is_all_while_nobody_tells() -> None:

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.harness.cluster.clock import Clock, with_engine_time
+from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
+
+NOBODY = 999_999_999
+"""The id of no process."""
 
 
 @pytest.fixture
@@ -51,9 +55,15 @@ def test_a_process_that_is_down_tells_nothing(clock: Clock) -> None:
 
 def test_of_a_container_that_runs_the_file_is_exchanged_in_one_step(tmp_path: Path, written: list[str]) -> None:
     # No such process: it ended while the clock was moved, and its container is written to.
-    pids = iter((999_999_999, 0))
+    pids = iter((NOBODY, NOBODY, 0, 0))
     Clock(lambda: next(pids), lambda path, text: written.append(text)).shift("a", seconds=1)
     assert written == ["+1.000\n"]
+
+
+def test_a_process_whose_file_can_not_be_written_while_it_runs_on_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.harness.cluster.clock._ENDING_TIMEOUT", 0.1)
+    with pytest.raises(ClusterFailure, match="/etc/kafka-chaos/clock: No such file or directory"):
+        Clock(lambda: NOBODY, lambda path, text: None).shift("a", seconds=1)
 
 
 def test_lines_get_the_engine_s_time() -> None:
