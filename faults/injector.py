@@ -23,11 +23,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafka_chaos.faults.cluster import ClusterControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
+from kafka_chaos.faults.occurrence import Occurrence, ends_with_process
 from kafka_chaos.faults.target import TargetError, VacantRoleError
 
 PROOF_TIMEOUT = 10.0
@@ -61,58 +61,6 @@ class Observer(Protocol):
     def healed(self, fault_id: str) -> None:
         """It is healed."""
         ...
-
-
-@dataclass(eq=False)
-class Occurrence:
-    """One fault whose target is resolved, with the containers that it hits. Times are those of `time.monotonic()`."""
-
-    number: int
-    fault: Fault
-    nodes: Nodes
-    due: float | None
-    """When its schedule wants it; None without a schedule."""
-    injected_at: float | None = None
-    """None: it waits for others to end."""
-    applied_ns: int = 0
-    """When its injection was done, on the monotonic clock."""
-    proven: bool = False
-    ended: bool = False
-    """It is healed, or is about to be: it holds no container any more."""
-    healing: bool = False
-    """Its containers are being brought back."""
-
-    @property
-    def fault_id(self) -> str:
-        """Its name in events."""
-        return f"{self.fault.kind}-{self.number}"
-
-    def begins_again(self) -> None:
-        """It was applied again: it begins now, unless it was proven to have begun before."""
-        if not self.proven:
-            self.injected_at, self.applied_ns = time.monotonic(), time.monotonic_ns()
-
-    def holds(self, name: str, state: str | None) -> bool:
-        """Whether it keeps this container in this state."""
-        applies = self.injected_at is not None and not self.ended
-        return applies and self.fault_state == state and self.hits(name)
-
-    def hits(self, *names: str) -> bool:
-        """Whether it hits one of these containers."""
-        return any(node.name in names for node in self.nodes)
-
-    def comes_after(self, other: Occurrence) -> bool:
-        """Whether the schedule ends the other, which changes the same container's process, before this one is due."""
-        if self.due is None or other.due is None or other.number >= self.number:
-            return False
-        if _ends_with_process(self.fault) or _ends_with_process(other.fault):
-            return False
-        return other.due + other.fault.duration <= self.due and other.hits(*(node.name for node in self.nodes))
-
-    @property
-    def fault_state(self) -> str | None:
-        """The state in which it keeps its containers, if its kind names one."""
-        return getattr(self.fault, "holds", None)
 
 
 class Injector:
@@ -265,12 +213,12 @@ class Injector:
         if not free:
             return
         occurrence.fault.heal(self._cluster, free)
-        if _ends_with_process(occurrence.fault):
+        if ends_with_process(occurrence.fault):
             return
         back = {node.name for node in free}
         # Those that began during the restart count, too: they may have changed what the restart replaced.
         for other in list(self._occurrences):
-            if _ends_with_process(other.fault) and other.hits(*back):
+            if ends_with_process(other.fault) and other.hits(*back):
                 with self._change(other.fault, other.nodes):
                     if other.injected_at is not None and not other.ended:
                         other.fault.inject(self._cluster, other.nodes)
@@ -291,7 +239,7 @@ class Injector:
         """Whether another fault is bringing back a container whose restart ends this one."""
         names = [node.name for node in occurrence.nodes]
         others = [other for other in list(self._occurrences) if other is not occurrence]
-        return _ends_with_process(occurrence.fault) and any(other.healing and other.hits(*names) for other in others)
+        return ends_with_process(occurrence.fault) and any(other.healing and other.hits(*names) for other in others)
 
     @contextmanager
     def _change(self, fault: Fault, nodes: Nodes) -> Iterator[None]:
@@ -302,7 +250,7 @@ class Injector:
         with ExitStack() as held:
             for name in sorted({node.name for node in nodes}):
                 with self._lock:
-                    changing = self._changing[name, _ends_with_process(fault)]
+                    changing = self._changing[name, ends_with_process(fault)]
                 held.enter_context(changing)
             yield
 
@@ -314,7 +262,3 @@ class Injector:
 
 def _late(due: float | None) -> float | None:
     return None if due is None else max(0.0, time.monotonic() - due)
-
-
-def _ends_with_process(fault: Fault) -> bool:
-    return bool(getattr(fault, "ends_with_process", False))

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_chaos.faults.fault import Fault
-from kafka_chaos.faults.injector import Injector, Occurrence
+from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.partition import Partition
+from kafka_chaos.faults.occurrence import Occurrence
 from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.faults.process.pause import Pause
 from kafka_chaos.faults.target import Target
