@@ -30,7 +30,7 @@ from kafka_chaos.harness.waiting import wait_until
 BREACH_FILE = "breach.json"
 """The steps as they were taken, and what brokers held in the end."""
 TIMEOUT = 40.0
-_LAG, _LAG_TWICE = 8, 18
+_LAG, _LAG_TWICE = 8, 30
 """`replica.lag.time.max.ms` in seconds, where one leader drops a follower, and where two do, one after the other: a
 leader of these versions drops every follower that has not caught up for so long."""
 _PATIENCE = 3.0
