@@ -54,6 +54,10 @@ class SessionExpiry:
         """One `session-expiry` for each broker hit."""
         return one_per_broker(self.kind, self.target, brokers)
 
+    def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
+        """Whether every target has a session that can expire: one that was cut off may have lost its own."""
+        return all(cluster.registration(node.number) is not None for node in nodes)
+
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Note the brokers' registrations, and let ZooKeeper close their sessions."""
         noted = cluster.noted.setdefault(mark(self), {})
