@@ -214,6 +214,8 @@ def table_of_times(rows: Sequence[Row]) -> str:
         if row.get("load average", math.inf) <= MOST_LOAD * (os.cpu_count() or 1):
             for kind, found in row["milliseconds late"].items():
                 by_kind.setdefault(kind, []).extend(found)
+    if not by_kind:
+        return "No batch on record had the machine for itself yet."
     lines = ["| fault | applied | median, ms | most, ms |", "| --- | ---: | ---: | ---: |"]
     groups = {f"{', '.join(AT_ONCE)}": at_once(by_kind), **dict(sorted(by_kind.items()))}
     lines += [
