@@ -27,7 +27,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from leftovers import left_of
-from tables import Row, read_rows, write_rows, write_table
+from tables import COMMAND, Row, read_rows, write_rows, write_table
 
 from kafka_chaos.faults.storage.disks import why_no_disks
 
@@ -49,7 +49,6 @@ schedule:
   - {{fault: freeze-disk, target: leader(acks1), at: 0.5, duration: {FROZEN_SECONDS}}}
 """
 MOST_FAILED = 3
-COMMAND = (sys.executable, "-m", "kafka_chaos.harness.cli.main")
 
 
 class RunEndedError(Exception):

@@ -217,7 +217,7 @@ def table_of_times(rows: Sequence[Row]) -> str:
     if not by_kind:
         return "No batch on record had the machine for itself yet."
     lines = ["| fault | applied | median, ms | most, ms |", "| --- | ---: | ---: | ---: |"]
-    groups = {f"{', '.join(AT_ONCE)}": at_once(by_kind), **dict(sorted(by_kind.items()))}
+    groups = {", ".join(AT_ONCE): at_once(by_kind), **dict(sorted(by_kind.items()))}
     lines += [
         f"| {name} | {len(found)} | {statistics.median(found):.0f} | {max(found):.0f} |"
         for name, found in groups.items()

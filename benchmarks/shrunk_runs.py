@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tables import Row, read_rows, write_rows, write_table
+from tables import COMMAND, Row, read_rows, write_rows, write_table
 
 from kafka_chaos.contract.run_directory import VERDICT_FILE
 from kafka_chaos.harness.replay.realised import realised_values
@@ -59,7 +59,6 @@ EXPERIMENT: dict[str, Any] = {
         }
     },
 }
-COMMAND = (sys.executable, "-m", "kafka_chaos.harness.cli.main")
 
 
 def shrink_one(folder: Path, choices: random.Random) -> Row:

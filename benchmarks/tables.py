@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Verdict
 
+COMMAND = (sys.executable, "-m", "kafka_chaos.harness.cli.main")
+"""What calls `kafka-chaos` of this installation."""
 MODES = {"zookeeper": "ZooKeeper", "kraft": "KRaft"}
 
 Row = dict[str, Any]

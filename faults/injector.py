@@ -238,8 +238,10 @@ class Injector:
     def _is_restarted(self, occurrence: Occurrence) -> bool:
         """Whether another fault is bringing back a container whose restart ends this one."""
         names = [node.name for node in occurrence.nodes]
-        others = [other for other in list(self._occurrences) if other is not occurrence]
-        return ends_with_process(occurrence.fault) and any(other.healing and other.hits(*names) for other in others)
+        return ends_with_process(occurrence.fault) and any(
+            other.healing and not ends_with_process(other.fault) and other.hits(*names)
+            for other in list(self._occurrences)
+        )
 
     @contextmanager
     def _change(self, fault: Fault, nodes: Nodes) -> Iterator[None]:

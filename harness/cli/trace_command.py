@@ -75,14 +75,11 @@ def trace_command(
 
 
 def _check_names(apis: Sequence[str]) -> None:
-    from difflib import get_close_matches
-
-    from kafka_chaos.harness.cluster.links.frames import API_KEYS
+    from kafka_chaos.harness.cluster.links.frames import no_api
 
     for api in apis:
-        if api not in API_KEYS:
-            near = ", ".join(get_close_matches(api, API_KEYS)) or "Kafka's names, such as Produce"
-            raise UsageFailure(f"--api: {api!r} is no request of Kafka: expected {near}")
+        if (refusal := no_api(api)) is not None:
+            raise UsageFailure(f"--api: {refusal}")
 
 
 def _subjects(traced: Traced) -> Iterator[str]:

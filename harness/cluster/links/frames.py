@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 SIZE_BYTES = 4
 MAX_FRAME = 100 * 2**20
@@ -34,6 +35,15 @@ _NAMES = (
 API_NAMES: dict[int, str] = dict(enumerate(_NAMES.split()))
 """Kafka's name of each API by its key."""
 API_KEYS = {name: key for key, name in API_NAMES.items()}
+
+
+def no_api(name: str) -> str | None:
+    """Why a name is that of no request, with those that are near; None where it is one."""
+    if name in API_KEYS:
+        return None
+    near = ", ".join(get_close_matches(name, API_KEYS)) or "Kafka's names, such as Produce"
+    return f"{name!r} is no request of Kafka: expected {near}"
+
 
 _HEADER = struct.Struct(">hhih")
 _SIZE = struct.Struct(">i")

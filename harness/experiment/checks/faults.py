@@ -16,7 +16,7 @@ from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec
 
 
 def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
-    """Refuse a fault of a phase; raises `ExperimentError`."""
+    """Refuse what the faults of a phase can't be; raises `ExperimentError`."""
     if phase.lockstep is not None and phase.schedule:
         raise ExperimentError(("phases", number, "lockstep"), "expected either lockstep or schedule, not both")
     for index, entry in enumerate(phase.schedule):

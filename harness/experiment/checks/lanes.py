@@ -13,7 +13,7 @@ from kafka_chaos.harness.signals import new_client
 
 
 def check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[str], topics: set[str]) -> None:
-    """Refuse a lane; raises `ExperimentError`. Adds to the names and topics, which no other lane may have."""
+    """Refuse lanes of a phase; raises `ExperimentError`. Adds to the names and topics, which no other lane may have."""
     brokers, oldest = cluster.brokers, cluster.spec().oldest
     for index, lane in enumerate(phase.lanes):
         place: tuple[str | int, ...] = ("phases", number, "lanes", index)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from kafka_chaos.faults.fault import Fault, parameters
 from kafka_chaos.faults.links.on_frames import avoids_links, needs_links
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
-from kafka_chaos.harness.cluster.links.frames import API_KEYS
+from kafka_chaos.harness.cluster.links.frames import no_api
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
 from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec
@@ -77,6 +75,5 @@ def check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault
         message = f"{fault.kind} reads requests, and {cluster.security} encrypts them: expected plaintext"
         raise ExperimentError((*place, "fault"), message)
     api = keys.get("api")
-    if api is not None and api not in API_KEYS:
-        near = ", ".join(get_close_matches(api, API_KEYS)) or "Kafka's names, such as Produce"
-        raise ExperimentError((*place, "api"), f"{api!r} is no request of Kafka: expected {near}")
+    if api is not None and (refusal := no_api(api)) is not None:
+        raise ExperimentError((*place, "api"), refusal)

@@ -33,10 +33,10 @@ TIMEOUT = 40.0
 _LAG, _LAG_TWICE = 8, 18
 """`replica.lag.time.max.ms` in seconds, where one leader drops a follower, and where two do, one after the other: a
 leader of these versions drops every follower that has not caught up for so long."""
-_PATIENCE = 3.0
-"""How long a follower's fetch is awaited before it is made to fetch again."""
 _CAUGHT_UP_UNTIL = 0.6
 """How much of that time the followers that stay go on fetching, while the one that is dropped does not."""
+_PATIENCE = 3.0
+"""How many seconds a follower's fetch is awaited before it is made to fetch again."""
 
 Say = Callable[[str], None]
 
