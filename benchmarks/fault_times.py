@@ -1,5 +1,6 @@
 """How long after its time in the schedule a fault is applied, from the events of runs.
 
+    .venv/bin/kafka-chaos run benchmarks/fault-times.yaml
     .venv/bin/python benchmarks/fault_times.py runs/*
 
 benchmarks/random_schedules.py keeps the same figures of its runs.
@@ -43,7 +44,8 @@ def at_once(by_kind: Mapping[str, Sequence[float]]) -> list[float]:
 def main() -> None:
     by_kind: dict[str, list[float]] = defaultdict(list)
     for folder in map(Path, sys.argv[1:]):
-        if (folder / "events.jsonl").is_file():
+        # `latest` names one of the others.
+        if not folder.is_symlink() and (folder / "events.jsonl").is_file():
             for kind, delay in delays(folder):
                 by_kind[kind].append(delay)
     if not by_kind:

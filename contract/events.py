@@ -111,7 +111,10 @@ class FaultRequested(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class FaultProven(Event):
-    """The fault took effect, as `evidence` shows. `applied_ns`: when its injection was done."""
+    """The fault took effect, as `evidence` shows.
+
+    `applied_ns`: when, as far as the evidence tells, such as the end of a process; else when its injection was done.
+    """
 
     fault_id: str
     evidence: Mapping[str, Any]

@@ -34,11 +34,15 @@ _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether a fault took effect, and the evidence; if it did not, `reason` says what was missing."""
+    """Whether a fault took effect, and the evidence; if it did not, `reason` says what was missing.
+
+    `since_ns`: since when, on the monotonic clock, where the evidence tells.
+    """
 
     took_effect: bool
     evidence: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
+    since_ns: int | None = None
 
 
 class Pattern(StrEnum):
@@ -166,7 +170,9 @@ def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
     missing = {name: proof.reason for name, proof in proofs.items() if not proof.took_effect}
     evidence = {name: dict(proof.evidence) for name, proof in proofs.items()}
     reason = "; ".join(f"{name}: {why}" for name, why in missing.items())
-    return Proof(bool(proofs) and not missing, evidence, reason or ("" if proofs else "it had no target"))
+    times = [proof.since_ns for proof in proofs.values() if proof.since_ns is not None]
+    since_ns = max(times) if proofs and len(times) == len(proofs) else None
+    return Proof(bool(proofs) and not missing, evidence, reason or ("" if proofs else "it had no target"), since_ns)
 
 
 def mark(fault: Fault) -> str:

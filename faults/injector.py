@@ -51,7 +51,7 @@ class Observer(Protocol):
         ...
 
     def proven(self, fault_id: str, evidence: Mapping[str, Any], *, applied_ns: int) -> None:
-        """It took effect. `applied_ns`: when its injection was done, on the monotonic clock."""
+        """It took effect, at `applied_ns` on the monotonic clock."""
         ...
 
     def not_proven(self, fault_id: str, reason: str) -> None:
@@ -172,8 +172,8 @@ class Injector:
             fault.inject(self._cluster, nodes)
             occurrence.applied_ns = time.monotonic_ns()
         proof = self._await_proof(occurrence, ended)
-        occurrence.proven = proof.took_effect
         if proof.took_effect:
+            occurrence.took_effect(proof.since_ns)
             self._observer.proven(occurrence.fault_id, proof.evidence, applied_ns=occurrence.applied_ns)
         else:
             self._observer.not_proven(occurrence.fault_id, proof.reason)

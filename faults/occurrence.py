@@ -20,7 +20,7 @@ class Occurrence:
     injected_at: float | None = None
     """None: it waits for others to end."""
     applied_ns: int = 0
-    """When its injection was done, on the monotonic clock."""
+    """When it took effect as its proof tells, else when its injection was done; on the monotonic clock."""
     proven: bool = False
     ended: bool = False
     """It is healed, or is about to be: it holds no container any more."""
@@ -36,6 +36,12 @@ class Occurrence:
         """It was applied again: it begins now, unless it was proven to have begun before."""
         if not self.proven:
             self.injected_at, self.applied_ns = time.monotonic(), time.monotonic_ns()
+
+    def took_effect(self, since_ns: int | None) -> None:
+        """It is proven, and since when, if its proof tells; what was so before it was injected is not its effect."""
+        self.proven = True
+        if since_ns is not None and self.injected_at is not None and self.injected_at * 1e9 <= since_ns:
+            self.applied_ns = min(self.applied_ns, since_ns)
 
     def holds(self, name: str, state: str | None) -> bool:
         """Whether it keeps this container in this state."""

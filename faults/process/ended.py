@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from kafka_chaos.faults.cluster import NodeControl
@@ -18,7 +20,15 @@ def ended_with(node: NodeControl, exit_code: int) -> Proof:
         return Proof(False, evidence, "the process still runs")
     if state["ExitCode"] != exit_code or state.get("OOMKilled"):
         return Proof(False, evidence, f"it ended with exit code {state['ExitCode']} instead of {exit_code}")
-    return Proof(True, evidence)
+    return Proof(True, evidence, since_ns=_monotonic_ns(state.get("FinishedAt")))
+
+
+def _monotonic_ns(finished_at: str | None) -> int | None:
+    """The moment on the monotonic clock that the engine tells, in RFC 3339 with up to nanoseconds; None without one."""
+    if not finished_at:
+        return None
+    ago = time.time() - datetime.fromisoformat(finished_at).timestamp()
+    return time.monotonic_ns() - round(ago * 1e9)
 
 
 def runs_on(state: Mapping[str, Any], pid: int) -> bool:

@@ -3,12 +3,14 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.injector import Injector
+from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.faults.target import Target, TargetError
 from tests.faults.fakes import FakeCluster, FakeFault, FakeNode, Notes
 
@@ -136,6 +138,33 @@ def test_a_proof_is_waited_for() -> None:
     injector(notes).inject(FakeFault(did, "slow", bites_at=3))
     assert did == ["slow inject", "slow proof", "slow proof", "slow proof"]
     assert notes.lines[-1] == "fake-1 proven"
+
+
+def test_a_fault_is_applied_when_its_proof_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes, kill, node = Notes(), Kill(target=Target.parse("broker:1")), FakeNode("broker-1", 1)
+    ended: list[float] = []
+
+    def slow_kill() -> None:
+        node.running, node.exit_code = False, 137
+        ended.append(time.time())
+        time.sleep(0.3)
+
+    monkeypatch.setattr(node, "kill", slow_kill)
+
+    def state() -> dict[str, Any]:
+        finished = f"{datetime.fromtimestamp(ended[0], UTC):%Y-%m-%dT%H:%M:%S.%f}789Z"
+        return {"Running": False, "ExitCode": 137, "FinishedAt": finished}
+
+    monkeypatch.setattr(node, "state", state)
+    started = time.monotonic()
+    Injector(FakeCluster({1: node}), notes, seed=1).inject(kill)
+    assert started <= notes.applied[0] < time.monotonic() - 0.3
+
+    # A broker that was down before is no effect of this kill.
+    ended[0] -= 60
+    again = time.monotonic()
+    Injector(FakeCluster({1: node}), notes, seed=1).inject(kill)
+    assert notes.applied[1] > again + 0.3
 
 
 def test_a_fault_without_proof_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
