@@ -105,8 +105,8 @@ def shrink_command(
 ) -> None:
     """Find the fewest and shortest faults of the run in RUN that still show its finding.
 
-    Each candidate is run until the odds are clear. The result is an experiment, with the number of its runs that showed
-    the finding.
+    Each candidate is run until it is clear whether it shows the finding reliably. The result is an experiment, with the
+    number of its runs that showed the finding.
 
     Exit code: 0 if the result showed the finding in at least one run, 2 if RUN's own schedule did not show it again.
     """

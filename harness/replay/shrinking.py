@@ -1,8 +1,9 @@
 """Shrinks a schedule to the fewest and shortest faults that still show a finding, by delta debugging (ddmin).
 
-Source: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (2002). A run may miss a finding by
-luck, so a candidate is tried again until the odds are clear: it counts as one that does not show the finding once that
-many misses in a row were less likely than `DOUBT`, had it shown the finding as often as the whole schedule does.
+Source: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (2002). A run may show or miss a
+finding by luck, so a candidate is tried until the odds are clear (Wald's sequential probability ratio test, 1945): that
+it shows the finding as often as the whole schedule, or only half as often. A candidate that shows it now and then is
+not taken: its result would be smaller, and could not be relied on.
 
 Nothing here runs a cluster: `Trial` does.
 """
@@ -10,7 +11,6 @@ Nothing here runs a cluster: `Trial` does.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +20,10 @@ Schedule = tuple[Entry, ...]
 Trial = Callable[[Schedule], bool]
 """Runs a schedule once; returns whether it showed the finding. Raises `OutOfBudget` instead of starting too late."""
 
-DOUBT = 0.1
-MOST_MISSES = 4
+CLEAR_ODDS = 5.0
+"""A candidate is decided once one of the two is so many times as likely as the other."""
+MOST_TRIED = 7
+"""A candidate that is not decided after so many runs is what is more likely then."""
 SHORTEST = 0.5
 """A fault is not made shorter than this, in seconds."""
 
@@ -32,7 +34,10 @@ class OutOfBudget(Exception):
 
 @dataclass
 class Shrinking:
-    """A schedule on its way to a smaller one. `shown` and `tried` count the runs of the whole schedule at the start."""
+    """A schedule on its way to a smaller one.
+
+    `shown` and `tried` count the runs of the whole schedule at the start, and of each smaller one that was taken.
+    """
 
     trial: Trial
     say: Callable[[str], None]
@@ -59,21 +64,32 @@ class Shrinking:
             self.say("no time is left: this is the smallest so far")
         return self.smallest
 
-    @property
-    def misses_needed(self) -> int:
-        """How many runs in a row must miss the finding before a candidate counts as one without it."""
+    def odds(self, results: Sequence[bool]) -> float:
+        """How many times as likely these results are if a candidate shows the finding as often as those before it,
+        than if it does so half as often.
+        """
         # One hit and one miss more than seen (Laplace): a few runs prove no certainty.
         rate = (self.shown + 1) / (self.tried + 2)
-        return min(MOST_MISSES, max(1, math.ceil(math.log(DOUBT) / math.log(1 - rate))))
+        hits = sum(results)
+        return 2.0**hits * ((1 - rate) / (1 - rate / 2)) ** (len(results) - hits)
 
     def _shows(self, candidate: Schedule, what: str) -> bool:
         key = repr(candidate)
         if key not in self.results:
             self.say(what)
-            self.results[key] = any(self.trial(candidate) for _ in range(self.misses_needed))
+            results = self._tried(candidate)
+            self.results[key] = self.odds(results) > 1
             if self.results[key]:
                 self.smallest = candidate
+                self.shown += sum(results)
+                self.tried += len(results)
         return self.results[key]
+
+    def _tried(self, candidate: Schedule) -> list[bool]:
+        results: list[bool] = []
+        while 1 / CLEAR_ODDS < self.odds(results) < CLEAR_ODDS and len(results) < MOST_TRIED:
+            results.append(self.trial(candidate))
+        return results
 
     def _leave_out(self) -> None:
         parts = 2
