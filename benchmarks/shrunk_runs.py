@@ -27,6 +27,7 @@ from tables import COMMAND, Row, read_rows, write_rows, write_table
 from kafka_chaos.contract.run_directory import VERDICT_FILE
 from kafka_chaos.harness.replay.realised import realised_values
 from kafka_chaos.harness.replay.trial import findings
+from kafka_chaos.harness.signals import end_on_signals
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs/shrunk-runs.json"
@@ -103,10 +104,17 @@ def shrink_one(folder: Path, choices: random.Random) -> Row:
 def called(*arguments: str, expected: Sequence[int]) -> str:
     """What a command prints; ends with its errors if it does not end as expected."""
     print("kafka-chaos", *arguments, flush=True)
-    done = subprocess.run([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode not in expected:
-        sys.exit(f"kafka-chaos {arguments[0]} ended with {done.returncode}, expected one of {expected}")
-    return done.stdout
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            printed, _ = process.communicate()
+        except BaseException:
+            # It removes its cluster, and then ends.
+            process.terminate()
+            process.wait()
+            raise
+    if process.returncode not in expected:
+        sys.exit(f"kafka-chaos {arguments[0]} ended with {process.returncode}, expected one of {expected}")
+    return printed
 
 
 def is_good(row: Row) -> bool:
@@ -135,6 +143,7 @@ def main() -> None:
     parser.add_argument("runs", type=int, nargs="?", default=1)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
     arguments = parser.parse_args()
+    end_on_signals()
     choices = random.Random(arguments.seed)
     good = True
     for _ in range(arguments.runs):
