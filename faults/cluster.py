@@ -109,7 +109,12 @@ class NodeControl(Protocol):
         ...
 
     def execute(self, *command: str) -> tuple[int, str]:
-        """Run a command inside: exit code and output. Where it is not running, the exit code is not 0."""
+        """Run a command inside: exit code and output. Where it is not running, or frozen, the exit code is not 0."""
+        ...
+
+    def execute_in_network(self, *command: str) -> tuple[int, str]:
+        """Run a command that only needs its network, also where it is frozen: exit code and output. Where it is not
+        running, the exit code is not 0."""
         ...
 
     def must_execute(self, *command: str) -> str:

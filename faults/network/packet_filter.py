@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.faults.cluster import NodeControl
 from kafka_chaos.faults.fault import Proof
 
@@ -67,7 +68,7 @@ class Rules:
             return Proof(False, counted, "its process does not run")
         for hook in self.by_hook:
             chain = self._chain(hook)
-            code, listing = node.execute("iptables", "-w", *self._in_table.split(), "-nvx", "-L", chain)
+            code, listing = node.execute_in_network("iptables", "-w", *self._in_table.split(), "-nvx", "-L", chain)
             if code != 0:
                 return Proof(False, counted, f"it has no chain {chain}")
             counted[chain] = sum(int(line.split()[0]) for line in listing.splitlines()[2:] if line.strip())
@@ -87,11 +88,12 @@ def _run(node: NodeControl, script: str) -> None:
     """Run a script that may be repeated; nothing where the container ends meanwhile, and its rules with it."""
     deadline = time.monotonic() + _ENDING_SECONDS
     while time.monotonic() < deadline:
-        if node.execute("sh", "-c", script)[0] == 0 or not node.is_running():
+        code, output = node.execute_in_network("sh", "-c", script)
+        if code == 0 or not node.is_running():
             return
         # Its process may be gone before the engine says so.
         _NEVER.wait(_INTERVAL)
-    node.must_execute("sh", "-c", script)
+    raise KafkaChaosError(f"{node.name}: `{script}` ended with {code}: {output.strip()}")
 
 
 def chain_name(fault: object) -> str:

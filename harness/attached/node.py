@@ -120,6 +120,10 @@ class AttachedNode:
         """Nothing runs inside a node of somebody else's: raises `ClusterFailure`."""
         raise ClusterFailure(f"{self.name}: no command runs inside a node of an attached cluster")
 
+    def execute_in_network(self, *command: str) -> tuple[int, str]:
+        """Nothing runs inside a node of somebody else's: raises `ClusterFailure`."""
+        return self.execute(*command)
+
     def must_execute(self, *command: str) -> str:
         """Nothing runs inside a node of somebody else's: raises `ClusterFailure`."""
         return self.execute(*command)[1]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_chaos.faults.parts import LinkControl
 from kafka_chaos.harness.cluster.clock import Clock, with_engine_time
-from kafka_chaos.harness.cluster.containers.engine import Pipe, execute_inside, freeze, size_inside
+from kafka_chaos.harness.cluster.containers.engine import Pipe, execute_in_network, execute_inside, freeze, size_inside
 from kafka_chaos.harness.cluster.packets.queues import PacketQueues
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
@@ -213,8 +213,13 @@ class Node:
             self.disk.thaw()
 
     def execute(self, *command: str) -> tuple[int, str]:
-        """Run a command inside the container: its exit code and its output."""
+        """Run a command inside the container: its exit code, not 0 where it is frozen or down, and its output."""
         code, output = execute_inside(str(self.container.id), command)
+        return code, output.decode(errors="replace")
+
+    def execute_in_network(self, *command: str) -> tuple[int, str]:
+        """Run a command in the container's network, frozen or not: its exit code and its output."""
+        code, output = execute_in_network(self.container, command)
         return code, output.decode(errors="replace")
 
     def must_execute(self, *command: str) -> str:

@@ -210,6 +210,9 @@ class FakeNode:
             return self.answers.get("sh", (1, "") if self.ends else (0, ""))
         return self.answers.get(" ".join(command), (1, ""))
 
+    def execute_in_network(self, *command: str) -> tuple[int, str]:
+        return self.execute(*command)
+
     def installed(self) -> list[tuple[str, ...]]:
         """The commands that installed packet filter rules, over all starts."""
         return [command for command in self.commands if "iptables-restore" in command[-1]]

@@ -159,6 +159,36 @@ def test_an_isolated_broker_is_reached_by_nobody(topic: str, view: ClusterView, 
     wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=15)
 
 
+def test_a_frozen_broker_can_be_isolated(topic: str, view: ClusterView, cluster: Cluster) -> None:
+    frozen, isolated = Pause(target=Target.parse("broker:1")), Isolate(target=Target.parse("broker:1"))
+    nodes = frozen.target.resolve(view, 0)
+    frozen.inject(view, nodes)
+    isolated.inject(view, nodes)
+    isolated.inject(view, nodes)
+    assert not _answers_api_versions(cluster, 1)
+    assert proof_of(isolated, view).took_effect
+    frozen.heal(view, nodes)
+    assert not _answers_api_versions(cluster, 1)
+    rules = nodes[0].must_execute("iptables", "-w", "-S", "INPUT")
+    assert rules.count(chain_name(isolated)) == 1
+    isolated.heal(view, nodes)
+    wait_until(lambda: _answers_api_versions(cluster, 1), "the broker to answer", timeout=15)
+    wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=30)
+
+
+def test_a_broker_is_let_back_while_it_is_frozen(topic: str, view: ClusterView, cluster: Cluster) -> None:
+    frozen, isolated = Pause(target=Target.parse("broker:1")), Isolate(target=Target.parse("broker:1"))
+    nodes = frozen.target.resolve(view, 0)
+    isolated.inject(view, nodes)
+    frozen.inject(view, nodes)
+    isolated.heal(view, nodes)
+    assert not isolated.proof(view, nodes).took_effect
+    frozen.heal(view, nodes)
+    assert chain_name(isolated) not in nodes[0].must_execute("iptables", "-w", "-S")
+    wait_until(lambda: _answers_api_versions(cluster, 1), "the broker to answer", timeout=15)
+    wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=30)
+
+
 def test_a_part_of_the_packets_is_lost_and_replication_goes_on(
     topic: str, view: ClusterView, admin: ClusterAdmin
 ) -> None:

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import os
+import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -13,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.harness.cluster.containers.labels import LABELS, ROLE
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
+    from docker.errors import APIError
     from docker.models.containers import Container
 
     import docker
@@ -72,11 +75,14 @@ def freeze(container: Container, *, timeout: float = 10.0) -> None:
 
 CANNOT_EXECUTE = 126
 """The exit code by which shells say so."""
-_NOT_RUNNING = "is not running"
+_NOT_RUNNING = ("is not running", "is paused", "non running container")
 
 
 def execute_inside(container_id: str, command: Sequence[str]) -> tuple[int, bytes]:
-    """Run a command inside a container: its exit code and all of its output; `CANNOT_EXECUTE` where it does not run."""
+    """Run a command inside a container: its exit code and all of its output.
+
+    `CANNOT_EXECUTE` where the container does not run, or is frozen.
+    """
     from docker.errors import APIError
 
     api = docker_client().api
@@ -84,10 +90,50 @@ def execute_inside(container_id: str, command: Sequence[str]) -> tuple[int, byte
         execution = api.exec_create(container_id, list(command))["Id"]
         output = bytes(api.exec_start(execution))
     except APIError as error:
-        if _NOT_RUNNING not in str(error.explanation):
-            raise
-        return CANNOT_EXECUTE, str(error.explanation).encode()
+        return _cannot_execute(error)
     return int(api.exec_inspect(execution)["ExitCode"]), output
+
+
+def execute_in_network(container: Container, command: Sequence[str]) -> tuple[int, bytes]:
+    """Run a command that needs no more of a container than its network: its exit code and all of its output.
+
+    Where the container is frozen, another one from its image runs the command in its network, and is removed.
+    `CANNOT_EXECUTE` where the container does not run.
+    """
+    from docker.errors import APIError
+
+    code, output = execute_inside(str(container.id), command)
+    if code != CANNOT_EXECUTE or not _is_frozen(container):
+        return code, output
+    own = {key: value for key, value in container.labels.items() if key.startswith(LABELS)}
+    beside = docker_client().containers.create(
+        container.attrs["Image"],
+        list(command[1:]),
+        entrypoint=command[0],
+        network_mode=f"container:{container.id}",
+        cap_add=container.attrs["HostConfig"]["CapAdd"],
+        labels={**own, ROLE: "network"},
+        name=f"{container.name}-network-{secrets.token_hex(4)}",
+    )
+    try:
+        beside.start()
+        return int(beside.wait()["StatusCode"]), beside.logs()
+    except APIError as error:
+        return _cannot_execute(error)
+    finally:
+        beside.remove(force=True)
+
+
+def _is_frozen(container: Container) -> bool:
+    container.reload()
+    return bool(container.attrs["State"]["Paused"])
+
+
+def _cannot_execute(error: APIError) -> tuple[int, bytes]:
+    """That the container does not run, or is frozen; any other error is raised."""
+    if not any(reason in str(error.explanation) for reason in _NOT_RUNNING):
+        raise error
+    return CANNOT_EXECUTE, str(error.explanation).encode()
 
 
 def size_inside(container_id: str, path: str) -> int | None:

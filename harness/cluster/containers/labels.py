@@ -10,10 +10,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-RUN = "kafka-chaos.run"
-OWNER = "kafka-chaos.owner"
-ROLE = "kafka-chaos.role"
-KEEP = "kafka-chaos.keep"
+LABELS = "kafka-chaos."
+"""How the names of all of them begin."""
+RUN = f"{LABELS}run"
+OWNER = f"{LABELS}owner"
+ROLE = f"{LABELS}role"
+KEEP = f"{LABELS}keep"
 
 STARTED: set[str] = set()
 """The runs for which this process has started anything."""

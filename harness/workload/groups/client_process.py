@@ -108,6 +108,10 @@ class ClientProcess:
         """Refused."""
         raise self._refusal("execute")
 
+    def execute_in_network(self, *command: str) -> tuple[int, str]:
+        """Refused."""
+        raise self._refusal("execute_in_network")
+
     def must_execute(self, *command: str) -> str:
         """Refused."""
         raise self._refusal("must_execute")

@@ -12,9 +12,15 @@ import pytest
 from docker.errors import APIError
 
 from kafka_chaos.harness.cluster.containers.cleanup import remove_run
-from kafka_chaos.harness.cluster.containers.engine import CANNOT_EXECUTE, docker_client, execute_inside, freeze
+from kafka_chaos.harness.cluster.containers.engine import (
+    CANNOT_EXECUTE,
+    docker_client,
+    execute_in_network,
+    execute_inside,
+    freeze,
+)
 from kafka_chaos.harness.cluster.containers.image import ensure_image
-from kafka_chaos.harness.cluster.containers.labels import run_labels
+from kafka_chaos.harness.cluster.containers.labels import RUN, run_labels
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
 
@@ -85,6 +91,21 @@ def test_a_command_in_a_container_that_has_ended_fails_with_an_exit_code() -> No
         remove_run(client, run_id)
     with pytest.raises(APIError, match="No such container"):
         execute_inside(ended.id, ["true"])
+
+
+def test_a_command_of_the_network_runs_beside_a_frozen_container(container: Any) -> None:
+    read = ["sh", "-c", "readlink /proc/self/ns/net; ls /nowhere"]
+    code, inside = execute_inside(container.id, read)
+    assert execute_in_network(container, read) == (code, inside)
+    freeze(container)
+    try:
+        assert execute_inside(container.id, read)[0] == CANNOT_EXECUTE
+        assert execute_in_network(container, read) == (code, inside)
+        assert execute_in_network(container, ["true"]) == (0, b"")
+    finally:
+        container.unpause()
+    run = f"{RUN}={container.labels[RUN]}"
+    assert len(docker_client().containers.list(all=True, filters={"label": run})) == 1
 
 
 class Stubborn:
