@@ -13,6 +13,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.cluster.storage.files import stream_files
 from kafka_chaos.harness.cluster.storage.power_loss import cut_last_batch
 from kafka_chaos.harness.cluster.storage.replica import ReplicaFiles, read_broker, read_replica
 from kafka_chaos.harness.errors import ClusterFailure
@@ -55,6 +56,11 @@ def dump(node: Node, replica: ReplicaFiles) -> list[dict[str, str]]:
         elif line.startswith("| offset:"):
             records.append({**batch, **fields})
     return records
+
+
+def test_a_broker_that_holds_nothing_that_is_asked_for_is_read_as_that(cluster: Cluster) -> None:
+    for paths in ([], ["no-such-topic-0"]):
+        assert list(stream_files(cluster.brokers[1], BROKER_DATA, paths, wanted=re.compile(".*"))) == []
 
 
 def test_records_are_those_that_kafka_s_own_tool_prints(cluster: Cluster, make_topic: Callable[..., str]) -> None:
