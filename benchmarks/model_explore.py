@@ -32,6 +32,7 @@ MIXES = (
     ("partition", "kill"),
     ("kill", "stop"),
     ("pause", "stop"),
+    ("pause", "session-expiry"),
     ("partition", "stop"),
     ("partition", "pause"),
     ("kill", "power-loss"),
