@@ -32,7 +32,6 @@ MIXES = (
     ("partition", "kill"),
     ("kill", "stop"),
     ("pause", "stop"),
-    ("pause", "session-expiry"),
     ("partition", "stop"),
     ("partition", "pause"),
     ("kill", "power-loss"),
