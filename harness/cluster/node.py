@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_chaos.faults.parts import LinkControl
 from kafka_chaos.harness.cluster.clock import Clock, with_engine_time
-from kafka_chaos.harness.cluster.containers.engine import Pipe, execute_in_network, execute_inside, freeze, size_inside
+from kafka_chaos.harness.cluster.containers.engine import (
+    Pipe,
+    execute_in_network,
+    execute_inside,
+    freeze,
+    size_inside,
+    thaw,
+)
 from kafka_chaos.harness.cluster.packets.queues import PacketQueues
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
@@ -190,7 +197,7 @@ class Node:
     def unpause(self) -> None:
         """Thaw what `pause` froze."""
         if self.state()["Paused"]:
-            self.container.unpause()
+            thaw(self.container)
 
     def suspend(self) -> None:
         """SIGSTOP, which a frozen process meets once it is thawed; commands still run inside."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import docker
 
 _NOT_FROZEN = ("unable to freeze", "is already paused")
+_THAWED = "is not paused"
 _NOT_FOUND = 404
 
 MEMORY_PER_BROKER = 400 * 2**20
@@ -71,6 +72,20 @@ def freeze(container: Container, *, timeout: float = 10.0) -> None:
         return True
 
     wait_until(frozen, f"{container.name} to be frozen", timeout=timeout, interval=0.01, seen=lambda: refusal)
+
+
+def thaw(container: Container) -> None:
+    """Thaw all processes of a container; nothing where they run.
+
+    The engine thaws a container by itself when it is asked to end its process, and says so late.
+    """
+    from docker.errors import APIError
+
+    try:
+        container.unpause()
+    except APIError as error:
+        if _THAWED not in str(error.explanation):
+            raise
 
 
 CANNOT_EXECUTE = 126

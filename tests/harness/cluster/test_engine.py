@@ -18,6 +18,7 @@ from kafka_chaos.harness.cluster.containers.engine import (
     execute_in_network,
     execute_inside,
     freeze,
+    thaw,
 )
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import RUN, run_labels
@@ -106,6 +107,13 @@ def test_a_command_of_the_network_runs_beside_a_frozen_container(container: Any)
         container.unpause()
     run = f"{RUN}={container.labels[RUN]}"
     assert len(docker_client().containers.list(all=True, filters={"label": run})) == 1
+
+
+def test_a_container_that_runs_needs_no_thaw(container: Any) -> None:
+    freeze(container)
+    thaw(container)
+    thaw(container)
+    assert execute_inside(container.id, ["true"]) == (0, b"")
 
 
 class Stubborn:
