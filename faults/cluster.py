@@ -108,17 +108,15 @@ class NodeControl(Protocol):
         """Thaw its processes."""
         ...
 
-    def execute(self, *command: str) -> tuple[int, str]:
-        """Run a command inside: exit code and output. Where it is not running, or frozen, the exit code is not 0."""
+    def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
+        """Run a command inside: exit code and output. Where it is not running, or frozen, the exit code is not 0.
+
+        `in_network`: the command needs no more than the network, and runs where it is frozen, too.
+        """
         ...
 
-    def execute_in_network(self, *command: str) -> tuple[int, str]:
-        """Run a command that only needs its network, also where it is frozen: exit code and output. Where it is not
-        running, the exit code is not 0."""
-        ...
-
-    def must_execute(self, *command: str) -> str:
-        """Run a command inside and return its output; the command has to succeed."""
+    def must_execute(self, *command: str, in_network: bool = False) -> str:
+        """Run a command inside, or only in its network, and return the output; the command has to succeed."""
         ...
 
 

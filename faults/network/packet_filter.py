@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.faults.cluster import NodeControl
 from kafka_chaos.faults.fault import Proof
 
@@ -68,7 +67,8 @@ class Rules:
             return Proof(False, counted, "its process does not run")
         for hook in self.by_hook:
             chain = self._chain(hook)
-            code, listing = node.execute_in_network("iptables", "-w", *self._in_table.split(), "-nvx", "-L", chain)
+            listed = ("iptables", "-w", *self._in_table.split(), "-nvx", "-L", chain)
+            code, listing = node.execute(*listed, in_network=True)
             if code != 0:
                 return Proof(False, counted, f"it has no chain {chain}")
             counted[chain] = sum(int(line.split()[0]) for line in listing.splitlines()[2:] if line.strip())
@@ -88,12 +88,11 @@ def _run(node: NodeControl, script: str) -> None:
     """Run a script that may be repeated; nothing where the container ends meanwhile, and its rules with it."""
     deadline = time.monotonic() + _ENDING_SECONDS
     while time.monotonic() < deadline:
-        code, output = node.execute_in_network("sh", "-c", script)
-        if code == 0 or not node.is_running():
+        if node.execute("sh", "-c", script, in_network=True)[0] == 0 or not node.is_running():
             return
         # Its process may be gone before the engine says so.
         _NEVER.wait(_INTERVAL)
-    raise KafkaChaosError(f"{node.name}: `{script}` ended with {code}: {output.strip()}")
+    node.must_execute("sh", "-c", script, in_network=True)
 
 
 def chain_name(fault: object) -> str:

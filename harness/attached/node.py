@@ -116,15 +116,11 @@ class AttachedNode:
             raise ClusterFailure(f"{self.name}: stopped: expected a number of packets as the last line, got {said!r}")
         return int(said)
 
-    def execute(self, *command: str) -> tuple[int, str]:
+    def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
         """Nothing runs inside a node of somebody else's: raises `ClusterFailure`."""
         raise ClusterFailure(f"{self.name}: no command runs inside a node of an attached cluster")
 
-    def execute_in_network(self, *command: str) -> tuple[int, str]:
-        """Nothing runs inside a node of somebody else's: raises `ClusterFailure`."""
-        return self.execute(*command)
-
-    def must_execute(self, *command: str) -> str:
+    def must_execute(self, *command: str, in_network: bool = False) -> str:
         """Nothing runs inside a node of somebody else's: raises `ClusterFailure`."""
         return self.execute(*command)[1]
 

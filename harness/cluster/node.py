@@ -219,19 +219,20 @@ class Node:
         if self.disk is not None:
             self.disk.thaw()
 
-    def execute(self, *command: str) -> tuple[int, str]:
-        """Run a command inside the container: its exit code, not 0 where it is frozen or down, and its output."""
-        code, output = execute_inside(str(self.container.id), command)
+    def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
+        """Run a command inside the container: its exit code, not 0 where it is frozen or down, and its output.
+
+        `in_network`: the command needs no more than the network, and runs where the container is frozen, too.
+        """
+        if in_network:
+            code, output = execute_in_network(self.container, command)
+        else:
+            code, output = execute_inside(str(self.container.id), command)
         return code, output.decode(errors="replace")
 
-    def execute_in_network(self, *command: str) -> tuple[int, str]:
-        """Run a command in the container's network, frozen or not: its exit code and its output."""
-        code, output = execute_in_network(self.container, command)
-        return code, output.decode(errors="replace")
-
-    def must_execute(self, *command: str) -> str:
+    def must_execute(self, *command: str, in_network: bool = False) -> str:
         """Run a command that has to succeed: its output, or `ClusterFailure` with it."""
-        code, output = self.execute(*command)
+        code, output = self.execute(*command, in_network=in_network)
         if code != 0:
             raise ClusterFailure(f"{self.name}: `{' '.join(command)}` ended with {code}: {output.strip()}")
         return output

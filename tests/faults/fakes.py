@@ -202,7 +202,7 @@ class FakeNode:
     def unpause(self) -> None:
         self.paused = False
 
-    def execute(self, *command: str) -> tuple[int, str]:
+    def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
         self.commands.append(command)
         if command[0] == "sh":
             # A script works, unless the test says otherwise; with `ends` the container ends at that moment.
@@ -210,14 +210,11 @@ class FakeNode:
             return self.answers.get("sh", (1, "") if self.ends else (0, ""))
         return self.answers.get(" ".join(command), (1, ""))
 
-    def execute_in_network(self, *command: str) -> tuple[int, str]:
-        return self.execute(*command)
-
     def installed(self) -> list[tuple[str, ...]]:
         """The commands that installed packet filter rules, over all starts."""
         return [command for command in self.commands if "iptables-restore" in command[-1]]
 
-    def must_execute(self, *command: str) -> str:
+    def must_execute(self, *command: str, in_network: bool = False) -> str:
         code, output = self.execute(*command)
         if command[0] == "sh" and code != 0:
             raise RuntimeError(output)

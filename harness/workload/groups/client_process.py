@@ -104,15 +104,11 @@ class ClientProcess:
         """Refused."""
         raise self._refusal("read_at")
 
-    def execute(self, *command: str) -> tuple[int, str]:
+    def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
         """Refused."""
         raise self._refusal("execute")
 
-    def execute_in_network(self, *command: str) -> tuple[int, str]:
-        """Refused."""
-        raise self._refusal("execute_in_network")
-
-    def must_execute(self, *command: str) -> str:
+    def must_execute(self, *command: str, in_network: bool = False) -> str:
         """Refused."""
         raise self._refusal("must_execute")
 
