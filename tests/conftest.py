@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.scenario.clusters import ClusterPool
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -72,7 +72,7 @@ def test_the_wheel_claims_one_name_and_carries_every_package(wheel: Path) -> Non
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"kafka_chaos"}
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
     for path in (
-        "harness/cli/main.py", "harness/cluster/configuration/keys.json", "faults/registry.py",
+        "conformance/cli.py", "harness/cli/main.py", "harness/cluster/configuration/keys.json", "faults/registry.py",
         "reference_model/predict/prediction.py", "reference_model/tla/Replication.tla", "contract/lanes.py",
         "verification/checker.py", "verification/spark/spark-jars/pom.xml", "verification/spark/log4j2.properties",
         "docker/kafka/Dockerfile", "docker/kafka/pom.xml", "docker/base/make-base", "experiments/demo.yaml", "py.typed",
@@ -126,6 +126,8 @@ def test_an_installed_wheel_leaves_a_project_its_own_harness_and_experiments(whe
         )
         assert not done.stdout.startswith(str(site / name)), f"the wheel claims {name}"
     assert "verify" in run(str(venv / "bin" / "kafka-chaos"), "--help", cwd=project)
+    # By an entry point of the wheel.
+    assert "leader-epoch-A" in run(str(venv / "bin" / "kafka-chaos"), "scenario", "list", cwd=project)
 
 
 def test_the_source_archive_holds_every_package_and_what_a_reader_needs(archive: Path) -> None:
@@ -164,7 +166,7 @@ def test_the_version_stands_in_one_place() -> None:
 
 
 def test_the_checkout_has_a_link_for_every_package() -> None:
-    assert {"harness", "faults", "reference_model", "verification"} <= set(PACKAGES) <= set(LINKS)
+    assert {"conformance", "harness", "faults", "reference_model", "verification"} <= set(PACKAGES) <= set(LINKS)
     for name in LINKS:
         assert (ROOT / "kafka_chaos" / name).readlink() == Path("..") / name
         assert (ROOT / name).is_dir()

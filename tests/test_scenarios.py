@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_chaos.conformance.scenario.clusters import ClusterPool
+from kafka_chaos.conformance.scenario.registry import all_scenarios, find
+from kafka_chaos.conformance.scenario.runner import run_scenario
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.harness.scenario.clusters import ClusterPool
-from kafka_chaos.harness.scenario.registry import all_scenarios, find
-from kafka_chaos.harness.scenario.runner import run_scenario
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.transactions.rules import BROKEN
@@ -51,7 +51,7 @@ def test_a_broken_rule_in_the_model_is_found_and_the_replica_named(
     scenario_id: str, replica: str, at: str, pool: ClusterPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Brokers that agree with the model do so within seconds; these never will.
-    monkeypatch.setattr("kafka_chaos.harness.scenario.lockstep.SETTLE_TIMEOUT", 12.0)
+    monkeypatch.setattr("kafka_chaos.conformance.scenario.lockstep.SETTLE_TIMEOUT", 12.0)
     record = run_scenario(find(scenario_id), pool, model_of=without_truncation)
     assert record.verdict == Verdict.VIOLATION
     assert record.reason is not None
@@ -65,9 +65,9 @@ def test_a_broken_rule_in_the_model_is_found_and_the_replica_named(
 def test_a_broken_rule_of_transactions_is_found_and_the_partition_named(
     pool: ClusterPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_chaos.harness.scenario.lockstep.SETTLE_TIMEOUT", 12.0)
+    monkeypatch.setattr("kafka_chaos.conformance.scenario.lockstep.SETTLE_TIMEOUT", 12.0)
     rules = BROKEN["the last stable offset"].rules
-    monkeypatch.setattr("kafka_chaos.harness.scenario.transactions.stage.v1_in", lambda version: rules)
+    monkeypatch.setattr("kafka_chaos.conformance.scenario.transactions.stage.v1_in", lambda version: rules)
     record = run_scenario(find("txn-commit-abort"), pool)
     assert record.verdict == Verdict.VIOLATION
     assert record.acts[-1].steps[-1].sentence == "p writes a1 to partition 0."

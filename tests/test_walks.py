@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_chaos.conformance.scenario.clusters import ClusterPool
+from kafka_chaos.conformance.scenario.play import ModelOf
+from kafka_chaos.conformance.walks.draw import draw
+from kafka_chaos.conformance.walks.replay import replay
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.harness.scenario.clusters import ClusterPool
-from kafka_chaos.harness.scenario.play import ModelOf
-from kafka_chaos.harness.scenario.walks.draw import draw
-from kafka_chaos.harness.scenario.walks.replay import replay
 from kafka_chaos.reference_model.lockstep.brokers import Outcome
 from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, ClusterModel
 from kafka_chaos.reference_model.lockstep.controller import session_ends
@@ -68,7 +68,7 @@ def test_a_wrong_rule_is_noticed_on_brokers(
     seed: int, wrong: ModelOf, field: str, pool: ClusterPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The test above shows that the right model agrees in these walks. Brokers that agree do so within seconds.
-    monkeypatch.setattr("kafka_chaos.harness.scenario.lockstep.SETTLE_TIMEOUT", 15.0)
+    monkeypatch.setattr("kafka_chaos.conformance.scenario.lockstep.SETTLE_TIMEOUT", 15.0)
     record = replay(draw(seed), pool, model_of=wrong)
     assert record.verdict == Verdict.VIOLATION, record.reason
     differing = {one.field for act in record.acts for one in act.steps[-1].differences}

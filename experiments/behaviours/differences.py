@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafka_chaos.conformance.scenario.registry import Difference
 from kafka_chaos.experiments.behaviours.sources import INTERNALS, LEADER_AND_ISR, RECOVERY
-from kafka_chaos.harness.scenario.registry import Difference
 
 DIFFERENCES = (
     Difference(

@@ -5,7 +5,7 @@ The documents are Korean. A section is named in English, then as the document it
 
 from __future__ import annotations
 
-from kafka_chaos.harness.scenario.registry import Document, Source
+from kafka_chaos.conformance.scenario.registry import Document, Source
 
 INTERNALS = Document("How Kafka works internally", "[Kafka] 카프카의 내부 동작원리", "20 May 2023")
 RECOVERY = Document("Replica Recovery", "Replica Recovery", None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,6 @@ _ELSEWHERE = {
     "hunt": ("kafka_chaos.harness.replay.hunt_command", "hunt_command"),
     "replay": ("kafka_chaos.harness.replay.command", "replay_command"),
     "shrink": ("kafka_chaos.harness.replay.command", "shrink_command"),
-    "reproduce": ("kafka_chaos.harness.reproduce.command", "reproduce_command"),
     "trace": ("kafka_chaos.harness.cli.trace_command", "trace_command"),
     "runs": ("kafka_chaos.harness.cli.runs_command", "runs_command"),
     "serve": ("kafka_chaos.harness.cli.serve", "serve_command"),
@@ -34,24 +35,31 @@ _ELSEWHERE = {
     "watch": ("kafka_chaos.verification.watch.cli", "watch_command"),
     "predict": ("kafka_chaos.reference_model.cli", "predict_command"),
     "explore": ("kafka_chaos.reference_model.cli", "explore_command"),
-    "scenario": ("kafka_chaos.harness.scenario.cli", "scenario_command"),
 }
-"""Commands whose module belongs to another package, as (module, attribute)."""
+"""Commands of modules that the harness knows, as (module, attribute)."""
+GROUP = "kafka_chaos.commands"
+"""The entry point group by which every other package brings its commands: a name, and where its click command is."""
 
 
 class _Commands(click.Group):
-    """Imports a command of another package when it is called, so that `--help` loads next to nothing."""
+    """Imports a command when it is called, so that starting the program loads next to nothing."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *_ELSEWHERE})
+        return sorted({*super().list_commands(ctx), *_ELSEWHERE, *entry_points(group=GROUP).names})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in _ELSEWHERE:
             module, name = _ELSEWHERE[cmd_name]
-            command = getattr(__import__(module, fromlist=[name]), name)
-            assert isinstance(command, click.Command)
-            return command
-        return super().get_command(ctx, cmd_name)
+            command = getattr(import_module(module), name)
+        elif own := super().get_command(ctx, cmd_name):
+            return own
+        else:
+            found = next(iter(entry_points(group=GROUP, name=cmd_name)), None)
+            if found is None:
+                return None
+            command = found.load()
+        assert isinstance(command, click.Command)
+        return command
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

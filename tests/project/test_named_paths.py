@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = "benchmarks|contract|docker|experiments|faults|harness|reference_model|tests|verification"
+FOLDERS = "benchmarks|conformance|contract|docker|experiments|faults|harness|reference_model|tests|verification"
 # What former versions had.
 OF_THE_PAST = {ROOT / "CHANGELOG.md", ROOT / "docs" / "upgrading.md"}
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "faults" / "README.md"} - OF_THE_PAST)

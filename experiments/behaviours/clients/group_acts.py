@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kafka_chaos.conformance.scenario.clients import Clients
+from kafka_chaos.conformance.scenario.groups.stage import GroupStage, group_on
+from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.contract.groups import AFTER, Group
-from kafka_chaos.harness.scenario.clients import Clients
-from kafka_chaos.harness.scenario.groups.stage import GroupStage, group_on
-from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.observation.groups import GIVEN, Deed
 

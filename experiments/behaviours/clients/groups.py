@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from kafka_chaos.conformance.scenario.clusters import STEADY, ClusterLease, ClusterProfile
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, CONSUMER, COOPERATIVE, RANGE, Group
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.experiments.behaviours.clients.group_acts import (
@@ -15,9 +18,6 @@ from kafka_chaos.experiments.behaviours.clients.group_acts import (
 )
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.scenario.clusters import STEADY, ClusterLease, ClusterProfile
-from kafka_chaos.harness.scenario.play import Play
-from kafka_chaos.harness.scenario.registry import scenario
 from kafka_chaos.harness.waiting import wait_until
 
 NEXT = ClusterProfile(name="Kafka 4.3.1 in KRaft mode", metadata_mode=KRAFT, kafka_version="4.3.1")

@@ -6,11 +6,11 @@ own.
 
 from __future__ import annotations
 
+from kafka_chaos.conformance.scenario.clusters import ClusterProfile
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.registry import scenario
+from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
 from kafka_chaos.contract.metadata import KRAFT
-from kafka_chaos.harness.scenario.clusters import ClusterProfile
-from kafka_chaos.harness.scenario.play import Play
-from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.transactions.stage import TransactionsStage, transactional_act
 
 _CONFIGS = {
     # Every ten seconds by default.

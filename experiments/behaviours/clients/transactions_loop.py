@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from kafka_chaos.conformance.scenario.clients import read_to_end
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.registry import scenario
+from kafka_chaos.conformance.scenario.transactions.producers import leader_of
+from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
 from kafka_chaos.experiments.behaviours.clients.transactions import BOTH_PROTOCOLS
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.scenario.clients import read_to_end
-from kafka_chaos.harness.scenario.play import Play
-from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.transactions.producers import leader_of
-from kafka_chaos.harness.scenario.transactions.stage import TransactionsStage, transactional_act
 
 INPUTS = ("one", "two")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kafka_chaos.conformance.capture.capture import Capture
+from kafka_chaos.conformance.capture.packets import Exchange
+from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.harness.cluster.broker.error_codes import error_name
-from kafka_chaos.harness.cluster.wire.capture import Capture
-from kafka_chaos.harness.cluster.wire.packets import Exchange
-from kafka_chaos.harness.scenario.stage import Stage
 
 
 def deletes_replica(exchange: Exchange, state: Mapping[str, Any]) -> bool:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import uuid
 
+from kafka_chaos.conformance.capture.capture import Capture
+from kafka_chaos.conformance.capture.packets import Exchange
+from kafka_chaos.conformance.scenario.clusters import BEFORE_KIP_101, STEADY, ClusterProfile
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.registry import scenario
+from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.experiments.behaviours.controllers.captured import (
     deletes_replica,
     field_names,
@@ -19,10 +25,8 @@ from kafka_chaos.harness.cluster.refusals import (
     allow_cluster_action_to_brokers_only,
     take_log_directory_away,
 )
-from kafka_chaos.harness.cluster.wire.capture import Capture
 from kafka_chaos.harness.cluster.wire.client import send_as_controller
 from kafka_chaos.harness.cluster.wire.messages import LEADER_AND_ISR
-from kafka_chaos.harness.cluster.wire.packets import Exchange
 from kafka_chaos.harness.cluster.wire.requests import (
     CLUSTER_AUTHORIZATION_FAILED,
     KAFKA_STORAGE_ERROR,
@@ -32,10 +36,6 @@ from kafka_chaos.harness.cluster.wire.requests import (
     leader_and_isr,
     leader_and_isr_errors,
 )
-from kafka_chaos.harness.scenario.clusters import BEFORE_KIP_101, STEADY, ClusterProfile
-from kafka_chaos.harness.scenario.play import Play
-from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 
 VERSION_0 = ClusterProfile(name="before KIP-101", protocol=TRUNCATE_TO_HIGH_WATERMARK, configs=BEFORE_KIP_101)

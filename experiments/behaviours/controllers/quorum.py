@@ -6,14 +6,14 @@ import threading
 import time
 from dataclasses import replace
 
+from kafka_chaos.conformance.scenario import in_model
+from kafka_chaos.conformance.scenario.clusters import ClusterProfile
+from kafka_chaos.conformance.scenario.lockstep import await_line
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.registry import scenario
+from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.experiments.behaviours.controllers.controller import moment_of
-from kafka_chaos.harness.scenario import in_model
-from kafka_chaos.harness.scenario.clusters import ClusterProfile
-from kafka_chaos.harness.scenario.lockstep import await_line
-from kafka_chaos.harness.scenario.play import Play
-from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS

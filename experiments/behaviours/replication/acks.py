@@ -6,10 +6,10 @@ Y lacks M4, Z lacks both.
 
 from __future__ import annotations
 
-from kafka_chaos.harness.scenario.clients import Clients
-from kafka_chaos.harness.scenario.play import Play
-from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Stage
+from kafka_chaos.conformance.scenario.clients import Clients
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.registry import scenario
+from kafka_chaos.conformance.scenario.stage import Stage
 
 X, Y, Z = 1, 2, 3
 NAMES = {X: "X", Y: "Y", Z: "Z"}

@@ -6,11 +6,11 @@ import time
 
 from confluent_kafka import Consumer
 
+from kafka_chaos.conformance.scenario.clusters import ClusterProfile
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.registry import scenario
+from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.harness.cluster.broker.error_codes import error_name
-from kafka_chaos.harness.scenario.clusters import ClusterProfile
-from kafka_chaos.harness.scenario.play import Play
-from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import Step, step

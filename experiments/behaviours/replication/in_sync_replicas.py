@@ -6,14 +6,14 @@ import re
 import time
 from functools import partial
 
+from kafka_chaos.conformance.scenario.clusters import QUICK
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.registry import scenario
+from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.experiments.behaviours.replication.leader_epoch import A_WITH
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, FETCH_FROM_LEADER
 from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
-from kafka_chaos.harness.scenario.clusters import QUICK
-from kafka_chaos.harness.scenario.play import Play
-from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation

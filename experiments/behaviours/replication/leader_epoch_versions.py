@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from kafka_chaos.conformance.scenario.clusters import ClusterProfile
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.registry import scenario
+from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.experiments.behaviours.replication.leader_epoch import (
     SLOW_FETCHES,
     TRUNCATE_TO_HIGH_WATERMARK,
     both_down_and_the_follower_first,
     only_3_is_left,
 )
-from kafka_chaos.harness.scenario.clusters import ClusterProfile
-from kafka_chaos.harness.scenario.play import Play
-from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Stage
 
 PROTOCOLS_BY_VERSION = {
     "0.10.2.2": TRUNCATE_TO_HIGH_WATERMARK,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.registry import scenario
+from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER
 from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
-from kafka_chaos.harness.scenario.play import Play
-from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 

@@ -6,6 +6,12 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from kafka_chaos.conformance.scenario import in_model
+from kafka_chaos.conformance.scenario.clusters import ClusterProfile
+from kafka_chaos.conformance.scenario.load import LoadBeside
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.registry import scenario
+from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.experiments.behaviours.upgrading.upgrades import (
     BROKERS,
     LANES,
@@ -17,12 +23,6 @@ from kafka_chaos.experiments.behaviours.upgrading.upgrades import (
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.metadata.migration import MigratingMetadata
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.scenario import in_model
-from kafka_chaos.harness.scenario.clusters import ClusterProfile
-from kafka_chaos.harness.scenario.load import LoadBeside
-from kafka_chaos.harness.scenario.play import Play
-from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 
 MIGRATING = ClusterProfile(name="with ZooKeeper, to migrate to three controllers", fresh=True, migration_controllers=3)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from kafka_chaos.conformance.scenario import in_model
+from kafka_chaos.conformance.scenario.clusters import ClusterProfile
+from kafka_chaos.conformance.scenario.load import LoadBeside, count
+from kafka_chaos.conformance.scenario.play import Play, Topic
+from kafka_chaos.conformance.scenario.registry import scenario
+from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.cluster.configuration.server_properties import REPLICATION_PORT, broker_name
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.scenario import in_model
-from kafka_chaos.harness.scenario.clusters import ClusterProfile
-from kafka_chaos.harness.scenario.load import LoadBeside, count
-from kafka_chaos.harness.scenario.play import Play, Topic
-from kafka_chaos.harness.scenario.registry import scenario
-from kafka_chaos.harness.scenario.stage import Stage
 from kafka_chaos.harness.waiting import wait_until
 
 FROM, TO = "3.9.2", "4.3.1"

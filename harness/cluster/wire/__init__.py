@@ -1,1 +1,1 @@
-"""The controller's requests to brokers, ZooKeeper mode's own, which no kept library carries: codec, client, capture."""
+"""The controller's requests to brokers, ZooKeeper mode's own, which no kept library carries: codec and client."""

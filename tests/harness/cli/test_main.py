@@ -32,7 +32,18 @@ def kafka_chaos(*arguments: str, **environment: str) -> subprocess.CompletedProc
 def test_help_names_every_command() -> None:
     done = kafka_chaos("--help")
     assert done.returncode == 0
-    for command in ("run", "verify", "predict", "explore", "clean", "report", "prepare", "image"):
+    for command in (
+        "run",
+        "verify",
+        "predict",
+        "explore",
+        "clean",
+        "report",
+        "prepare",
+        "image",
+        "scenario",
+        "reproduce",
+    ):
         assert f"\n  {command} " in done.stdout
 
 

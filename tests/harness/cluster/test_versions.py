@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kafka_chaos.conformance.scenario.clients import read_to_end
+from kafka_chaos.conformance.scenario.registry import all_scenarios
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
@@ -22,8 +24,6 @@ from kafka_chaos.harness.cluster.configuration.server_properties import broker_p
 from kafka_chaos.harness.cluster.containers.image import image_tag
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS, known_version
 from kafka_chaos.harness.experiment.file import experiment_of
-from kafka_chaos.harness.scenario.clients import read_to_end
-from kafka_chaos.harness.scenario.registry import all_scenarios
 
 BENCHMARK = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "versions.py")))
 OLD, NEW = VERSIONS["0.10.2.2"], VERSIONS["3.9.1"]

@@ -19,6 +19,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
+from kafka_chaos.conformance.capture.capture import Capture
+from kafka_chaos.conformance.capture.packets import Exchange
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CLIENT_PORT, SECOND_BROKER_DATA
@@ -29,11 +31,9 @@ from kafka_chaos.harness.cluster.refusals import (
     bring_log_directory_back,
     take_log_directory_away,
 )
-from kafka_chaos.harness.cluster.wire.capture import Capture
 from kafka_chaos.harness.cluster.wire.client import send_as_controller
 from kafka_chaos.harness.cluster.wire.codec import UNKNOWN_TAGS
 from kafka_chaos.harness.cluster.wire.messages import APIS, LEADER_AND_ISR
-from kafka_chaos.harness.cluster.wire.packets import Exchange
 from kafka_chaos.harness.cluster.wire.requests import (
     CLUSTER_AUTHORIZATION_FAILED,
     KAFKA_STORAGE_ERROR,
@@ -149,7 +149,7 @@ def test_a_capture_holds_every_packet_until_its_end(cluster: Cluster) -> None:
 CAPTURE_AND_WAIT = """
 import sys
 from kafka_chaos.harness.cluster.containers.engine import docker_client
-from kafka_chaos.harness.cluster.wire.capture import Capture
+from kafka_chaos.conformance.capture.capture import Capture
 class Broker:
     name, number, address = "broker-1", 1, "127.0.0.1"
     container = docker_client().containers.get(sys.argv[1])

@@ -1,0 +1,1 @@
+"""What passes between a controller and its brokers, captured and read."""

@@ -1,0 +1,170 @@
+"""`kafka-chaos scenario list|run|walk|document`: the documented behaviours, run and documented, and random walks.
+
+Guarantee: bad arguments exit with 64 before anything starts. A run writes its results whole or not at all after every
+scenario, so that an interrupted run keeps what it has. Whatever was started is removed on every way out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafka_chaos.conformance.walks.command import walk_command
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.command_line import console
+from kafka_chaos.contract.errors import UsageFailure
+
+if TYPE_CHECKING:
+    from kafka_chaos.conformance.scenario.record import ScenarioRecord
+    from kafka_chaos.conformance.scenario.registry import Outline, Scenario
+
+
+@click.group("scenario")
+def scenario_command() -> None:
+    """Run the documented behaviours of Kafka in lock step on the model and on real brokers."""
+
+
+scenario_command.add_command(walk_command)
+
+
+@scenario_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_command(as_json: bool) -> None:
+    """List the scenarios: id, what it shows, and the document that describes it."""
+    from kafka_chaos.conformance.scenario.registry import outlines
+
+    found = list(outlines().values())
+    if as_json:
+        shown = [
+            {
+                "id": one.id,
+                "document": one.source.document.title,
+                "section": one.source.section,
+                "title": one.title,
+                "source": one.file,
+            }
+            for one in found
+        ]
+        click.echo(json.dumps({"format_version": 1, "scenarios": shown}, indent=2))
+        return
+    widths = [max(map(len, column)) for column in zip(*((one.id, one.title) for one in found), strict=True)]
+    for one in found:
+        click.echo(f"{one.id:{widths[0]}}  {one.title:{widths[1]}}  {one.source.document.title}")
+
+
+@scenario_command.command("run")
+@click.argument("ids", metavar="ID…", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Run all scenarios, in the order of the list.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end instead of the story.")
+@click.option(
+    "--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Number of runs of each scenario."
+)
+@click.option("--quiet", is_flag=True, help="Do not print the story; --json still prints the document.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Also write the JSON document to this file, after every scenario.")  # fmt: skip
+@click.option("--kraft", metavar="VERSION", help="Run them in KRaft mode, in this version of Kafka; not with --all.")
+def run_command(
+    ids: tuple[str, ...],
+    everything: bool,
+    as_json: bool,
+    repeat: int,
+    quiet: bool,
+    out: Path | None,
+    kraft: str | None,
+) -> None:
+    """Run scenarios and print the story as it happens.
+
+    Exit code: the gravest of 0 conforms, 2 unknown, 1 violation; 3 the environment failed, 64 an unknown id.
+    """
+    chosen = _choose(ids, everything)
+    if kraft is not None:
+        _check_kraft(chosen, kraft)
+    from kafka_chaos.conformance.scenario.page.console import ConsoleReporter, summary
+    from kafka_chaos.conformance.scenario.results import results_json, write_or_refuse
+    from kafka_chaos.conformance.scenario.runner import run_scenarios
+
+    planned = [scenario.id for scenario in chosen for _ in range(repeat)]
+    done: list[ScenarioRecord] = []
+    start = time.monotonic()
+
+    def document() -> dict[str, Any]:
+        return results_json(done, seconds=time.monotonic() - start, not_run=planned[len(done) :])
+
+    def save() -> None:
+        if out is not None:
+            write_or_refuse(out, _text(document()))
+
+    # If the file can't be written, fail now and not after half an hour.
+    save()
+    with nullcontext() if quiet or as_json else ConsoleReporter(console(highlight=False), repeat=repeat) as reporter:
+
+        def notify(kind: str, what: Any) -> None:
+            if kind == "verdict":
+                done.append(what)
+                save()
+            if reporter is not None:
+                reporter(kind, what)
+
+        run_scenarios(chosen, repeat=repeat, notify=notify, kraft_version=kraft)
+    finished = document()
+    if as_json:
+        click.echo(_text(finished), nl=False)
+    elif not quiet and len(planned) > 1:
+        console(highlight=False).print(summary(done))
+    sys.exit(Verdict(finished["verdict"]).exit_code)
+
+
+@scenario_command.command("document")
+@click.argument("results", metavar="RESULTS.json…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", required=True,
+              help="The index, such as docs/scenarios.md; pages, pictures and results go beside it.")  # fmt: skip
+def document_command(results: tuple[Path, ...], out: Path) -> None:
+    """Write an index and a page per scenario from the results of real runs.
+
+    Runs in several files add up. Pages of scenarios that no longer exist are removed.
+    """
+    from kafka_chaos.conformance.scenario.page.document import write_document
+
+    for path in write_document(results, out):
+        click.echo(path)
+
+
+def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
+    """The requested scenarios, each once. Raises `UsageFailure` with every unknown id before it imports any."""
+    from kafka_chaos.conformance.scenario.registry import all_scenarios, outlines
+
+    if everything == bool(ids):
+        raise UsageFailure("scenario run: expected either ids of scenarios (see `kafka-chaos scenario list`) or --all")
+    known: dict[str, Outline] = outlines()
+    unknown = [name for name in dict.fromkeys(ids) if name not in known]
+    if unknown:
+        are = "is not a scenario" if len(unknown) == 1 else "are not scenarios"
+        near = dict.fromkeys(one for name in unknown for one in get_close_matches(name, known, cutoff=0.75))
+        meant = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise UsageFailure(
+            f"{', '.join(map(repr, unknown))} {are}: expected one that `kafka-chaos scenario list` names{meant}"
+        )
+    scenarios = all_scenarios()
+    return [scenarios[name] for name in (known if everything else dict.fromkeys(ids))]
+
+
+def _check_kraft(chosen: Sequence[Scenario], version: str) -> None:
+    from kafka_chaos.contract.metadata import KRAFT
+    from kafka_chaos.harness.cluster.containers.versions import check_version
+
+    check_version(version, KRAFT)
+    for scenario in chosen:
+        if scenario.needs_zookeeper is not None:
+            raise UsageFailure(f"scenario run --kraft: {scenario.id}: {scenario.needs_zookeeper}")
+
+
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

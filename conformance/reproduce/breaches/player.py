@@ -1,0 +1,257 @@
+"""Plays a breach: brokers take its steps, and after each of them they hold what the model tells."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.conformance.reproduce.breaches.controllers import ELECT, LEARNS, WITNESS, Controllers
+from kafka_chaos.conformance.reproduce.breaches.observed import Observed, differs, held_by, observe
+from kafka_chaos.conformance.reproduce.breaches.reading import BROKERS, BreachStep, ReadBreach, read
+from kafka_chaos.conformance.reproduce.breaches.requests import TakenRequests
+from kafka_chaos.conformance.reproduce.breaches.stories import BreachStory
+from kafka_chaos.conformance.reproduce.playing.evidence import Evidence, TakenStep
+from kafka_chaos.conformance.reproduce.playing.followers import ONE_BATCH, HeldFollowers
+from kafka_chaos.conformance.reproduce.playing.stage import StoryLeft
+from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
+from kafka_chaos.contract.files import write_whole
+from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
+from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
+from kafka_chaos.harness.run.directory import versions
+from kafka_chaos.harness.waiting import wait_until
+
+BREACH_FILE = "breach.json"
+"""The steps as they were taken, and what brokers held in the end."""
+TIMEOUT = 40.0
+_LAG, _LAG_TWICE = 8, 18
+"""`replica.lag.time.max.ms` in seconds, where one leader drops a follower, and where two do, one after the other: a
+leader of these versions drops every follower that has not caught up for so long."""
+_CAUGHT_UP_UNTIL = 0.6
+"""How much of that time the followers that stay go on fetching, while the one that is dropped does not."""
+_PATIENCE = 3.0
+"""How many seconds a follower's fetch is awaited before it is made to fetch again."""
+
+Say = Callable[[str], None]
+
+
+def lag_seconds(story: ReadBreach) -> int:
+    """The lag time that a breach needs; 0 where nobody leaves the ISR."""
+    names = [step.name for step in story.steps]
+    if "shrink_isr" not in names:
+        return 0
+    return _LAG_TWICE if "expand_isr" in names else _LAG
+
+
+def profile_of(story: BreachStory, read_story: ReadBreach, kafka_version: str) -> ClusterProfile:
+    """The kind of cluster that a breach needs: three replicas, and a broker that has none."""
+    lag = lag_seconds(read_story)
+    return ClusterProfile(
+        name=f"breaches, Kafka {kafka_version}{f', lag time {lag} s' if lag else ''}",
+        brokers=WITNESS,
+        kafka_version=kafka_version,
+        links=True,
+        protocol=story.variant,
+        lag_is_short=lag > 0,
+        configs={
+            **ONE_BATCH,
+            # Whoever loses a session is replaced, which no step says: on a busy machine, seconds are not enough.
+            "zookeeper.session.timeout.ms": 18_000,
+            # A controller that asks again has closed the connection on which the first answer would have come.
+            "request.timeout.ms": 300_000,
+            **({"replica.lag.time.max.ms": lag * 1000} if lag else {}),
+        },
+    )
+
+
+@dataclass(frozen=True)
+class PlayedBreach:
+    """A breach that was played, its run directory, and why it is not shown; empty where it is."""
+
+    story: BreachStory
+    kafka_version: str
+    path: Path
+    left: str = ""
+
+
+@dataclass
+class BreachPlayer:
+    """Plays one breach once, on brokers of a version that has its variant."""
+
+    story: BreachStory
+    kafka_version: str
+    pool: ClusterPool
+    root: Path
+    say: Say = lambda text: None
+
+    def play(self) -> PlayedBreach:
+        """Take every step. Raises `KafkaChaosError` where the environment fails."""
+        evidence = Evidence(self.root, f"breach-{self.story.variant}")
+        found = read(self.story)
+        profile = profile_of(self.story, found, self.kafka_version)
+        lease = self.pool.enter(profile)
+        stage = _Stage(lease, f"breach-{time.time_ns() % 10**9:09d}", found, evidence.trace)
+        assert lease.cluster.links is not None
+        lease.cluster.links.trace_to(evidence.trace)
+        left = ""
+        try:
+            stage.take_all(self.say)
+        except (StoryLeft, ClusterFailure) as failure:
+            left = str(failure)
+        finally:
+            self._note(evidence, stage, left)
+            lease.cluster.links.trace_to(None)
+            # Requests are held for brokers that have gone separate ways: nobody else is to get this cluster.
+            self.pool.discard(profile)
+        return PlayedBreach(self.story, self.kafka_version, evidence.path, left)
+
+    def _note(self, evidence: Evidence, stage: _Stage, left: str) -> None:
+        document = {
+            "format_version": 1,
+            "versions": versions(self.kafka_version),
+            "variant": self.story.variant,
+            "breaks": sorted(self.story.invariants),
+            "shown": not left,
+            "left": left,
+            "steps": [{"sentence": one.sentence, "seconds": round(one.seconds, 3)} for one in stage.taken],
+            "observed": None if stage.seen is None else stage.seen.to_json(),
+        }
+        write_whole(evidence.path / BREACH_FILE, json.dumps(document, indent=1) + "\n")
+
+
+@dataclass
+class _Stage:
+    """One play: a cluster, a topic, the steps that were taken, and what was seen last."""
+
+    lease: ClusterLease
+    topic: str
+    story: ReadBreach
+    trace: Path
+    taken: list[TakenStep] = field(default_factory=list)
+    seen: Observed | None = None
+
+    def __post_init__(self) -> None:
+        brokers = {broker: self.lease.cluster.brokers[broker] for broker in BROKERS}
+        self.followers = HeldFollowers(brokers)
+        self.controllers = Controllers(
+            self.lease, self.topic, self.followers, TakenRequests(self.trace, self.topic), list(self.story.steps)
+        )
+        self._led_since = 0.0
+        self._has_held = False
+
+    def take_all(self, say: Say) -> None:
+        """Take the steps, one after the other. Raises `StoryLeft` for the first that brokers do not take."""
+        self.controllers.begin()
+        for number, step in enumerate(self.story.steps, 1):
+            start = time.monotonic()
+            del self.controllers.steps[0]
+            try:
+                self._take(step)
+                self._await_agreement(step)
+            except (WaitTimeout, StoryLeft, BrokerUnreachable) as error:
+                raise StoryLeft(f"step {number} ({step.sentence}): {error}") from error
+            self.taken.append(TakenStep(step.sentence, time.monotonic() - start))
+            say(f"{number:3}. {self.taken[-1]}")
+
+    def _take(self, step: BreachStep) -> None:
+        if step.name == ELECT:
+            self.controllers.elect(step)
+        elif step.name in LEARNS:
+            self.controllers.learn(step)
+            if step.name == "become_leader":
+                self._led_since = time.monotonic()
+        elif step.name == "write":
+            self._write(step)
+        elif step.name == "fetch":
+            self._fetch(step)
+        elif step.name == "advance_high_watermark":
+            self._read(step)
+        elif step.name == "expand_isr":
+            self._join(step)
+        # A leader drops a follower by itself: that is awaited with the rest.
+
+    def _write(self, step: BreachStep) -> None:
+        """A producer sends a record, which no follower gets before its step."""
+        if not self._has_held:
+            # Who is dropped has not fetched since the leader leads; the others stay only if they have.
+            time.sleep(max(0.0, self._led_since + _CAUGHT_UP_UNTIL * lag_seconds(self.story) - time.monotonic()))
+            for broker in BROKERS:
+                self.followers.hold(broker)
+            self._has_held = True
+        record = step.replica(step.broker).log[-1]
+        with self._client(step.broker) as client:
+            error, offset = client.produce(self.topic, record, acks="1")
+        if error != NONE or offset != step.number:
+            raise StoryLeft(f"the broker answers {error_name(error)}, offset {offset}")
+
+    def _fetch(self, step: BreachStep) -> None:
+        """Answers reach the follower, one by one, until it has the record."""
+
+        def has_it() -> bool:
+            if held_by(self.lease, step.broker, self.topic) == step.replica(step.broker).log:
+                return True
+            self.followers.pass_one(step.broker, step.other)
+            return False
+
+        wait_until(has_it, f"broker {step.broker} to fetch", timeout=TIMEOUT)
+
+    def _read(self, step: BreachStep) -> None:
+        """What is below a leader's high watermark is read by consumers."""
+        expected = step.replica(step.broker).log[: step.number]
+
+        def given() -> bool:
+            with suppress(BrokerUnreachable), self._client(step.broker) as client:
+                answer = client.fetch(self.topic, version=FETCH_FROM_LEADER)
+                return answer.error == NONE and all(record.encode() in answer.records for record in expected)
+            return False
+
+        wait_until(given, f"broker {step.broker} to give consumers {expected}", timeout=TIMEOUT)
+
+    def _join(self, step: BreachStep) -> None:
+        """A follower joins the ISR by fetching, and does so again right after the leader has dropped it.
+
+        It has not caught up, so the leader drops it when it looks the next time: what follows has until then.
+        """
+
+        def joins() -> bool:
+            # A leader may have dropped it before somebody looked: the next fetch makes it join again.
+            with suppress(WaitTimeout):
+                return wait_until(lambda: step.other in self._isr(), "it to join", timeout=_PATIENCE, interval=0.02)
+            self.followers.cut(step.other)
+            return False
+
+        self._await_isr(joins, f"broker {step.other} to join the ISR")
+        self._await_isr(lambda: step.other not in self._isr(), f"broker {step.other} to be dropped from the ISR")
+        self.followers.cut(step.other)
+
+    def _await_isr(self, condition: Callable[[], bool], what: str) -> None:
+        wait_until(condition, what, timeout=TIMEOUT, interval=0.02, seen=lambda: str(self._isr()))
+
+    def _isr(self) -> tuple[int, ...]:
+        found = self.lease.metadata.partition(self.topic)
+        return () if found is None else found.isr
+
+    def _await_agreement(self, step: BreachStep) -> None:
+        following = next(iter(self.controllers.steps), None)
+        found: list[str | None] = [None]
+
+        def agree() -> bool:
+            try:
+                self.seen = observe(self.lease, self.topic)
+            except BrokerUnreachable as error:
+                # One that is busy may answer the next time.
+                found[0] = str(error)
+                return False
+            found[0] = differs(self.seen, step, following)
+            return found[0] is None
+
+        wait_until(agree, "brokers and model to agree", timeout=TIMEOUT, seen=lambda: str(found[0]))
+
+    def _client(self, broker: int) -> Any:
+        return BrokerClient(self.lease.cluster.client_address(broker))

@@ -1,0 +1,107 @@
+"""Plays the steps of a story on brokers: each waits until the brokers are in the state that the model tells.
+
+One cluster plays the same story for several lanes at once: each has its own topic and producer, and all of them share
+the faults and the followers that are held. After every step the logs of all brokers that run and are reached, the
+leader and the ISR have to be those of the model's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from kafka_chaos.conformance.reproduce.playing import clients, faults, replicas
+from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage, StoryLeft
+from kafka_chaos.conformance.reproduce.stories.reading import StoryStep
+from kafka_chaos.harness.errors import WaitTimeout
+from kafka_chaos.harness.waiting import wait_until
+
+
+def begin(stage: Stage) -> None:
+    """Hold every follower, and connect the producers, before the first step."""
+    for broker in stage.story.names:
+        stage.followers.hold(broker)
+    for follower in set(stage.story.names) - {1}:
+        stage.followers.await_held(follower, 1)
+    for part in stage.parts:
+        part.producer.begin(1)
+    faults.flush_what_outlives(stage, -1)
+
+
+def take(stage: Stage, number: int) -> None:
+    """Take one step, and wait until all parts are where the story says. Raises `StoryLeft`."""
+    step = stage.story.steps[number]
+    try:
+        ACTIONS[step.name](stage, number, step)
+        replicas.follow(stage, number)
+        _await_agreement(stage, number)
+        for part in stage.parts:
+            clients.read(stage, part, part.step(number))
+    except (WaitTimeout, StoryLeft) as error:
+        raise StoryLeft(f"step {number + 1} ({step.sentence}): {error}") from error
+    faults.flush_what_outlives(stage, number)
+
+
+def finish(stage: Stage) -> None:
+    """End the producers, heal everything, let another producer add a last record, and consumers read to the end."""
+    for part in stage.parts:
+        part.producer.close()
+    clients.lift_queued(stage, release=False)
+    faults.heal(stage)
+    for part in stage.parts:
+        stage.lease.admin.await_full_isr([part.topic])
+        # Where nothing is acknowledged in the end, nobody could tell a log that is lost from an empty one.
+        part.producer.send_last(stage.lease.admin.await_leader(part.topic, 0))
+        clients.read_to_end(stage, part)
+
+
+def _await_agreement(stage: Stage, number: int) -> None:
+    found: list[str | None] = [None]
+
+    def agree() -> bool:
+        there = sorted(set(stage.story.names) - stage.away)
+        with ThreadPoolExecutor(max(1, len(there))) as threads:
+            logs = list(threads.map(lambda broker: stage.logs_differ(broker, number), there))
+        found[0] = next((one for one in (*logs, stage.isrs_differ(number)) if one is not None), None)
+        return found[0] is None
+
+    wait_until(agree, "brokers and model to agree", timeout=TIMEOUT, seen=lambda: str(found[0]))
+
+
+def _nothing(stage: Stage, number: int, step: StoryStep) -> None:
+    """What the producer decides for itself, followers do, or comes with the next step: only its effect is seen."""
+
+
+Act = Callable[[Stage, int, StoryStep], None]
+
+ACTIONS: Mapping[str, Act] = {
+    "append": clients.append,
+    "queue": clients.queue,
+    "acknowledge": clients.acknowledge,
+    "not_enough_replicas": clients.not_enough_replicas,
+    "not_enough_replicas_after_append": clients.not_enough_replicas_after_append,
+    "out_of_order_sequence": _nothing,
+    "timeout": clients.lose_answers,
+    "close": clients.lose_answers,
+    "no_leader": clients.no_leader,
+    "give_up": _nothing,
+    "fetch": _nothing,
+    "shrink_isr": replicas.shrink_isr,
+    "expand_isr": replicas.expand_isr,
+    "elect": replicas.elect,
+    "elect_eligible": replicas.elect,
+    "elect_last_known": replicas.elect,
+    "elect_unclean": replicas.elect,
+    "restart": replicas.restart,
+    "kill": faults.kill,
+    "stop": faults.stop,
+    "stop_and_move": faults.stop,
+    "power_loss": faults.power_loss,
+    "pause": faults.pause,
+    "thaw": faults.thaw,
+    "expire": faults.expire,
+    "partition": faults.partition,
+    "partition_from_clients": faults.partition,
+    "session_expiry": faults.session_expiry,
+}
+"""How brokers are made to take each of the model's actions."""

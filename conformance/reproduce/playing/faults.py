@@ -1,0 +1,161 @@
+"""The steps that are faults, and their healing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage, StoryLeft
+from kafka_chaos.conformance.reproduce.stories.reading import StoryStep
+from kafka_chaos.faults.coordination.session_expiry import SessionExpiry
+from kafka_chaos.faults.storage.power_loss import PowerLoss
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.waiting import wait_until
+
+_FROM_NODES = "story-from-nodes"
+_HEARTBEATS = "story-heartbeats"
+
+
+def kill(stage: Stage, number: int, step: StoryStep) -> None:
+    """SIGKILL."""
+    _end(stage, step.broker, Node.kill)
+
+
+def stop(stage: Stage, number: int, step: StoryStep) -> None:
+    """SIGTERM: the leader moves first, if it can."""
+    _end(stage, step.broker, Node.stop)
+    leader = stage.story.leader(step.after)
+    if leader is not None:
+        stage.await_leader(leader)
+
+
+def power_loss(stage: Stage, number: int, step: StoryStep) -> None:
+    """The broker's machine loses power, and with it what was not flushed."""
+    fault = PowerLoss(target=_target(step.broker))
+    nodes = (stage.brokers[step.broker],)
+    _end(stage, step.broker, lambda node: fault.inject(stage.lease.view, nodes))
+    proof = fault.proof(stage.lease.view, nodes)
+    if not proof.took_effect:
+        raise StoryLeft(f"broker {step.broker} lost no power: {proof.reason}")
+
+
+def _end(stage: Stage, broker: int, end: Callable[[Node], None]) -> None:
+    node = stage.brokers[broker]
+    stage.away.add(broker)
+    end(node)
+    # What a link holds must not keep connections alive whose process is gone.
+    stage.link(broker).detach()
+    for part in stage.parts:
+        part.producer.give_up(broker)
+
+
+def flush_what_outlives(stage: Stage, number: int) -> None:
+    """Let what a later loss of power leaves be on the disk before more is written; −1: before the first step."""
+    state = stage.story.steps[number].after if number >= 0 else stage.story.steps[0].before
+    for later in stage.story.steps[number + 1 :]:
+        if later.name == "power_loss" and later.broker not in stage.away:
+            disk = stage.brokers[later.broker].disk
+            kept = int(later.action.detail)
+            if disk is not None and len(stage.story.replica(state, later.broker).log) == kept:
+                disk.flush()
+
+
+def pause(stage: Stage, number: int, step: StoryStep) -> None:
+    """The broker is frozen."""
+    stage.away.add(step.broker)
+    stage.brokers[step.broker].pause()
+
+
+def partition(stage: Stage, number: int, step: StoryStep) -> None:
+    """No other node reaches the broker, nor does it reach any. What clients send to it is a matter of their steps."""
+    stage.away.add(step.broker)
+    _filter(stage, step.broker, "-I")
+    stage.cut_off.add(step.broker)
+
+
+def thaw(stage: Stage, number: int, step: StoryStep) -> None:
+    """The broker runs on, and still leads."""
+    rejoin(stage, step.broker)
+    stage.brokers[step.broker].unpause()
+    stage.away.discard(step.broker)
+    stage.await_leader(step.broker)
+
+
+def session_expiry(stage: Stage, number: int, step: StoryStep) -> None:
+    """The broker's session ends while it runs on, and it gets another; when it follows is left open.
+
+    ZooKeeper closes it; a controller of KRaft gets no heartbeats until it is over.
+    """
+    broker = step.broker
+    stage.away.add(broker)
+    if not stage.in_kraft:
+        SessionExpiry(target=_target(broker)).inject(stage.lease.view, (stage.brokers[broker],))
+        return
+    for link in stage.controller_links:
+        link.apply(
+            _HEARTBEATS, action="hold", side="request", api="BrokerHeartbeat", sender=(stage.brokers[broker].name,)
+        )
+    _await_replaced(stage, broker)
+    for link in stage.controller_links:
+        link.lift(_HEARTBEATS, release=True)
+
+
+def expire(stage: Stage, number: int, step: StoryStep) -> None:
+    """The controller takes the broker for dead; where the story needs it, it runs on without hearing of it."""
+    broker = step.broker
+    _await_replaced(stage, broker)
+    acts = any(one.broker == broker for one in stage.story.steps[number + 1 :])
+    if acts and broker not in stage.cut_off:
+        names = tuple(node.name for other, node in stage.brokers.items() if other != broker)
+        stage.link(broker).apply(_FROM_NODES, action="hold", side="request", sender=names)
+        for link in stage.controller_links:
+            link.apply(_FROM_NODES, action="hold", side="response", sender=(stage.brokers[broker].name,))
+        stage.brokers[broker].unpause()
+
+
+def _await_replaced(stage: Stage, broker: int) -> None:
+    """Wait until a broker's session is over: the controller has taken its partitions from it."""
+
+    def replaced() -> bool:
+        known = stage.lease.metadata.brokers()
+        # In KRaft mode a broker tells, which may be the one that hears of nothing.
+        gone = stage.in_kraft or (known is not None and broker not in known)
+        found = [stage.lease.metadata.partition(part.topic) for part in stage.parts]
+        return gone and all(one is not None and one.leader != broker for one in found)
+
+    wait_until(replaced, f"the session of broker {broker} to end", timeout=TIMEOUT, seen=stage.isrs)
+
+
+def heal(stage: Stage) -> None:
+    """Take every fault back, and let every follower fetch."""
+    for broker in list(stage.cut_off):
+        rejoin(stage, broker)
+    stage.followers.release_all()
+    for link in (*map(stage.link, stage.brokers), *stage.controller_links):
+        for rule in (_FROM_NODES, _HEARTBEATS):
+            link.lift(rule, release=True)
+    stage.lease.clean_up()
+    stage.away.clear()
+
+
+def rejoin(stage: Stage, broker: int) -> None:
+    """End a partition."""
+    if broker in stage.cut_off:
+        _filter(stage, broker, "-D")
+        stage.cut_off.discard(broker)
+
+
+def _filter(stage: Stage, broker: int, change: str) -> None:
+    """Insert (`-I`) or delete (`-D`) the rules that drop everything between a broker and every other node."""
+    node = stage.brokers[broker]
+    rules = [
+        f"iptables -w {change} {hook} {side} {other.address} -j DROP"
+        for other in stage.lease.cluster.nodes
+        if other is not node
+        for hook, side in (("INPUT", "-s"), ("OUTPUT", "-d"))
+    ]
+    node.must_execute("sh", "-c", " && ".join(rules))
+
+
+def _target(broker: int) -> Target:
+    return Target(f"broker:{broker}", "broker", number=broker)

@@ -1,0 +1,256 @@
+"""The members of a scenario's group, a process each, and what the group shows from outside.
+
+Partitions have owners only while no rebalance goes on; one that waits for a member may last. A member tells its
+generation and its partitions between batches, and never while it is frozen or dead: then they are not observed.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kafka_chaos.conformance.scenario.groups.member import GIVEN_WITHIN
+from kafka_chaos.contract.groups import CLASSIC, COOPERATIVE, Group
+from kafka_chaos.harness.child import start_module
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.groups.commits import REFUSALS
+from kafka_chaos.harness.workload.groups.configs import member_configs
+from kafka_chaos.reference_model.lockstep.observation.groups import (
+    COMMITTED,
+    GIVEN,
+    NOBODY,
+    PROCESSED,
+    REFUSED,
+    Deed,
+    GroupObservation,
+    MemberObservation,
+)
+
+_MODULE = "kafka_chaos.conformance.scenario.groups.member"
+HEARTBEAT_MS = 500
+_ASKED = 10.0
+_SETTLED = ("STABLE", "EMPTY")
+_REFUSALS = frozenset(KafkaError(code).name() for code in REFUSALS)
+_COMMITTED_WITHIN = 60.0
+
+
+class MemberProcess:
+    """One member: orders and their answers. `did`: what it has told so far, also before it was started again."""
+
+    def __init__(self, settings: Mapping[str, Any], did: list[Deed]) -> None:
+        self.did = did
+        self.errors: list[str] = []
+        self.id: str | None = None
+        self.is_frozen = False
+        self._process = start_module(_MODULE)
+        self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._lock = threading.Lock()
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._write(settings)
+
+    @property
+    def runs(self) -> bool:
+        """Whether its process runs and is not frozen."""
+        return self._process.poll() is None and not self.is_frozen
+
+    def order(self, what: str, *, within: float = 20.0, **arguments: object) -> dict[str, Any]:
+        """Give an order and wait for the answer. Raises `ClusterFailure` if there is none in time."""
+        with self._lock:
+            self._write({"do": what, **arguments})
+            try:
+                return self._answers.get(timeout=within)
+            except queue.Empty:
+                raise ClusterFailure(f"a member told to {what} did not answer within {within:.0f} s") from None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send its process a signal, and wait for its end if it is SIGKILL."""
+        self.is_frozen = number == signal.SIGSTOP
+        self._process.send_signal(number)
+        if number == signal.SIGKILL:
+            self._process.wait()
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(line) + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise ClusterFailure(f"a member has ended with exit code {self._process.poll()}") from error
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._answers.put(json.loads(line))
+
+
+@dataclass
+class Members:
+    """The members of a group that reads `topic`, by number from 1; a context manager that ends them.
+
+    `heartbeat_ms`: how often members learn from their coordinator what has become of them, with the protocol `classic`.
+    """
+
+    bootstrap_servers: str
+    topic: str
+    partitions: int
+    group: Group
+    heartbeat_ms: int = HEARTBEAT_MS
+    _processes: dict[int, MemberProcess] = field(default_factory=dict)
+    _successors: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.id = f"{self.topic}-group"
+        self._admin = new_client(AdminClient, {"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+    def __enter__(self) -> Members:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for process in self._processes.values():
+            process.signal(signal.SIGKILL)
+
+    # --- What members do -------------------------------------------------------------------------------------------
+
+    def join(self, number: int, *, place_of: int | None = None) -> None:
+        """Start a member, or one that was killed again: it has the same history.
+
+        `place_of`: the member whose `group.instance.id` it has, if not one of its own.
+        """
+        configs = {
+            **member_configs(self.group),
+            "bootstrap.servers": self.bootstrap_servers,
+            "group.id": self.id,
+            "client.id": _client_id(number),
+            "enable.auto.commit": False,
+            "enable.partition.eof": False,
+            # A member that is in the middle of a batch between two steps takes as long as these take.
+            "max.poll.interval.ms": 900_000,
+            **({"heartbeat.interval.ms": self.heartbeat_ms} if self.group.protocol == CLASSIC else {}),
+            **({"group.instance.id": _client_id(place_of or number)} if self.group.static else {}),
+        }
+        incremental = self.group.protocol != CLASSIC or self.group.assignor == COOPERATIVE
+        settings = {"topic": self.topic, "commits": self.group.commits, "configs": configs, "incremental": incremental}
+        if place_of is not None:
+            self._successors[place_of] = number
+        before = self._processes.get(number)
+        self._processes[number] = MemberProcess(settings, [] if before is None else before.did)
+
+    def poll(self, number: int, partition: int) -> None:
+        """It polls until it is given a record."""
+        member = self._processes[number]
+        offset = member.order("poll", within=GIVEN_WITHIN + 10, partition=partition)["offset"]
+        if offset is None:
+            raise ClusterFailure(f"member {number} was given nothing of partition {partition} within {GIVEN_WITHIN} s")
+        member.did.append((GIVEN, partition, offset))
+
+    def process(self, number: int) -> None:
+        """It processes the record in its hands."""
+        member = self._processes[number]
+        answer = member.order("process")
+        member.did.append((PROCESSED, answer["partition"], answer["offset"]))
+
+    def commit(self, number: int, partition: int) -> None:
+        """It commits until it is acknowledged or refused."""
+        member = self._processes[number]
+
+        def answered() -> dict[str, Any] | None:
+            answer = member.order("commit", within=_COMMITTED_WITHIN, partition=partition)
+            if answer["error"] is not None:
+                member.errors.append(answer["error"])
+            return answer if answer["error"] is None or answer["error"] in _REFUSALS else None
+
+        what = f"the answer to a commit of member {number}"
+        answer = wait_until(answered, what, timeout=_COMMITTED_WITHIN, interval=0.2, seen=lambda: str(member.errors))
+        is_refused = answer["error"] is not None
+        member.order("end_batch", refused=is_refused)
+        member.did.append((REFUSED if is_refused else COMMITTED, partition, answer["offset"]))
+
+    def leave(self, number: int) -> None:
+        """It leaves in order."""
+        self._processes[number].order("leave")
+
+    def signal(self, number: int, what: signal.Signals) -> None:
+        """Its process gets a signal."""
+        self._processes[number].signal(what)
+
+    def errors(self, number: int) -> list[str]:
+        """The errors that its commits were answered with."""
+        return list(self._processes[number].errors)
+
+    def did(self, number: int, what: str) -> list[int]:
+        """The offsets of what a member did, in order, of all partitions."""
+        return [offset for deed, _, offset in self._processes[number].did if deed == what]
+
+    # --- What is seen of them --------------------------------------------------------------------------------------
+
+    def observe(self) -> GroupObservation:
+        """Everything that can be observed of the group now.
+
+        Raises `ClusterFailure` if nobody tells, or if a rebalance goes on in which no member has to be waited for.
+        """
+        described = self._described()
+        each = {number: self._member(process) for number, process in self._processes.items()}
+        members = {self._number(member): member for member in described.members}
+        is_settled = described.state.name in _SETTLED
+        if not is_settled and all(each[number].has is not None for number in members):
+            raise ClusterFailure(f"the group is {described.state.name}")
+        owners = [NOBODY] * self.partitions
+        for number, member in members.items():
+            for one in member.assignment.topic_partitions:
+                owners[one.partition] = number
+        return GroupObservation(
+            members=tuple(sorted(members)),
+            owners=tuple(owners) if is_settled else None,
+            committed=self._committed(),
+            each=each,
+        )
+
+    def coordinator(self) -> int:
+        """The broker that is the group's coordinator."""
+        return int(self._described().coordinator.id)
+
+    def _described(self) -> Any:
+        try:
+            return self._admin.describe_consumer_groups([self.id], request_timeout=_ASKED)[self.id].result()
+        except KafkaException as failure:
+            raise ClusterFailure(f"nobody describes the group: {failure.args[0].str()}") from failure
+
+    def _committed(self) -> tuple[int, ...]:
+        asked = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
+        try:
+            wanted = [ConsumerGroupTopicPartitions(self.id, asked)]
+            found = self._admin.list_consumer_group_offsets(wanted, request_timeout=_ASKED)[self.id].result()
+        except KafkaException as failure:
+            raise ClusterFailure(f"nobody tells what is committed: {failure.args[0].str()}") from failure
+        return tuple(max(one.offset, 0) for one in sorted(found.topic_partitions, key=lambda one: one.partition))
+
+    def _number(self, described: Any) -> int:
+        """Whom the coordinator describes: by client.id, but it keeps that of a static member that another replaced."""
+        number = int(described.client_id.removeprefix("member-"))
+        successor = self._successors.get(number, number)
+        return successor if self._processes[successor].id == described.member_id else number
+
+    def _member(self, process: MemberProcess) -> MemberObservation:
+        if not process.runs:
+            return MemberObservation(did=tuple(process.did))
+        told = process.order("tell")
+        process.id = told["id"]
+        has = None if told["has"] is None else tuple(told["has"])
+        return MemberObservation(generation=told["generation"], has=has, did=tuple(process.did))
+
+
+def _client_id(number: int) -> str:
+    return f"member-{number}"

@@ -1,0 +1,147 @@
+"""The steps of scenarios with a consumer group: what its members do, each the same on Kafka and in the model.
+
+A group's members read the act's topic. The model has the rules of `reference_model/groups/`; after every step who is in
+the group, in which generation and with which partitions, what is committed, and what each member was given, processed
+and committed must agree with it, beside the replicas.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from kafka_chaos.conformance.scenario.groups.members import HEARTBEAT_MS, Members
+from kafka_chaos.conformance.scenario.stage import Stage
+from kafka_chaos.contract.groups import Group
+from kafka_chaos.reference_model.groups.rules import rules_of_group
+from kafka_chaos.reference_model.groups.state import Setup
+from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, GroupModel
+from kafka_chaos.reference_model.lockstep.groups.steps import first_state, group_step
+from kafka_chaos.reference_model.lockstep.observation.groups import PROCESSED, GroupObservation
+
+_OFTEN = 9
+
+
+@dataclass
+class GroupStage:
+    """The steps of a group's members, on a stage. Members are numbered from 1."""
+
+    stage: Stage
+    members: Members
+    model: GroupModel
+
+    def join(self, member: int) -> None:
+        """A member joins; the step ends when everyone has what it is given then."""
+        self._take(f"Member {member} joins.", "member_joins", member, partial(self.members.join, member))
+
+    def poll(self, member: int, partition: int = 0) -> None:
+        """A member polls, and is given a record."""
+        act = partial(self.members.poll, member, partition)
+        self._take(f"Member {member} polls{self._of(partition)}.", "member_polls", member, act, partition)
+
+    def process(self, member: int, partition: int = 0) -> None:
+        """A member processes the record that it was given last."""
+        self._take(
+            f"Member {member} processes what it was given.",
+            "member_processes",
+            member,
+            partial(self.members.process, member),
+            partition,
+        )
+
+    def commit(self, member: int, partition: int = 0) -> None:
+        """A member commits the offset after the record that it was given last, until it gets an answer."""
+        act = partial(self.members.commit, member, partition)
+        self._take(f"Member {member} commits{self._of(partition)}.", "member_commits", member, act, partition)
+
+    def crash(self, member: int) -> None:
+        """SIGKILL of a member's process."""
+        what = f"Member {member} is killed (SIGKILL)."
+        self._take(what, "member_crashes", member, partial(self.members.signal, member, signal.SIGKILL))
+
+    def come_back(self, member: int) -> None:
+        """A static member that was killed is started again."""
+        what = f"Member {member} is started again, with the same group.instance.id."
+        self._take(what, "member_comes_back", member, partial(self.members.join, member))
+
+    def take_over(self, member: int, former: int) -> None:
+        """A member is started in the place of a static one that goes on."""
+        what = f"Member {member} is started with the group.instance.id of member {former}."
+        act = partial(self.members.join, member, place_of=former)
+        self.stage.take(what, act, group_step("member_takes_over", member=member, former=former))
+
+    def freeze(self, member: int) -> None:
+        """SIGSTOP of a member's process."""
+        what = f"Member {member} is frozen (SIGSTOP)."
+        self._take(what, "member_freezes", member, partial(self.members.signal, member, signal.SIGSTOP))
+
+    def thaw(self, member: int) -> None:
+        """SIGCONT of a member's process."""
+        what = f"Member {member} continues (SIGCONT)."
+        self._take(what, "member_thaws", member, partial(self.members.signal, member, signal.SIGCONT))
+
+    def leave(self, member: int) -> None:
+        """A member leaves in order."""
+        self._take(f"Member {member} leaves.", "member_leaves", member, partial(self.members.leave, member))
+
+    def await_removed(self, member: int) -> None:
+        """A step that waits until the coordinator has removed a member that it does not hear from."""
+        self.stage.await_seen(
+            f"The session of member {member} expires: the coordinator removes it.",
+            lambda seen: seen.group is not None and member not in (seen.group.members or ()),
+        )
+
+    @property
+    def seen(self) -> GroupObservation:
+        """What was observed of the group after the last step."""
+        assert self.stage.seen.group is not None
+        return self.stage.seen.group
+
+    def did(self, what: str) -> dict[int, list[int]]:
+        """By member, the offsets of what it did, in order."""
+        return {number: [at for deed, _, at in one.did if deed == what] for number, one in self.seen.each.items()}
+
+    def processed(self) -> list[int]:
+        """The offsets of all that was processed, in order of offset."""
+        return sorted(offset for offsets in self.did(PROCESSED).values() for offset in offsets)
+
+    def _of(self, partition: int) -> str:
+        return f" partition {partition}" if self.members.partitions > 1 else ""
+
+    def _take(
+        self, sentence: str, name: str, member: int, act: Callable[[], object], partition: int | None = None
+    ) -> None:
+        self.stage.take(sentence, act, group_step(name, member=member, partition=partition))
+
+
+@contextmanager
+def group_on(
+    stage: Stage, group: Group, *, records: int, partitions: int = 1, heartbeat_ms: int = HEARTBEAT_MS
+) -> Iterator[GroupStage]:
+    """A group that reads the act's topic, which has so many `records` in each partition.
+
+    Its first step: member 1 joins, and has all partitions. Members commit when a step says so; with commits=auto that
+    may be at any time, also for records that are not processed yet.
+    """
+    setup = Setup(
+        rules_of_group(group),
+        group.commits,
+        is_static=group.static,
+        slots=group.members,
+        records=records,
+        crashes=_OFTEN,
+        removals=_OFTEN,
+        joins=_OFTEN,
+        leaves=_OFTEN,
+    )
+    model = GroupModel(setup, frozenset([first_state(setup, partitions)]))
+    servers = stage.lease.cluster.bootstrap_servers
+    with Members(servers, stage.topic, partitions, group, heartbeat_ms) as members:
+        stage.model = GroupedModel(stage.model, model)
+        stage.observer.group = members.observe
+        members.join(1)
+        stage.settle("Member 1 joins a new group.")
+        yield GroupStage(stage, members, model)

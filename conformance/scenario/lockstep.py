@@ -1,0 +1,261 @@
+"""One scenario, two interpreters: each step is executed on real brokers and on the model, and then they must agree.
+
+After a step every replica is observed until two equal observations in a row are a state in which the model may settle.
+A step waits for that condition, never for time. If it does not come true, the step names the replica and the field that
+differ. Observations narrow the model's states, so that later steps are as exact as the observations allow.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kafka_chaos.conformance.scenario.clusters import ClusterLease
+from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, StepRecord
+from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model.lockstep.cluster_model import Step
+from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation
+
+SETTLE_TIMEOUT = 45.0
+"""Seconds that the brokers have to agree with the model; after that, they disagree."""
+
+_SHOWN_STATES = 8
+
+Listener = Callable[[str, Any], None]
+
+
+class SteppedModel(Protocol):
+    """What a model has to do: the states that there may be, and whether an observation is one of them."""
+
+    states: frozenset[Any]
+
+    def apply(self, action: Step) -> frozenset[Any]:
+        """Take an external action, and settle."""
+
+    def settle(self, states: Iterable[Any]) -> frozenset[Any]:
+        """Every settled state that internal actions lead to."""
+
+    def compare(self, observation: Observation) -> Comparison[Any]:
+        """Whether an observation is one of the states there may be, and if not, what differs."""
+
+    def narrow(self, observation: Observation) -> Comparison[Any]:
+        """`compare`, and keep only the states that match, if any do."""
+
+    def allowed(self, most: int) -> tuple[Observation, ...]:
+        """A few of the states as observations, to be shown."""
+
+
+class Observer(Protocol):
+    """What observes Kafka."""
+
+    def observe(self) -> Observation:
+        """Everything that can be observed now; rely on two equal observations in a row."""
+
+
+class ScenarioViolation(Exception):
+    """Kafka and the model disagree after a step, or an expectation does not hold."""
+
+
+@dataclass
+class LockStep:
+    """An act that runs on a cluster and on the model: steps, observations, expectations. Brokers are named by id."""
+
+    lease: ClusterLease
+    topic: str
+    model: SteppedModel
+    act: ActRecord
+    clients: Any
+    observer: Observer
+    notify: Listener
+    began: float = field(default_factory=time.time)
+
+    def take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
+        """Execute any other step: `act` does on Kafka what `actions` do in the model."""
+        self._take(sentence, act, *actions)
+
+    def await_seen(self, sentence: str, condition: Callable[[Observation], bool], *, timeout: float = 40) -> None:
+        """A step that waits for something that happens by itself.
+
+        If the cluster can be observed and it does not happen in time, Kafka violates the scenario.
+        """
+        last: Observation | None = None
+
+        def seen() -> bool:
+            nonlocal last
+            try:
+                last = self.observer.observe()
+            except KafkaChaosError:
+                return False
+            return condition(last)
+
+        def wait() -> None:
+            try:
+                wait_until(seen, f"this observation: {sentence}", timeout=timeout, interval=0.1)
+            except WaitTimeout as error:
+                if last is None:
+                    raise
+                states = self.model.states
+                self._note(sentence, timeout, last, self.model.compare(last), len(states))
+                raise ScenarioViolation(f"{self.act.name}: {error}") from error
+
+        self._take(sentence, wait)
+
+    def settle(self, sentence: str) -> None:
+        """A step that does nothing but wait until Kafka and the model agree."""
+        self._take(sentence, lambda: None)
+
+    # --- Observations ----------------------------------------------------------------------------------------------
+
+    def node(self, broker: int) -> Node:
+        """A broker's container."""
+        return self.lease.cluster.brokers[broker]
+
+    def name(self, broker: int) -> str:
+        """What the story calls a broker."""
+        return self.act.broker_name(broker)
+
+    def ask(self, broker: int) -> BrokerClient:
+        """A connection to a broker's client port."""
+        return BrokerClient(self.lease.cluster.client_address(broker))
+
+    @property
+    def seen(self) -> Observation:
+        """What was observed after the last step."""
+        return self.act.steps[-1].observation
+
+    def await_line(self, broker: int, *parts: str | re.Pattern[str], timeout: float = 30.0) -> str:
+        """The first line of a broker's log since the act began that has all of `parts`; waits for it."""
+        return await_line(self.node(broker), *parts, since=self.began, who=self.name(broker), timeout=timeout)
+
+    # --- Expectations ----------------------------------------------------------------------------------------------
+
+    def expect(self, text: str, *, seen: Any, expected: Any = True) -> None:
+        """Something that must hold exactly; raises `ScenarioViolation` if it does not."""
+        expectation = Expectation(text, expected, seen, seen == expected)
+        self.act.expectations.append(expectation)
+        self.notify("expectation", expectation)
+        if not expectation.holds:
+            raise ScenarioViolation(f"{text}: expected {expected!r}, observed {seen!r}")
+
+    def expect_eventually(
+        self, text: str, observe: Callable[[], Any], *, expected: Any = True, timeout: float = 30
+    ) -> None:
+        """As `expect`, but `observe` is repeated until it holds."""
+        seen = None
+
+        def holds() -> bool:
+            nonlocal seen
+            seen = observe()
+            return bool(seen == expected)
+
+        with suppress(WaitTimeout):
+            wait_until(holds, text, timeout=timeout, interval=0.1)
+        self.expect(text, seen=seen, expected=expected)
+
+    def fact(self, name: str, value: Any) -> None:
+        """Record something that was measured or quoted."""
+        self.act.facts[name] = value
+        self.notify("fact", (name, value))
+
+    # --- Comparison ------------------------------------------------------------------------------------------------
+
+    def _take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
+        take_together(sentence, act, [(self, actions)])
+
+    def _note(
+        self, sentence: str, seconds: float, observation: Observation, comparison: Comparison[Any], states: int
+    ) -> StepRecord:
+        record = StepRecord(
+            number=len(self.act.steps),
+            sentence=sentence,
+            seconds=seconds,
+            observation=observation,
+            allowed=self.model.allowed(_SHOWN_STATES),
+            states=states,
+            matching=len(comparison.matching),
+            differences=comparison.differences,
+        )
+        self.act.steps.append(record)
+        self.notify("step", (self.act, record))
+        return record
+
+    def _agree(self) -> tuple[Observation, Comparison[Any]]:
+        """The first two equal observations in a row that the model allows, or the last one and how it differs."""
+        last: Observation | None = None
+        before: Observation | None = None
+        comparison: Comparison[Any] | None = None
+        trouble: KafkaChaosError | None = None
+
+        def agreed() -> bool:
+            nonlocal last, before, comparison, trouble
+            try:
+                seen = self.observer.observe()
+            except KafkaChaosError as error:
+                # A file was being written, or a container was between two states: observe again, twice.
+                trouble, before = error, None
+                return False
+            if comparison is None or seen != last:
+                comparison = self.model.compare(seen)
+            in_a_row, last, before = seen == before, seen, seen
+            return comparison.conforms and in_a_row
+
+        try:
+            wait_until(agreed, "Kafka and the model to agree", timeout=SETTLE_TIMEOUT, interval=0.1)
+        except WaitTimeout:
+            if trouble is not None and last is None:
+                raise trouble from None
+            if last is None or comparison is None:
+                raise ClusterFailure("the cluster could not be observed") from trouble
+            if comparison.conforms:
+                seen = f"; the last error: {trouble}" if trouble else ""
+                raise ClusterFailure(f"observations of the cluster never became stable{seen}") from trouble
+        assert last is not None
+        assert comparison is not None
+        return last, comparison
+
+
+def take_together(sentence: str, act: Callable[[], object], parts: Sequence[tuple[LockStep, Sequence[Step]]]) -> None:
+    """Execute one step that concerns several topics of a cluster: each has its own steps in the model."""
+    for stage, _ in parts:
+        # Time has passed since the last observation: whatever may happen by itself may have happened.
+        stage.model.states = stage.model.settle(stage.model.states)
+    start = time.monotonic()
+    act()
+    states = []
+    for stage, actions in parts:
+        for action in actions:
+            stage.model.apply(action)
+        states.append(len(stage.model.states))
+    with ThreadPoolExecutor(len(parts)) as threads:
+        seen = list(threads.map(lambda part: part[0]._agree(), parts))
+    seconds = time.monotonic() - start
+    disagreements = []
+    for (stage, _), (observation, comparison), count in zip(parts, seen, states, strict=True):
+        stage.model.narrow(observation)
+        record = stage._note(sentence, seconds, observation, comparison, count)
+        if not comparison.conforms:
+            what = "; ".join(str(difference) for difference in comparison.differences)
+            disagreements.append(f"{stage.act.name}, step {record.number} ({sentence}) {what}")
+    if disagreements:
+        raise ScenarioViolation("\n".join(disagreements))
+
+
+def await_line(node: Node, *parts: str | re.Pattern[str], since: float, who: str = "", timeout: float = 30.0) -> str:
+    """The first line that a node has logged since then with all of `parts`; waits for it. `who` names it in errors."""
+    wanted = [re.compile(re.escape(part)) if isinstance(part, str) else part for part in parts]
+
+    def find() -> str | None:
+        lines = node.log_since(since).splitlines()
+        return next((line for line in lines if all(part.search(line) for part in wanted)), None)
+
+    words = " … ".join(part if isinstance(part, str) else part.pattern for part in parts)
+    return wait_until(find, f"{who or node.name} to log {words!r}", timeout=timeout, interval=0.2)

@@ -1,0 +1,184 @@
+"""Observes every replica of a partition from outside, without asking the leader about the others.
+
+| observed | where, and how exact |
+| --- | --- |
+| log, with leader epochs; log end offset | the broker's own segment files, running or stopped: exact |
+| leader epochs, checkpointed high watermark | leader-epoch-checkpoint (since 2.0.1, where it has every leader's epoch)
+and replication-offset-checkpoint: exact |
+| high watermark in memory | a consumer's fetch sent to that very broker (Fetch 12), before KIP-392 a debugging
+consumer's: the leader and followers answer with the high watermark of their own replica, exact at the moment of the
+answer |
+| role | ListOffsets for the latest offset, which only a leader answers |
+| leader epoch | fetches fenced by a guessed epoch (KIP-320, since 2.1) until one is neither too old nor unknown:
+exact |
+| leader | this broker's own metadata response, from its metadata cache, which the controller's UpdateMetadata fills
+right after LeaderAndIsr on the same connection |
+| leader, ISR, leader epoch of the partition; controller and its epoch; registered brokers | ZooKeeper: exact; in
+ KRaft mode the newest state that a broker has replayed |
+| a consumer group: who is in it, who has which partition; committed offsets | its coordinator's answers to
+DescribeGroups (protocol `consumer`: ConsumerGroupDescribe) and OffsetFetch |
+| a member of it: generation, partitions, what it was given, processed and committed | the member's own answers |
+"""
+
+from __future__ import annotations
+
+import tarfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from kafka_chaos.conformance.scenario.clients import NAME, Clients
+from kafka_chaos.harness.cluster.broker import error_codes
+from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, SECOND_BROKER_DATA
+from kafka_chaos.harness.cluster.metadata.protocol import Metadata
+from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.cluster.storage.replica import NoReplica, ReplicaFiles, read_replicas
+from kafka_chaos.harness.cluster.storage.segments import Record
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation
+from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY, NONE, OFFLINE
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+KAFKA_STORAGE_ERROR = 56
+OFFSET_NOT_AVAILABLE = 78
+"""A leader whose high watermark has not yet reached the start of its epoch (KIP-207)."""
+_ROLES = {
+    error_codes.NONE: LEADER,
+    OFFSET_NOT_AVAILABLE: LEADER,
+    error_codes.NOT_LEADER_OR_FOLLOWER: FOLLOWER,
+    UNKNOWN_TOPIC_OR_PARTITION: NONE,
+    KAFKA_STORAGE_ERROR: OFFLINE,
+}
+UNREACHABLE = "unreachable"
+"""A role that no state of the model has: the process runs, but does not answer."""
+
+
+def _named(record: Record) -> str:
+    """The name of a record in the scenario: its value, or a tombstone's header."""
+    name = record.value if record.value is not None else dict(record.headers).get(NAME)
+    return (name or b"").decode(errors="replace")
+
+
+@dataclass
+class BrokerReads:
+    """Reads of brokers' files that observers of several topics share: whoever asks meanwhile gets the next read."""
+
+    topics: set[str] = field(default_factory=set)
+    _latest: dict[tuple[int, str], tuple[float, Mapping[tuple[str, int], ReplicaFiles]]] = field(default_factory=dict)
+    _locks: defaultdict[tuple[int, str], threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
+
+    def read(self, node: Node, folder: str) -> Mapping[tuple[str, int], ReplicaFiles]:
+        """The topics' replicas in a log directory of a broker, none of them read before this was called."""
+        asked = time.monotonic()
+        place = (node.number, folder)
+        with self._locks[place]:
+            began, found = self._latest.get(place, (asked, {}))
+            if began <= asked:
+                began = time.monotonic()
+                found = read_replicas(node, [(topic, 0) for topic in sorted(self.topics)], data=folder)
+                self._latest[place] = (began, found)
+        return found
+
+
+@dataclass
+class ReplicaObserver:
+    """Observes one partition of a cluster on the brokers `replicas`; the log directory of `without_files` is gone."""
+
+    cluster: Cluster
+    metadata: Metadata
+    clients: Clients
+    topic: str
+    replicas: tuple[int, ...]
+    without_files: frozenset[int] = frozenset()
+    reads: BrokerReads = field(default_factory=BrokerReads)
+    sees_controller: bool = True
+    """Whether the controller and its epoch are observed: not where it changes without a step of the model."""
+    group: Callable[[], GroupObservation] | None = None
+    """Observes a consumer group of the act, if there is one."""
+
+    def __post_init__(self) -> None:
+        self.reads.topics.add(self.topic)
+
+    def observe(self) -> Observation:
+        """Everything that can be observed now. It is not one moment: rely on two equal observations in a row."""
+        with ThreadPoolExecutor(max_workers=len(self.replicas)) as threads:
+            seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
+        partition = self.metadata.partition(self.topic)
+        brokers = self.metadata.brokers()
+        # Of a quorum, the epoch counts attempts to be elected, too, and brokers that answer know of no leader.
+        several = self.sees_controller and self.cluster.spec.voters > 1
+        epoch = self.metadata.controller_epoch() if self.sees_controller and not several else 0
+        return Observation(
+            replicas=seen,
+            leader=None if partition is None else max(partition.leader, NOBODY),
+            leader_epoch=None if partition is None else partition.leader_epoch,
+            isr=None if partition is None else partition.isr,
+            controller_epoch=epoch or None,
+            controller=(self.metadata.controller() or NOBODY) if epoch or (several and brokers is not None) else None,
+            registered=None if brokers is None else tuple(sorted(brokers & set(self.replicas))),
+            acknowledged=self.clients.acknowledged(),
+            group=None if self.group is None else self.group(),
+        )
+
+    def files(self, broker: int) -> ReplicaFiles:
+        """The replica in the broker's files.
+
+        Raises `NoReplica` if the broker has none, and `ClusterFailure` if its container is between two states.
+        """
+        from docker.errors import APIError
+
+        node = self.cluster.brokers[broker]
+        folders = (BROKER_DATA, SECOND_BROKER_DATA)[: self.cluster.spec.log_directories]
+        for folder in folders:
+            try:
+                found = self.reads.read(node, folder)
+                if (self.topic, 0) in found:
+                    return found[self.topic, 0]
+            except (tarfile.TarError, APIError, OSError, ValueError) as error:
+                raise ClusterFailure(f"{node.name}: its files could not be read: {error}") from error
+        raise NoReplica(f"{node.name} has no replica of {self.topic}")
+
+    def _replica(self, broker: int) -> ReplicaObservation:
+        state = self.cluster.brokers[broker].state()
+        serves = state["Running"] and not state["Paused"]
+        if broker in self.without_files:
+            return self._in_memory(broker, ReplicaObservation()) if serves else ReplicaObservation()
+        try:
+            files = self.files(broker)
+        except NoReplica:
+            # A broker without a replica answers like a follower, so its answers say nothing.
+            return ReplicaObservation(log=(), log_end=0, epochs=())
+        on_disk = ReplicaObservation(
+            log=tuple((r.offset, _named(r), r.leader_epoch) for r in files.records),
+            log_end=files.log_end,
+            epochs=tuple(files.leader_epochs) if self.cluster.spec.oldest.notes_every_epoch else None,
+            checkpointed_high_watermark=files.high_watermark or 0,
+        )
+        return self._in_memory(broker, on_disk) if serves else on_disk
+
+    def _in_memory(self, broker: int, on_disk: ReplicaObservation) -> ReplicaObservation:
+        try:
+            with BrokerClient(self.cluster.client_address(broker)) as client:
+                error, _ = client.latest_offset(self.topic)
+                role = _ROLES.get(error, f"error {error}")
+                fetched = client.fetch(self.topic, version=FETCH_FROM_ANY, offset=on_disk.log_end or 0)
+                known = client.metadata(self.topic)
+                epoch = client.leader_epoch(self.topic, guess=known.leader_epoch)
+        except BrokerUnreachable:
+            return replace(on_disk, role=UNREACHABLE)
+        answers = fetched.error == error_codes.NONE
+        return replace(
+            on_disk,
+            role=role,
+            high_watermark=fetched.high_watermark if answers else None,
+            log_start=fetched.log_start if answers and fetched.log_start >= 0 else None,
+            leader=None if role == NONE else known.leader or NOBODY,
+            leader_epoch=epoch,
+        )

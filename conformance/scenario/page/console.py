@@ -1,0 +1,227 @@
+"""The story of scenarios on a terminal: a sentence per step, the replicas after it, and what must hold.
+
+Without a terminal it prints whole lines only, so that a CI log stays readable. Of repeated runs it prints the first in
+full, and every later one that does not conform; the others get a line each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from kafka_chaos.conformance.scenario.page.group_table import group_lines
+from kafka_chaos.conformance.scenario.page.markdown import table_rows, text_lines
+from kafka_chaos.conformance.scenario.page.replica_table import (
+    DIFFERS,
+    LEGEND,
+    partition_lines,
+    replica_table,
+    value_text,
+)
+from kafka_chaos.conformance.scenario.page.transactions import transaction_lines, transactions_table
+from kafka_chaos.conformance.scenario.record import (
+    PARTITIONS,
+    ActRecord,
+    Expectation,
+    ScenarioRecord,
+    StepRecord,
+    plain,
+)
+from kafka_chaos.conformance.scenario.registry import Scenario
+from kafka_chaos.conformance.scenario.results import collect, result_of
+from kafka_chaos.reference_model.lockstep.observation.cluster import PLACES, Difference
+
+_STYLES = {"conforms": "green", "unknown": "yellow", "violation": DIFFERS}
+_INDENT = 5
+_LONGEST_VALUE = 1200
+
+
+class ConsoleReporter:
+    """A listener that prints; as a context manager it ends the status line with the runs."""
+
+    def __init__(self, out: Console, *, repeat: int = 1) -> None:
+        self._out = out
+        self._repeat = repeat
+        self._status: Status | None = None
+        self._run = 0
+        self._scenario: str | None = None
+        self._held: list[tuple[str, Any]] = []
+        self._legend = False
+
+    def __enter__(self) -> ConsoleReporter:
+        if self._out.is_terminal:
+            self._status = self._out.status("starting")
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def __call__(self, kind: str, what: Any) -> None:
+        """Print what happened, or of a later run hold it back until its verdict is known."""
+        if kind == "scenario":
+            self._run = self._run + 1 if what.id == self._scenario else 1
+            self._scenario = what.id
+        self._show_status(kind, what)
+        if self._run > 1:
+            self._held.append((kind, what))
+            if kind == "verdict":
+                self._print_later_run(what)
+        else:
+            self._print_event(kind, what)
+
+    def _print_later_run(self, record: ScenarioRecord) -> None:
+        held, self._held = self._held, []
+        if record.verdict == "conforms":
+            self._print(Text.assemble(f"{record.scenario}, {self._of()}: ", _verdict(record)))
+            return
+        for kind, what in held:
+            self._print_event(kind, what)
+
+    def _print_event(self, kind: str, what: Any) -> None:
+        match kind:
+            case "scenario":
+                self._print_scenario(what)
+            case "act":
+                self._print_act(what)
+            case "step":
+                self._print_step(*what)
+            case "expectation":
+                self._print_expectation(what)
+            case "fact":
+                self._print_fact(*what)
+            case "verdict":
+                self._print(Text.assemble(f"{what.scenario}: ", _verdict(what)))
+                if what.reason and not _was_printed(what):
+                    self._print(Text(what.reason, _STYLES[what.verdict]), indent=2)
+                self._print("")
+
+    def _print_scenario(self, scenario: Scenario) -> None:
+        run = f" ({self._of()})" if self._repeat > 1 else ""
+        source = f"Documented in: {scenario.source.document.title}, “{scenario.source.section}”"
+        self._print(Text.assemble((scenario.id, "bold"), run))
+        self._print(Text(scenario.title, "bold"), indent=2)
+        self._print(Text(scenario.outline.story), indent=2)
+        self._print(Text(source, "dim"), indent=2)
+        if not self._legend:
+            self._print(Text(LEGEND, "dim"), indent=2)
+            self._legend = True
+
+    def _print_act(self, act: ActRecord) -> None:
+        what = "transactions" if act.kind == PARTITIONS else "truncation"
+        title = f"{act.name}  (cluster: {act.profile}; {what}: {act.protocol})"
+        self._print("")
+        self._print(Rule(Text(title, "bold"), align="left", style="dim"))
+
+    def _print_step(self, act: ActRecord, step: StepRecord) -> None:
+        before = next((one for one in reversed(act.steps) if one.number < step.number), None)
+        states = "1 state" if step.states == 1 else f"{step.states} states"
+        timing = f"  {step.seconds:.1f} s, {states} allowed"
+        self._print("")
+        self._print(Text.assemble((f"{step.number:3}. ", "dim"), (step.sentence, "bold"), (timing, "dim")))
+        if before is not None and before.observation == step.observation and not step.differences:
+            self._print(Text("nothing changed", "dim"), indent=_INDENT)
+            return
+        if act.kind == PARTITIONS:
+            self._print(transactions_table(step), indent=_INDENT)
+            for line in transaction_lines(step):
+                self._print(line, indent=_INDENT)
+        elif (
+            before is None
+            or step.differences
+            or replace(before.observation, group=step.observation.group) != step.observation
+        ):
+            self._print(replica_table(act, step, before, self._out), indent=_INDENT)
+            for line in partition_lines(step):
+                self._print(line, indent=_INDENT)
+        for line in group_lines(step):
+            self._print(line, indent=_INDENT)
+        for difference in step.differences:
+            self._print(Text(f"✗ {tell_difference(act, difference)}", DIFFERS), indent=_INDENT)
+
+    def _print_expectation(self, expectation: Expectation) -> None:
+        seen = "" if expectation.seen is True else f": {_compact(expectation.seen)}"
+        if expectation.holds:
+            self._print(Text.assemble(("✓ ", "green"), expectation.text, (seen, "dim")), indent=_INDENT - 2)
+        else:
+            what = f"expected {_compact(expectation.expected)}, observed {_compact(expectation.seen)}"
+            self._print(Text(f"✗ {expectation.text}: {what}", DIFFERS), indent=_INDENT - 2)
+
+    def _print_fact(self, name: str, value: Any) -> None:
+        rows, lines = table_rows(plain(value)), text_lines(plain(value))
+        inline = "" if rows or lines else f" {_compact(value)}"
+        self._print(Text.assemble(("• ", "cyan"), f"{name}:", (inline, "cyan")), indent=_INDENT - 2)
+        if lines:
+            self._print(Text(_compact("\n".join(lines)), "cyan"), indent=_INDENT)
+        elif rows:
+            table = Table(*map(str, rows[0]), box=None, header_style="dim", padding=(0, 2, 0, 0))
+            for row in rows:
+                table.add_row(*(Text(_compact(cell)) for cell in row.values()))
+            self._print(table, indent=_INDENT)
+
+    def _show_status(self, kind: str, what: Any) -> None:
+        if self._status is not None and kind == "scenario":
+            self._status.update(Text(f"{what.id}, {self._of()}" if self._repeat > 1 else what.id))
+        elif self._status is not None and kind == "act":
+            self._status.update(Text(f"{self._scenario}: {what.name}"))
+
+    def _of(self) -> str:
+        return f"run {self._run} of {self._repeat}"
+
+    def _print(self, what: RenderableType, *, indent: int = 0) -> None:
+        self._out.print(Padding(what, (0, 0, 0, indent), expand=False) if indent else what)
+
+
+def tell_difference(act: ActRecord, difference: Difference) -> str:
+    """A difference in a sentence that names the replica."""
+    where = PLACES.get(difference.broker) or act.broker_name(difference.broker)
+    name = difference.field.replace("_", " ")
+    kind = difference.field.rpartition(", ")[2]
+    seen = value_text(kind, difference.observed)
+    allowed = " or ".join(value_text(kind, value) for value in difference.allowed)
+    return f"{where}, {name}: Kafka has {seen}, the model allows {allowed}"
+
+
+def summary(records: Sequence[ScenarioRecord]) -> Table:
+    """A row per scenario: the verdicts of its runs, and the least, median and most seconds."""
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("scenario", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for heading in ("conforms", "violation", "unknown", "min s", "median s", "max s"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, result in collect(map(result_of, records)).items():
+        counted = result.tally.to_json()
+        counts = [f"{counted[verdict]}/{counted['runs']}" if counted[verdict] else "" for verdict in _STYLES]
+        verdict = result.tally.verdict.value
+        conforms, unknown, violation = counts
+        times = [f"{seconds:.1f}" for seconds in counted["seconds"].values()]
+        table.add_row(name, Text(verdict, _STYLES[verdict]), conforms, violation, unknown, *times)
+    return table
+
+
+def _was_printed(record: ScenarioRecord) -> bool:
+    """Whether a violation's reason was printed already, as differences or as an expectation."""
+    act = record.acts[-1] if record.acts else None
+    if act is None or record.verdict != "violation":
+        return False
+    differs = bool(act.steps) and bool(act.steps[-1].differences)
+    return differs or (bool(act.expectations) and not act.expectations[-1].holds)
+
+
+def _verdict(record: ScenarioRecord) -> Text:
+    return Text.assemble((record.verdict, _STYLES[record.verdict]), f" in {record.seconds:.1f} s")
+
+
+def _compact(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}… (in full with --json and --out)"

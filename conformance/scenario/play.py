@@ -1,0 +1,147 @@
+"""One run of a scenario: acts on new topics of shared clusters, each with a model that starts in the same state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kafka_chaos.conformance.scenario.clients import Clients
+from kafka_chaos.conformance.scenario.clusters import STEADY, ClusterLease, ClusterPool, ClusterProfile
+from kafka_chaos.conformance.scenario.lockstep import Listener
+from kafka_chaos.conformance.scenario.observe import BrokerReads, ReplicaObserver
+from kafka_chaos.conformance.scenario.record import ActRecord, ScenarioRecord
+from kafka_chaos.conformance.scenario.stage import Stage
+from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
+from kafka_chaos.reference_model.protocol import PROTOCOLS
+
+ModelOf = Callable[[ClusterConfig, frozenset[ClusterState]], ClusterModel]
+
+
+def model_of_kafka(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
+    """The model as it is; tests replace it by one with a broken rule."""
+    return ClusterModel(config, states=states)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What an act's topic is like; the first of `replicas` is the preferred leader, `others` are only observed.
+
+    Of several `partitions`, all on the same replicas, the first one is observed and in the model.
+    """
+
+    replicas: Sequence[int]
+    others: Sequence[int] = ()
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False
+    configs: Mapping[str, object] = field(default_factory=dict)
+    names: Mapping[int, str] = field(default_factory=dict)
+    partitions: int = 1
+
+
+@dataclass
+class Play:
+    """One run of a scenario: it starts acts, each on a cluster of its profile."""
+
+    pool: ClusterPool
+    record: ScenarioRecord
+    notify: Listener = lambda kind, what: None
+    model_of: ModelOf = model_of_kafka
+
+    @contextmanager
+    def act(
+        self,
+        name: str,
+        *,
+        profile: ClusterProfile = STEADY,
+        replicas: Sequence[int] = (1, 2, 3),
+        others: Sequence[int] = (),
+        controller: int | None = None,
+        names: Mapping[int, str] | None = None,
+        min_insync_replicas: int = 1,
+        unclean_leader_election: bool = False,
+        configs: Mapping[str, object] | None = None,
+        partitions: int = 1,
+    ) -> Iterator[Stage]:
+        """An act on a new topic, whose preferred leader is the first of `replicas`; `partitions`: see `Topic`.
+
+        `others` are observed brokers that have no replica at first. `controller` is the broker that must be
+        controller, by default the last of all. `names` are the document's names for the brokers.
+        """
+        with self.cluster(profile) as lease:
+            controller = lease.make_controller(controller or (*replicas, *others)[-1])
+            settings = (min_insync_replicas, unclean_leader_election, configs or {}, names or {}, partitions)
+            topic = Topic(replicas, others, *settings)
+            with self.stage(lease, name, topic, controller=controller) as stage:
+                yield stage
+
+    @contextmanager
+    def cluster(self, profile: ClusterProfile) -> Iterator[ClusterLease]:
+        """A clean cluster; it is not used again if the block ends with an error."""
+        lease = self.pool.enter(profile)
+        try:
+            yield lease
+        except BaseException as error:
+            try:
+                self.pool.discard(profile)
+            except Exception as trouble:  # noqa: BLE001  the first error is the one that counts
+                error.add_note(f"its cluster could not be removed either: {trouble}")
+            raise
+
+    @contextmanager
+    def stage(
+        self, lease: ClusterLease, name: str, topic: Topic, *, controller: int, reads: BrokerReads | None = None
+    ) -> Iterator[Stage]:
+        """A new topic on a running cluster, whose controller is known, and its model."""
+        profile = lease.profile
+        made = self._make_topic(lease, name, topic)
+        everyone = (*topic.replicas, *topic.others)
+        config = ClusterConfig(
+            brokers=everyone,
+            assignment=tuple(topic.replicas),
+            controller=controller,
+            protocol=PROTOCOLS[profile.protocol],
+            min_insync_replicas=topic.min_insync_replicas,
+            unclean_leader_election=topic.unclean_leader_election,
+            lag_is_short=profile.lag_is_short,
+            watermark_waits_for_min_isr=profile.watermark_waits_for_min_isr,
+            kraft=profile.metadata_mode == KRAFT,
+            elects_eligible=profile.elects_eligible,
+            controllers=profile.voters,
+            resigns_without_majority=profile.resigns_without_majority,
+            asks_before_election=profile.asks_before_election,
+        )
+        epoch = lease.metadata.controller_epoch()
+        model = self.model_of(config, frozenset([_beginning(config, epoch)]))
+        act = ActRecord(name, profile.name, profile.protocol, everyone, dict(topic.names))
+        self.record.acts.append(act)
+        self.notify("act", act)
+        with Clients(lease.cluster.bootstrap_servers, made) as clients:
+            place = (lease.cluster, lease.metadata, clients, made, everyone)
+            observer = ReplicaObserver(*place, reads=reads or BrokerReads())
+            stage = Stage(lease, made, model, act, clients, observer, self.notify)
+            stage.settle("The topic is created; all replicas are in sync.")
+            yield stage
+
+    def _make_topic(self, lease: ClusterLease, name: str, wanted: Topic) -> str:
+        words = "".join(letter if letter.isalnum() else "-" for letter in f"{self.record.scenario}-{name}".lower())
+        topic = f"{words}-{time.time_ns() % 10**9:09d}"
+        given = {
+            "min.insync.replicas": wanted.min_insync_replicas,
+            "unclean.leader.election.enable": wanted.unclean_leader_election,
+            **wanted.configs,
+        }
+        lease.admin.create_topic(topic, replica_assignment=[list(wanted.replicas)] * wanted.partitions, configs=given)
+        lease.admin.await_full_isr([topic])
+        return topic
+
+
+def _beginning(config: ClusterConfig, controller_epoch: int) -> ClusterState:
+    """The model's first state in the cluster's controller epoch."""
+    state = config.initial()
+    replicas = tuple(replica._replace(controller_epoch=controller_epoch) for replica in state.replicas)
+    partition = state.partition._replace(controller_epoch=controller_epoch)
+    return state._replace(replicas=replicas, partition=partition, controller_epoch=controller_epoch)

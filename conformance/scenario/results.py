@@ -1,0 +1,160 @@
+"""Results of scenarios as one JSON document: written whole or not at all, validated when read, runs counted.
+
+A document may be condensed. It then has one run of each scenario with the counts of all its runs (`runs`), and of a
+replica that has not changed since the previous step only the name (`as_before`). Both forms can be read and added up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from kafka_chaos.conformance.scenario.record import FORMAT_VERSION, ScenarioRecord, condense
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.files import write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """All runs of a scenario: how many had which verdict, and how many seconds each took."""
+
+    conforms: int
+    violation: int
+    unknown: int
+    seconds: tuple[float, ...]
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return self.conforms + self.violation + self.unknown
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict over all runs; of none: unknown."""
+        found = (verdict for verdict in Verdict if getattr(self, verdict.value))
+        return Verdict.gravest(found, of_none=Verdict.UNKNOWN)
+
+    def plus(self, other: Tally) -> Tally:
+        """Both tallies as one."""
+        return Tally(
+            self.conforms + other.conforms,
+            self.violation + other.violation,
+            self.unknown + other.unknown,
+            (*self.seconds, *other.seconds),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, with the least, median and most seconds."""
+        counts = {"runs": self.runs, "conforms": self.conforms, "violation": self.violation, "unknown": self.unknown}
+        times = (min(self.seconds), median(self.seconds), max(self.seconds)) if self.seconds else (None, None, None)
+        rounded = [None if time is None else round(time, 1) for time in times]
+        return {**counts, "seconds": dict(zip(("min", "median", "max"), rounded, strict=True))}
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioResult:
+    """The runs of a scenario, and one of them with the verdict of all."""
+
+    record: ScenarioRecord
+    tally: Tally
+
+    def plus(self, other: ScenarioResult) -> ScenarioResult:
+        """Both results as one; of the runs with the gravest verdict, the later is shown."""
+        tally = self.tally.plus(other.tally)
+        shown = other if other.record.verdict == tally.verdict else self
+        return ScenarioResult(shown.record, tally)
+
+
+def result_of(record: ScenarioRecord) -> ScenarioResult:
+    """One run as a result."""
+    counts = {verdict.value: int(record.verdict == verdict) for verdict in Verdict}
+    return ScenarioResult(record, Tally(seconds=(round(record.seconds, 1),), **counts))
+
+
+def collect(results: Iterable[ScenarioResult]) -> dict[str, ScenarioResult]:
+    """Results by scenario, in the order in which each scenario first came, runs counted together."""
+    found: dict[str, ScenarioResult] = {}
+    for result in results:
+        name = result.record.scenario
+        found[name] = found[name].plus(result) if name in found else result
+    return found
+
+
+def results_json(records: Sequence[ScenarioRecord], *, seconds: float, not_run: Sequence[str] = ()) -> dict[str, Any]:
+    """All runs as JSON values. `not_run`: ids of runs that were planned but not made; each counts as `unknown`."""
+    verdicts = [*(record.verdict for record in records), *(Verdict.UNKNOWN for _ in not_run)]
+    verdict = Verdict.gravest(verdicts, of_none=Verdict.UNKNOWN)
+    found = collect(map(result_of, records))
+    return {
+        "format_version": FORMAT_VERSION,
+        "verdict": verdict.value,
+        "seconds": round(seconds, 1),
+        **({"not_run": list(not_run)} if not_run else {}),
+        "counts": [{"scenario": name, **result.tally.to_json()} for name, result in found.items()],
+        "scenarios": [record.to_json() for record in records],
+    }
+
+
+def condensed_json(results: Iterable[ScenarioResult]) -> dict[str, Any]:
+    """Results as JSON values, each scenario once, without what has not changed since the previous step."""
+    entries = []
+    for result in results:
+        entry = result.record.to_json()
+        for act in entry["acts"]:
+            condense(act["steps"])
+        runs = {verdict.value: getattr(result.tally, verdict.value) for verdict in Verdict}
+        entries.append({**entry, "runs": {**runs, "seconds": list(result.tally.seconds)}})
+    return {"format_version": FORMAT_VERSION, "scenarios": entries}
+
+
+def write_or_refuse(path: Path, text: str) -> None:
+    """Write a file, its folder included. Raises `UsageFailure` where it can't be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+    except OSError as error:
+        raise UsageFailure(f"{path}: can't be written: {error.strerror}") from error
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """JSON with a line per step, so that a change of one step is a change of one line."""
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    for opening in ('{"scenario":', '{"name":', '{"step":', '{"text":', '"facts":'):
+        text = text.replace(opening, "\n" + opening)
+    return text + "\n"
+
+
+def read_results(path: Path) -> list[ScenarioResult]:
+    """The results in a file. Raises `UsageFailure` with the file, the place in it and what was expected."""
+    try:
+        found = _Results.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageFailure(f"{path}: can't be read: {error.strerror}") from error
+    except ValidationError as error:
+        lines = [f"{path}: {_place(entry['loc'])}{entry['msg']}" for entry in error.errors()[:5]]
+        raise UsageFailure("\n".join(lines)) from error
+    return [ScenarioResult(one, one.runs) if one.runs else result_of(one) for one in found.scenarios]
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return f"{path.lstrip('.')}: " if path else ""
+
+
+@dataclass
+class _Entry(ScenarioRecord):
+    """A run as it is read; `runs` counts all runs of the scenario if the document is condensed."""
+
+    runs: Tally | None = None
+
+
+class _Results(BaseModel):
+    format_version: Literal[1]
+    scenarios: list[_Entry]

@@ -1,0 +1,139 @@
+"""Observes transactions from outside.
+
+| observed | where, and how exact |
+| --- | --- |
+| log with producer epochs, markers included | the segment files of the partition's leader: exact |
+| high watermark, last stable offset | ListOffsets for the latest offset at the leader, with both isolation levels |
+| what consumers are given | two consumers of a client library that read to the end, one per isolation level |
+| state, epoch and partitions of a transactional id | DescribeTransactions at its coordinator (KIP-664, since 3.0) |
+| a producer's epoch and its last answer | the producer itself |
+| a group's offset, and whether one is pending | OffsetFetch at its coordinator, with and without `require_stable` \
+(KIP-447) |
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from kafka_chaos.conformance.scenario.clients import read_partitions
+from kafka_chaos.conformance.scenario.transactions.producers import Producers, coordinator_of, leader_of
+from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
+from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
+from kafka_chaos.harness.cluster.broker.transactions import TransactionClient
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.storage.replica import read_replica
+from kafka_chaos.harness.cluster.storage.segments import Record
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+from kafka_chaos.reference_model.lockstep.observation.transactions import (
+    ABORT,
+    COMMIT,
+    OffsetsObservation,
+    PartitionObservation,
+    TransactionObservation,
+    TransactionsObservation,
+)
+
+_MARKERS = {0: ABORT, 1: COMMIT}
+"""The type of a control record, behind its version in the key."""
+_UNKNOWN = "TRANSACTIONAL_ID_NOT_FOUND"
+_PENDING = "UNSTABLE_OFFSET_COMMIT"
+
+
+@dataclass
+class TransactionsObserver:
+    """Observes the first `partitions` of a topic, and transactional ids by the names that a scenario has for them."""
+
+    cluster: Cluster
+    topic: str
+    partitions: int
+    ids: Mapping[str, str]
+    producers: Producers
+
+    def observe(self) -> Observation:
+        """Everything that can be observed now. It is not one moment: rely on two equal observations in a row."""
+        numbers = range(self.partitions)
+        with ThreadPoolExecutor(max_workers=self.partitions + 2) as threads:
+            reads = [threads.submit(self._read, committed) for committed in (True, False)]
+            stored = list(threads.map(self._stored, numbers))
+            committed, uncommitted = (read.result() for read in reads)
+        partitions = {
+            number: PartitionObservation(
+                log=log,
+                high_watermark=end,
+                last_stable_offset=stable,
+                read_committed=committed[number],
+                read_uncommitted=uncommitted[number],
+            )
+            for number, (log, end, stable) in zip(numbers, stored, strict=True)
+        }
+        described = {name: self._transaction(id) for name, id in self.ids.items()}
+        return Observation(
+            transactions=TransactionsObservation(
+                partitions=partitions,
+                transactions={name: one for name, one in described.items() if one is not None},
+                producers={name: one.observe() for name, one in self.producers.known.items()},
+                offsets=self._offsets() if self.producers.group else None,
+            )
+        )
+
+    def records(self, partition: int) -> tuple[Record, ...]:
+        """The records of a partition in the files of its leader."""
+        from docker.errors import APIError
+
+        node = self.cluster.brokers[leader_of(self.cluster, self.topic, partition)]
+        try:
+            return read_replica(node, self.topic, partition).records
+        except (tarfile.TarError, APIError, OSError, ValueError) as error:
+            raise ClusterFailure(f"{node.name}: its files could not be read: {error}") from error
+
+    def _stored(self, partition: int) -> tuple[tuple[tuple[int, str, int], ...], int, int]:
+        """A partition's log, its high watermark and its last stable offset."""
+        place = {self.topic: [partition]}
+        leader = leader_of(self.cluster, self.topic, partition)
+        with TransactionClient(self.cluster.client_address(leader)) as client:
+            found = [client.latest_offsets(place, committed=one)[self.topic, partition] for one in (False, True)]
+        for error, _ in found:
+            if error != NONE:
+                raise ClusterFailure(f"broker {leader} answers ListOffsets with {error_name(error)}")
+        log = tuple((one.offset, _named(one), one.producer_epoch) for one in self.records(partition))
+        return log, found[0][1], found[1][1]
+
+    def _read(self, committed: bool) -> dict[int, tuple[str, ...]]:
+        isolation = "read_committed" if committed else "read_uncommitted"
+        found = read_partitions(
+            self.cluster.bootstrap_servers, self.topic, range(self.partitions), timeout=10, isolation=isolation
+        )
+        return {number: tuple(name for _, name in records) for number, records in found.items()}
+
+    def _transaction(self, transactional_id: str) -> TransactionObservation | None:
+        coordinator = coordinator_of(self.cluster, transactional_id)
+        with TransactionClient(self.cluster.client_address(coordinator)) as client:
+            error, found = client.describe_transaction(transactional_id)
+        if error_name(error) == _UNKNOWN:
+            return None
+        if error != NONE:
+            raise ClusterFailure(f"broker {coordinator} answers DescribeTransactions with {error_name(error)}")
+        numbers = sorted(number if topic == self.topic else self.partitions for topic, number in found.partitions)
+        return TransactionObservation(state=found.state, epoch=found.epoch, partitions=tuple(numbers))
+
+    def _offsets(self) -> OffsetsObservation:
+        group, source = self.producers.group, self.producers.source
+        coordinator = coordinator_of(self.cluster, group, CoordinatorKind.GROUP)
+        with TransactionClient(self.cluster.client_address(coordinator)) as client:
+            error, offset = client.group_offset(group, source, stable=False)
+            unstable, _ = client.group_offset(group, source, stable=True)
+        if error != NONE or error_name(unstable) not in ("NONE", _PENDING):
+            told = error_name(error or unstable)
+            raise ClusterFailure(f"broker {coordinator} answers OffsetFetch with {told}")
+        return OffsetsObservation(committed=None if offset < 0 else offset, pending=unstable != NONE)
+
+
+def _named(record: Record) -> str:
+    """The name of a record in the scenario: its value, or which marker it is."""
+    if record.control:
+        return _MARKERS.get(int.from_bytes((record.key or b"")[2:4], "big"), "another control record")
+    return (record.value or b"").decode(errors="replace")

@@ -1,0 +1,269 @@
+"""The steps of scenarios on transactions: requests of producers and faults, each the same on Kafka and in the model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterProfile
+from kafka_chaos.conformance.scenario.lockstep import LockStep
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord
+from kafka_chaos.conformance.scenario.transactions.observe import TransactionsObserver
+from kafka_chaos.conformance.scenario.transactions.producers import Producers, coordinator_of, leader_of
+from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.faults.links.hold import Hold
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model.lockstep.observation.transactions import TransactionsObservation
+from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel, transaction_step
+from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig
+from kafka_chaos.reference_model.transactions.rules import V2, v1_in
+
+TIMEOUT_MS = 60_000
+"""`transaction.timeout.ms` unless a scenario chooses another: longer than any of its transactions."""
+ID = "t"
+"""The first transactional id of an act, as its story names it."""
+
+
+@dataclass
+class TransactionsStage(LockStep):
+    """The running act as a scenario gets it."""
+
+    model: TransactionsModel
+    clients: Producers
+    observer: TransactionsObserver
+    _held: list[tuple[Hold, int]] = field(default_factory=list)
+
+    # --- Producers -------------------------------------------------------------------------------------------------
+
+    def initialise(self, producer: str, *, id: str = ID, timeout_ms: int = TIMEOUT_MS) -> None:
+        """A producer begins: the next incarnation of its transactional id."""
+        self._take(
+            f"Producer {producer} begins with transactional id {id}.",
+            lambda: self.clients.initialise(producer, self.observer.ids[id], timeout_ms=timeout_ms),
+            transaction_step("initialise", producer=producer, id=id),
+        )
+
+    def write(self, producer: str, record: str, *, partition: int = 0) -> None:
+        """A record of the producer's transaction; the first one begins it."""
+        self._take(
+            f"{producer} writes {record} to partition {partition}.",
+            lambda: self.clients.write(producer, record, partition),
+            transaction_step("write", producer=producer, record=record, partition=partition),
+        )
+
+    def commit_offset(self, producer: str, offset: int) -> None:
+        """The group's offset becomes part of the producer's transaction."""
+        partition = self.model.config.offset_partition
+        self._take(
+            f"{producer} adds the group's offset {offset} to its transaction.",
+            lambda: self.clients.write(producer, str(offset), partition),
+            transaction_step("write", producer=producer, record=str(offset), partition=partition),
+        )
+
+    def commit(self, producer: str) -> None:
+        """The producer asks for a commit."""
+        self._end(producer, commit=True)
+
+    def abort(self, producer: str) -> None:
+        """The producer asks for an abort."""
+        self._end(producer, commit=False)
+
+    def crash(self, producer: str) -> None:
+        """The producer is gone, and its transaction stays open."""
+        self._take(
+            f"{producer} is gone.",
+            lambda: self.clients.crash(producer),
+            transaction_step("crash", producer=producer),
+        )
+
+    def hold_end(self, producer: str, *, commit: bool) -> None:
+        """A link to the coordinator holds the producer's next EndTxn, whose answer it gives up waiting for."""
+        coordinator = self.coordinator
+        at = Target(f"broker:{coordinator}", "broker", number=coordinator)
+        fault = Hold(target=at, api="EndTxn", sender="clients", transactional_id=self.transactional_id, nth=1)
+
+        def hold() -> None:
+            fault.inject(self.lease.view, (self.node(coordinator),))
+            self.clients.end_in_vain(producer, commit=commit)
+            wait_until(
+                lambda: fault.proof(self.lease.view, (self.node(coordinator),)).took_effect,
+                "the link to hold the request",
+                timeout=10,
+            )
+
+        self._held.append((fault, coordinator))
+        asks = f"{producer} asks for {_end_of(commit)}"
+        sentence = f"{asks}, and gives up waiting: a link holds the request on its way to the coordinator."
+        self._take(sentence, hold, transaction_step("hold_end", producer=producer, commit=commit))
+
+    def release(self) -> None:
+        """What is held arrives."""
+        self._take("The request that was held arrives.", self._release, transaction_step("release"))
+
+    def await_time_out(self) -> None:
+        """The coordinator ends a transaction that has been open for too long."""
+
+        def ended() -> bool:
+            seen = self.observer.observe().transactions
+            return seen is not None and seen.transactions[ID].state != "Ongoing"
+
+        self._take(
+            "transaction.timeout.ms passes.",
+            lambda: wait_until(ended, "the coordinator to end the transaction", timeout=90, interval=0.2),
+            transaction_step("time_out", id=ID),
+        )
+
+    # --- Faults ----------------------------------------------------------------------------------------------------
+
+    def hold_markers(self, partition: int) -> None:
+        """A link to a partition's leader holds the markers of the present coordinator."""
+        source, leader = self.coordinator, self.leader(partition)
+        at = Target(f"broker:{leader}", "broker", number=leader)
+        fault = Hold(target=at, api="WriteTxnMarkers", sender=f"broker:{source}")
+        self._held.append((fault, leader))
+        self._take(
+            f"A link holds the markers that the coordinator, broker {source}, sends to the leader of partition "
+            f"{partition}.",
+            lambda: fault.inject(self.lease.view, (self.node(leader),)),
+            transaction_step("hold_markers", partition=partition),
+        )
+
+    def release_markers(self) -> None:
+        """Markers that are held arrive."""
+        self._take("The marker that was held arrives.", self._release, transaction_step("release_markers"))
+
+    def kill_coordinator(self) -> int:
+        """SIGKILL of the coordinator; another broker takes over. Returns the broker that was killed."""
+        broker = self.coordinator
+        self._take(f"The coordinator, broker {broker}, is killed (SIGKILL).", self.node(broker).kill,
+                 transaction_step("fail_over"))  # fmt: skip
+        return broker
+
+    # --- What is there ---------------------------------------------------------------------------------------------
+
+    @property
+    def transactional_id(self) -> str:
+        """The first transactional id, as brokers know it."""
+        return self.observer.ids[ID]
+
+    @property
+    def coordinator(self) -> int:
+        """The broker that coordinates the transactional ids: __transaction_state has one partition."""
+        return coordinator_of(self.lease.cluster, self.transactional_id)
+
+    def leader(self, partition: int) -> int:
+        """The broker that leads a partition."""
+        return leader_of(self.lease.cluster, self.topic, partition)
+
+    @property
+    def now(self) -> TransactionsObservation:
+        """What was observed after the last step."""
+        return self.seen.transactions or TransactionsObservation()
+
+    def error(self, producer: str) -> str:
+        """Kafka's name of the last answer that a producer got."""
+        return self.clients.known[producer].error
+
+    def committed(self, partition: int = 0) -> list[str]:
+        """What a read_committed consumer was given after the last step."""
+        return list(self.now.partitions[partition].read_committed)
+
+    def uncommitted(self, partition: int = 0) -> list[str]:
+        """What a read_uncommitted consumer was given after the last step."""
+        return list(self.now.partitions[partition].read_uncommitted)
+
+    def log(self, partition: int = 0) -> list[str]:
+        """The records and markers of a partition after the last step."""
+        return [name for _, name, _ in self.now.partitions[partition].log]
+
+    def stable(self, partition: int = 0) -> tuple[int, int]:
+        """The last stable offset and the high watermark of a partition after the last step."""
+        found = self.now.partitions[partition]
+        return found.last_stable_offset, found.high_watermark
+
+    @property
+    def transaction(self) -> tuple[str, int]:
+        """State and epoch of the first transactional id after the last step."""
+        found = self.now.transactions[ID]
+        return found.state, found.epoch
+
+    def _release(self) -> None:
+        while self._held:
+            fault, broker = self._held.pop()
+            fault.heal(self.lease.view, (self.node(broker),))
+
+    def _end(self, producer: str, *, commit: bool) -> None:
+        self._take(
+            f"{producer} asks for {_end_of(commit)}.",
+            lambda: self.clients.end(producer, commit=commit),
+            transaction_step("end", producer=producer, commit=commit),
+        )
+
+
+def _end_of(commit: bool) -> str:
+    return "a commit" if commit else "an abort"
+
+
+@contextmanager
+def transactional_act(
+    play: Play,
+    name: str,
+    *,
+    profile: ClusterProfile,
+    partitions: int = 2,
+    ids: Sequence[str] = (ID,),
+    bumps: bool = False,
+    with_group: bool = False,
+    beside_coordinator: bool = False,
+) -> Iterator[TransactionsStage]:
+    """An act on a new topic of a cluster, with transactional ids of its own. `{version}` in its name is the brokers'.
+
+    `bumps`: producers speak the protocol of KIP-890, part 2. `with_group`: they commit offsets of a topic of their own,
+    which begins with no record. `beside_coordinator`: no replica of the topic is on the coordinator's broker.
+    """
+    with play.cluster(profile) as lease:
+        lease.settled_controller()
+        name = name.format(version=lease.profile.kafka_version)
+        words = "".join(letter if letter.isalnum() else "-" for letter in f"{play.record.scenario}-{name}".lower())
+        topic = f"{words}-{time.time_ns() % 10**9:09d}"
+        known_as = {id: f"{topic}-{id}" for id in ids}
+        first = known_as[ids[0]]
+        wait_until(lambda: _has_coordinator(lease, first), "a coordinator", timeout=60)
+        brokers = list(lease.cluster.brokers)
+        if beside_coordinator:
+            brokers.remove(coordinator_of(lease.cluster, first))
+        source = f"{topic}-source" if with_group else ""
+        _make_topics(lease, {topic: partitions, **({source: 1} if source else {})}, brokers)
+        rules = V2 if bumps else v1_in(lease.profile.kafka_version)
+        config = TransactionsConfig(rules=rules, ids=tuple(ids), partitions=partitions, has_group=with_group)
+        producers = Producers(
+            lease.cluster, topic, bumps, f"{topic}-group" if source else "", source,
+            config.offset_partition if source else -1,
+        )  # fmt: skip
+        act = ActRecord(name, lease.profile.name, rules.name, tuple(range(partitions)), {}, kind=PARTITIONS)
+        play.record.acts.append(act)
+        play.notify("act", act)
+        observer = TransactionsObserver(lease.cluster, topic, partitions, known_as, producers)
+        stage = TransactionsStage(lease, topic, TransactionsModel(config), act, producers, observer, play.notify)
+        stage.settle("The topic is created.")
+        yield stage
+
+
+def _make_topics(lease: ClusterLease, topics: dict[str, int], brokers: Sequence[int]) -> None:
+    """Topics whose partitions have replicas on all of these brokers, each partition led by the next."""
+    for topic, count in topics.items():
+        orders = [[*brokers[at % len(brokers) :], *brokers[: at % len(brokers)]] for at in range(count)]
+        configs = {"min.insync.replicas": min(2, len(brokers))}
+        lease.admin.create_topic(topic, replica_assignment=orders, configs=configs)
+    lease.admin.await_full_isr(list(topics))
+
+
+def _has_coordinator(lease: ClusterLease, transactional_id: str) -> bool:
+    try:
+        return coordinator_of(lease.cluster, transactional_id) > 0
+    except KafkaChaosError:
+        return False

@@ -1,0 +1,159 @@
+"""Replays random walks on real brokers: after every step Kafka and the model must agree in every walk of the group.
+
+A group begins on a clean cluster with new topics. At its end everything is healed, in lock step too, every ISR is
+full, and its topics are deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_chaos.conformance.scenario.clusters import ClusterPool, ClusterProfile
+from kafka_chaos.conformance.scenario.lockstep import Listener, take_together
+from kafka_chaos.conformance.scenario.observe import BrokerReads
+from kafka_chaos.conformance.scenario.play import ModelOf, Play, Topic, model_of_kafka
+from kafka_chaos.conformance.scenario.record import ScenarioRecord
+from kafka_chaos.conformance.scenario.runner import conclude
+from kafka_chaos.conformance.scenario.stage import Stage
+from kafka_chaos.conformance.walks.group import BROKERS, CLIENTS, ClientStep, Group, Settings, WalkStep
+from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.harness.cluster.broker.error_codes import error_name
+from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
+from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.waiting import wait_until
+
+_CONFIGS: Mapping[str, object] = {
+    # The shortest that a busy machine keeps without losing a session by itself.
+    "zookeeper.session.timeout.ms": 2000,
+    # A broker whose leaders nobody can take over asks three times; five seconds apart by default.
+    "controlled.shutdown.retry.backoff.ms": 200,
+    # What a leader asks of a controller that is frozen is lost for this long, 30 s by default.
+    "controller.socket.timeout.ms": 3000,
+}
+LONG = ClusterProfile(name="walks, long lag time", configs=_CONFIGS)
+SHORT = ClusterProfile(
+    name="walks, short lag time", lag_is_short=True, configs={**_CONFIGS, "replica.lag.time.max.ms": 2000}
+)
+_PATIENT: Mapping[str, object] = {
+    # The model has no time-outs: a request that waits for the ISR waits for as long as the walk takes.
+    "request.timeout.ms": 300_000,
+    "socket.timeout.ms": 300_000,
+}
+
+
+@dataclass
+class Replay:
+    """A group on a running cluster: one stage per walk, of which the first takes the faults for all."""
+
+    group: Group
+    stages: Sequence[Stage]
+
+    def take(self, one: WalkStep) -> None:
+        """Take a step on the brokers and in every model."""
+        if one.kind == CLIENTS:
+            self._clients(one)
+            return
+        first = self.stages[0]
+        faults: Mapping[str, Callable[..., None]] = {
+            "kill": first.kill,
+            "stop": first.stop,
+            "start": first.start,
+            "pause": first.pause,
+            "thaw": first.thaw,
+            "cut": first.cut,
+            "heal": first.heal,
+        }
+        faults[one.kind](*one.brokers)
+
+    def _clients(self, one: WalkStep) -> None:
+        parts = list(zip(self.stages, one.clients, self.group.walks, strict=True))
+
+        def act() -> None:
+            for stage, own, settings in parts:
+                _act(stage, own, settings)
+
+        take_together(str(one), act, [(stage, own.in_model(settings)) for stage, own, settings in parts])
+
+
+def replay(
+    group: Group, pool: ClusterPool, *, notify: Listener = lambda kind, what: None, model_of: ModelOf = model_of_kafka
+) -> ScenarioRecord:
+    """Run a group: `conforms` if Kafka and every model agreed after every step, `violation` at the first that differs.
+
+    The record has an act for each walk, with every step.
+    """
+    record = ScenarioRecord(f"walk-{group.seed}", "", f"walks of seed {group.seed}")
+
+    def run() -> None:
+        with _stages(group, Play(pool, record, notify, model_of)) as stages:
+            replaying = Replay(group, stages)
+            for one in (*group.steps, *group.closing):
+                replaying.take(one)
+            for stage, settings in zip(stages, group.walks, strict=True):
+                stage.expect("All replicas are in sync", seen=stage.seen.isr, expected=tuple(sorted(settings.replicas)))
+
+    conclude(record, run)
+    return record
+
+
+@contextmanager
+def _stages(group: Group, play: Play) -> Iterator[list[Stage]]:
+    with play.cluster(SHORT if group.lag_is_short else LONG) as lease, ExitStack() as stack:
+        controller, reads = lease.settled_controller(), BrokerReads()
+        stages = []
+        for number, walk in enumerate(group.walks, start=1):
+            others = [broker for broker in BROKERS if broker not in walk.replicas]
+            topic = Topic(walk.replicas, others, walk.min_insync_replicas, walk.unclean_leader_election)
+            name = f"walk {number}"
+            stage = play.stage(lease, name, topic, controller=controller, reads=reads)
+            stages.append(stack.enter_context(stage))
+        stages[0].beside = stages[1:]
+        yield stages
+        try:
+            lease.settled_controller()
+            lease.admin.delete_topics([stage.topic for stage in stages])
+        except KafkaChaosError as error:
+            logging.getLogger(__name__).info("topics of seed %s stay: %s", group.seed, error)
+
+
+def _act(stage: Stage, own: ClientStep, settings: Settings) -> None:
+    """What a walk's own step is on the brokers."""
+    if own.record:
+        awake = [broker for broker in BROKERS if not _is_frozen(stage, broker)]
+        sent: dict[str, Any] = {"acks": settings.acks, "idempotent": settings.idempotent, "producer": own.producer}
+        # A client that asks a frozen broker for the leader would wait for it. Those that are down may be back first.
+        stage.clients.send(own.record, **sent, configs={**_PATIENT, **stage.reachable(*awake)})
+        return
+    with stage.ask(_takes_requests(stage)) as asked:
+        asked.wait(15)
+        if own.order:
+            for error in reassign(asked, {(stage.topic, 0): own.order}).values():
+                raise ClusterFailure(f"the controller refuses the order {own.order}: {error_name(error)}")
+            wait_until(lambda: _replicas(stage) == own.order, f"the replicas to be {own.order}", timeout=30)
+        # It is refused where the preferred leader leads or can't: the observation tells.
+        elect_preferred(asked, [(stage.topic, 0)])
+
+
+def _takes_requests(stage: Stage) -> int:
+    """The controller, or in KRaft mode any broker that runs: it forwards what it is asked."""
+    if stage.lease.profile.metadata_mode == KRAFT:
+        return next(broker for broker in BROKERS if all(state.replica(broker).runs for state in stage.model.states))
+    controller = stage.lease.metadata.controller()
+    if controller is None:
+        raise ClusterFailure("there is no controller to elect a leader")
+    return controller
+
+
+def _replicas(stage: Stage) -> tuple[int, ...]:
+    """The topic's replicas in their order; none while the cluster does not answer."""
+    found = stage.lease.admin.partitions(stage.topic).get(0)
+    return () if found is None else found.replicas
+
+
+def _is_frozen(stage: Stage, broker: int) -> bool:
+    return any(state.replica(broker).frozen for state in stage.model.states)

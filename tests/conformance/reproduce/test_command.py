@@ -1,0 +1,139 @@
+"""What `kafka-chaos reproduce` refuses, and what it prints without a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.conformance.reproduce import breach_command, command
+from kafka_chaos.conformance.reproduce.breaches.player import PlayedBreach
+from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
+from kafka_chaos.conformance.reproduce.playing.player import Shown
+from kafka_chaos.conformance.reproduce.results import load
+from kafka_chaos.conformance.reproduce.stories.claims import Claim
+from kafka_chaos.contract.anomalies import Verdict
+from tests.commands import ended
+
+DUPLICATE = ("--acks", "1", "--faults", "kill", "--anomaly", "duplicate")
+
+DIVERGENCE = ("--protocol", "kip101", "--invariant", "followers_agree")
+
+
+@pytest.fixture(autouse=True)
+def links(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_require_links", lambda: None)
+
+
+def reproduce(*arguments: object) -> Any:
+    return ended(command.reproduce_command, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), "expected one of --anomaly, --matrix, --protocol and --breaches"),
+        ((*DUPLICATE, "--breaches"), "expected one of --anomaly, --matrix, --protocol and --breaches"),
+        (("--matrix",), "--matrix or --breaches, and --results go together"),
+        (("--breaches",), "--matrix or --breaches, and --results go together"),
+        ((*DUPLICATE, "--results", "file.json"), "--matrix or --breaches, and --results go together"),
+        (("--protocol", "kip101"), "--protocol and --invariant go together"),
+        (("--protocol", "kip320", "--invariant", "weak_isr"), "expected one of truncate-to-high-watermark with weak"),
+        ((*DIVERGENCE, "--kafka-version", "2.0.0"), "brokers have the protocol kip101 in 1.1.1, 1.0.2, 0.11.0.3"),
+        (("--faults", "kill", "--anomaly", "lost_write"), "there is nothing to play, it is forbidden"),
+        (("--anomaly", "phantom"), "the model tells no stories of it"),
+        (("--min-insync-replicas", "4", "--anomaly", "duplicate"), "--min-insync-replicas"),
+        (
+            ("--idempotence", "--unclean-leader-election", "--faults", "kill,kill", "--anomaly", "duplicate"),
+            "brokers can't be made to take this story: step 8 (Broker 2 refuses record 1",
+        ),
+    ],
+)
+def test_what_cannot_be_played_is_refused(arguments: tuple[str, ...], expected: str) -> None:
+    result = reproduce(*arguments)
+    assert result.exit_code == 64
+    assert expected in result.stderr
+
+
+def test_a_dry_run_prints_the_story() -> None:
+    result = reproduce(*DUPLICATE, "--dry-run")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[:2] == [
+        "  1. Broker 1, the leader, appends record 0 at offset 0.",
+        "  2. Broker 2 fetches offset 0 from the leader.",
+    ]
+    assert "The run ends: the final log, that of broker 2, holds record 0, record 0" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("verdict", "is_shown", "code"),
+    [(Verdict.CONFORMS, True, 0), (Verdict.UNKNOWN, False, 2), (Verdict.VIOLATION, False, 1)],
+)
+def test_the_exit_code_says_whether_the_anomaly_is_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verdict: Verdict, is_shown: bool, code: int
+) -> None:
+    def played(claims: Sequence[Claim], out: Path, times: int, *, say: object) -> list[Shown]:
+        shown = {one.key: is_shown for one in claims}
+        return [Shown(out / f"run-{number}", verdict, shown, "" if is_shown else "why") for number in range(times)]
+
+    monkeypatch.setattr(command, "_play", played)
+    result = reproduce(*DUPLICATE, "--times", 2, "--out", tmp_path)
+    assert result.exit_code == code
+    hits = 2 if is_shown else 0
+    assert result.stdout.splitlines()[-1] == f"duplicate: shown by {hits} of 2 stories"
+    as_json = json.loads(reproduce(*DUPLICATE, "--json", "--out", tmp_path).stdout)
+    assert (as_json["played"], as_json["shown"]) == (1, int(is_shown))
+
+
+def test_a_dry_run_prints_the_steps_of_a_breach() -> None:
+    result = reproduce(*DIVERGENCE, "--dry-run")
+    assert result.exit_code == 0
+    shown = result.stdout.splitlines()
+    assert shown[0] == "  1. The controller makes broker 1 the leader, leader epoch 0."
+    assert shown[-1] == " 10. Broker 2 learns that it follows broker 1 in epoch 2."
+
+
+@pytest.fixture
+def breaches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The breaches that were played, and their versions: none of those on 1.0.2 is shown."""
+    played: list[tuple[str, str]] = []
+
+    class Player:
+        def __init__(self, story: BreachStory, version: str, pool: object, root: Path, say: object = None) -> None:
+            self.story, self.version, self.root = story, version, root
+
+        def play(self) -> PlayedBreach:
+            played.append((self.story.name, self.version))
+            left = "step 5 took too long" if self.version == "1.0.2" else ""
+            return PlayedBreach(self.story, self.version, self.root / "run", left)
+
+    monkeypatch.setattr(breach_command, "BreachPlayer", Player)
+    return played
+
+
+def test_a_breach_is_played_as_often_as_it_is_asked_for(breaches: list[tuple[str, str]], tmp_path: Path) -> None:
+    result = reproduce(*DIVERGENCE, "--times", 2, "--json", "--out", tmp_path)
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert (found["kafka"], found["played"], found["shown"]) == ("1.1.1", 2, 2)
+    assert breaches == [("kip101: followers_agree", "1.1.1")] * 2
+    result = reproduce(*DIVERGENCE, "--kafka-version", "1.0.2", "--out", tmp_path)
+    assert result.exit_code == 2
+    assert result.stdout.splitlines() == [
+        f"kip101: followers_agree on Kafka 1.0.2: step 5 took too long ({tmp_path}/run)"
+    ]
+
+
+def test_all_breaches_are_played_once_and_counted(breaches: list[tuple[str, str]], tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    first = reproduce("--breaches", "--results", path, "--out", tmp_path)
+    assert first.exit_code == 2
+    everything = [(story.name, version) for story in STORIES for version in story.versions]
+    assert sorted(breaches) == sorted(everything)
+    reproduce("--breaches", "--results", path, "--out", tmp_path)
+    assert sorted(breaches) == sorted(2 * everything)
+    for one in load(path, "").breaches.values():
+        assert (one.played, one.shown) == (2, 0 if one.kafka == "1.0.2" else 2)

@@ -1,0 +1,98 @@
+"""KAFKA-14402 on brokers: the steps by which `predict` tells of it open a transaction that nobody ends, before 3.6."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.faults.links.on_frames import why_no_links
+from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
+from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
+from kafka_chaos.harness.cluster.broker.transactions import Producer, TransactionClient
+from kafka_chaos.harness.cluster.storage.replica import read_replica
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model.predict.cache import predict_cached
+
+LACKS = why_no_links()
+slow_on_brokers = [
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.skipif(LACKS is not None, reason=f"links: {LACKS}"),
+]
+TOLD = (
+    "Incarnation 1 of the producer asks for its producer epoch and gets 0.",
+    "Incarnation 1 of the producer adds partition 0 to transaction 1.",
+    "Incarnation 1 of the producer sends record 1 of transaction 1 to partition 0; the request is late, and no answer "
+    "comes.",
+    "Incarnation 1 of the producer asks to abort transaction 1.",
+    "The coordinator has an abort marker written to partition 0.",
+    "All markers are written: the coordinator notes the end of the transaction.",
+    "The late record 1 of transaction 1 arrives at the leader of partition 0 and is taken.",
+)
+
+
+@pytest.mark.slow
+def test_the_model_tells_these_steps() -> None:
+    lane = Lane(lane="t", acks="all", idempotence=True, transactional=Transactional(), kafka_version="2.8.2")
+    hanging = predict_cached(lane).transactions[TransactionAnomaly.HANGING_TRANSACTION]
+    assert [trace.why[:-1] for trace in hanging.known_defects if trace.defect.id == "KAFKA-14402"] == [TOLD]
+
+
+@pytest.mark.parametrize(
+    ("version", "answer", "log", "stable"),
+    [
+        pytest.param("2.8.2", "NONE", ["ABORT", "late"], 1, marks=slow_on_brokers),
+        pytest.param("3.9.1", "TRANSACTION_ABORTABLE", ["ABORT"], 1, marks=slow_on_brokers),
+    ],
+)
+def test_a_late_record_is_taken_unless_leaders_verify(version: str, answer: str, log: list[str], stable: int) -> None:
+    profile = ClusterProfile(name=f"late record, Kafka {version}", brokers=1, kafka_version=version, links=True)
+    with ClusterPool() as pool, ThreadPoolExecutor(1) as thread:
+        lease = pool.enter(profile)
+        lease.admin.create_topic("t", replica_assignment=[[1]], configs={})
+        lease.admin.await_full_isr(["t"])
+        with connected(lease) as client, connected(lease) as late:
+            wait_until(lambda: client.coordinator("tx", CoordinatorKind.TRANSACTION), "a coordinator", timeout=30)
+            producer = begun(client)
+            assert producer.epoch == 0
+            assert client.add_partition(producer, "t", 0) == NONE
+
+            link = lease.cluster.brokers[1].link
+            assert link is not None
+            link.apply("late", action="hold", side="request", api="Produce", topic="t", sender=("clients",))
+            record = thread.submit(late.write, producer, "t", 0, "late", sequence=0)
+            wait_until(lambda: (link.tally("late") or {"taken": 0})["taken"], "the record to wait", timeout=10)
+
+            error, _ = client.end(producer, commit=False)
+            assert error == NONE
+            wait_until(lambda: held(lease) == ["ABORT"], "the marker", timeout=20, seen=lambda: str(held(lease)))
+            link.lift("late", release=True)
+            assert error_name(record.result(timeout=30)) == answer
+            assert held(lease) == log
+            # Consumers of committed records get no further than the record that nobody ends.
+            assert client.latest_offset("t") == (NONE, len(log))
+            assert client.latest_offsets({"t": [0]}, committed=True)["t", 0] == (NONE, stable)
+
+
+def connected(lease: ClusterLease) -> TransactionClient:
+    return TransactionClient(lease.cluster.client_address(1), timeout=30)
+
+
+def begun(client: TransactionClient) -> Producer:
+    """A new producer, once the coordinator has loaded what it coordinates."""
+
+    def given() -> Producer | None:
+        error, producer = client.initialise(Producer("tx"), timeout_ms=60_000)
+        return producer if error == NONE else None
+
+    return wait_until(given, "the coordinator to give out a producer id", timeout=30, interval=0.2)
+
+
+def held(lease: ClusterLease) -> list[str]:
+    """What the partition's segments hold."""
+    records = read_replica(lease.cluster.brokers[1], "t", 0).records
+    return ["ABORT" if one.control else (one.value or b"").decode() for one in records]

@@ -1,0 +1,254 @@
+"""The story on the terminal: as printed, where it is narrow, where something differs, and over repeated runs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pytest
+from rich.console import Console
+
+from kafka_chaos.conformance.scenario.page.console import ConsoleReporter, summary
+from kafka_chaos.conformance.scenario.page.replica_table import log_text
+from kafka_chaos.conformance.scenario.record import ScenarioRecord
+from kafka_chaos.conformance.scenario.registry import Scenario
+from tests.conformance.scenario.samples import (
+    SOURCE,
+    act,
+    look,
+    planted_difference,
+    replica,
+    scenario_record,
+    step,
+    truncation,
+)
+
+RED = "\x1b[1;31m"
+
+
+def printed(*records: ScenarioRecord, width: int = 120, colours: bool = False) -> str:
+    """What the reporter prints of these runs of one scenario."""
+    out = io.StringIO()
+    console = Console(
+        file=out, width=width, highlight=False, force_terminal=colours, color_system="standard" if colours else None
+    )
+    reporter = ConsoleReporter(console, repeat=len(records))
+    for record in records:
+        play(reporter, record)
+    return out.getvalue()
+
+
+def play(reporter: ConsoleReporter, record: ScenarioRecord) -> None:
+    def shown(_: object) -> None:
+        """X loses what only it had."""
+
+    reporter("scenario", Scenario(record.scenario, SOURCE, record.title, shown))
+    for one in record.acts:
+        reporter("act", one)
+        for taken in one.steps:
+            reporter("step", (one, taken))
+        for expectation in one.expectations:
+            reporter("expectation", expectation)
+        for fact in one.facts.items():
+            reporter("fact", fact)
+    reporter("verdict", record)
+
+
+STORY = """\
+acks-1-recovery
+  An acknowledged record is lost
+  X loses what only it had.
+  Documented in: Replica Recovery, “acks=1”
+  A log has a cell per record: record·leader epoch, after a gap offset:record·leader epoch. High watermark: in memory
+  (checkpointed). Epochs file: epoch@start offset.
+
+a loss  (cluster: steady; truncation: kip320) ──────────────────────────────────────────────────────────────────────────
+
+  0. The topic is created.  1.2 s, 4 states allowed
+                       log            high       epochs     log                high       epochs
+     broker  role      on Kafka  end  watermark  file       in the model  end  watermark  file
+     -------------------------------------------------------------------------------------------
+     X (1)   leader    empty     0    0 (0)      0@0     │  empty         0    0 (0)      0@0
+     Y (2)   follower  empty     0    0 (0)      0@0     │  empty         0    0 (0)      0@0
+     Z (3)   follower  empty     0    0 (0)      0@0     │  empty         0    0 (0)      0@0
+     Partition: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
+
+  1. A producer sends M1 with acks=1.  1.2 s, 4 states allowed
+                       log            high       epochs     log                high       epochs
+     broker  role      on Kafka  end  watermark  file       in the model  end  watermark  file
+     -------------------------------------------------------------------------------------------
+     X (1)   leader    M1·0      1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
+     Y (2)   follower  M1·0      1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
+     Z (3)   follower  M1·0      1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
+     Partition: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
+     acknowledged: M1@0
+
+  2. Y's and Z's fetches no longer reach X.  1.2 s, 4 states allowed
+     nothing changed
+
+  3. A producer sends M2 with acks=1.  1.2 s, 4 states allowed
+                       log             high       epochs     log                high       epochs
+     broker  role      on Kafka   end  watermark  file       in the model  end  watermark  file
+     --------------------------------------------------------------------------------------------
+     X (1)   leader    M1·0 M2·0  2    1 (1)      0@0     │  M1·0 M2·0     2    1 (1)      0@0
+     Y (2)   follower  M1·0       1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
+     Z (3)   follower  M1·0       1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
+     Partition: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
+     acknowledged: M1@0 M2@1
+
+  4. X is killed; a producer sends M3.  1.2 s, 4 states allowed
+                          log             high       epochs      log                high       epochs
+     broker  role         on Kafka   end  watermark  file        in the model  end  watermark  file
+     -------------------------------------------------------------------------------------------------
+     X (1)   not running  M1·0 M2·0  2    – (1)      0@0      │  M1·0 M2·0     2    – (1)      0@0
+     Y (2)   leader       M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
+     Z (3)   follower     M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
+     Partition: leader 2 · leader epoch 1 · ISR 2 3 · controller epoch 1
+     acknowledged: M1@0 M2@1 M3@1
+
+  5. X is restarted.  1.2 s, 4 states allowed
+                       log             high       epochs      log                high       epochs
+     broker  role      on Kafka   end  watermark  file        in the model  end  watermark  file
+     ----------------------------------------------------------------------------------------------
+     X (1)   follower  M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
+     Y (2)   leader    M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
+     Z (3)   follower  M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
+     Partition: leader 2 · leader epoch 1 · ISR 1 2 3 · controller epoch 1
+     acknowledged: M1@0 M2@1 M3@1
+   ✓ M2 is gone: ["M1", "M3"]
+   ✓ no client got an error
+   • X's log: Truncating to offset 1
+   • times:
+     broker  seconds
+     1       0.5
+     2       1
+acks-1-recovery: conforms in 12.3 s
+"""
+
+
+def stripped(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip() + "\n"
+
+
+def test_the_story_as_printed_without_a_terminal() -> None:
+    assert stripped(printed(truncation())) == STORY
+
+
+@pytest.mark.parametrize("width", [72, 80, 90])
+def test_a_narrow_terminal_shows_the_model_below_kafka(width: int) -> None:
+    text = printed(truncation(), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    place = rows.index("X (1) not running Kafka M1·0 M2·0 2 – (1) 0@0")
+    assert rows[place + 1] == "model M1·0 M2·0 2 – (1) 0@0"
+
+
+def test_a_planted_difference_names_the_replica_in_red() -> None:
+    lines = printed(planted_difference(), colours=True).splitlines()
+    row = next(line for line in reversed(lines) if "X (1)" in line and "follower" in line)
+    assert f"{RED}M1·0 M3·1" in row
+    assert f"{RED}M1·0 M2·0" in row
+    others = [line for line in lines if "Y (2)" in line or "Z (3)" in line]
+    assert others
+    assert not [line for line in others if RED in line]
+    sentence = "✗ X (broker 1), log: Kafka has M1·0 M3·1, the model allows M1·0 M2·0"
+    assert [line for line in lines if sentence in line and RED in line]
+    assert f"{RED}violation" in lines[-2]
+
+
+def test_a_violation_is_printed_once() -> None:
+    assert "a loss, step 5" not in printed(planted_difference())
+
+
+def test_all_values_of_the_states_that_match_are_shown() -> None:
+    row = next(line for line in printed(planted_difference()).splitlines()[::-1] if "X (1)" in line and "│" in line)
+    assert row.split("│")[1].split() == ["M1·0", "M2·0", "2", "2", "(2)", "|", "1", "(1)", "0@0"]
+
+
+def test_a_difference_in_zookeeper_or_in_a_role_shows_both_sides() -> None:
+    from kafka_chaos.reference_model.lockstep.observation.cluster import Difference
+
+    seen = look({1: replica("m·0", role="leader"), 2: replica("m·0", role="leader")}, leader=2)
+    model = look({1: replica("m·0", role="leader"), 2: replica("m·0")}, leader=1)
+    different = [Difference(0, "leader", 2, (1,)), Difference(2, "role", "leader", ("follower",))]
+    text = printed(scenario_record(act(step(0, "Both lead.", seen, allowed=[model], differences=different))))
+    assert "Partition: leader 2 (model: 1) · leader epoch 0" in text
+    assert "Y (2)   leader (model: follower)" in text
+    assert "✗ the partition in the metadata, leader: Kafka has 2, the model allows 1" in text
+
+
+def test_a_broker_with_another_view_of_the_leader_says_so() -> None:
+    seen = look({1: replica("m·0", leader=2), 2: replica("m·0", leader=1)}, leader=2)
+    rows = [" ".join(line.split()) for line in printed(scenario_record(act(step(0, "Moved.", seen)))).splitlines()]
+    assert [row for row in rows if row.startswith("X (1) follower m·0")]
+    assert [row for row in rows if row.startswith("Y (2) follower, sees leader 1 m·0")]
+
+
+def test_a_failed_expectation_shows_what_was_expected_and_observed() -> None:
+    record = truncation()
+    (played,) = record.acts
+    from kafka_chaos.conformance.scenario.record import Expectation
+
+    played.expectations = [Expectation("M2 is kept", ["M1", "M2"], ["M1", "M3"], False)]
+    record.verdict, record.reason = "violation", "M2 is kept: …"
+    text = printed(record)
+    assert '✗ M2 is kept: expected ["M1", "M2"], observed ["M1", "M3"]' in text
+
+
+def test_a_failure_of_the_cluster_is_printed_with_its_reason() -> None:
+    text = printed(scenario_record(verdict="unknown", reason="[broker-1] did not start"))
+    assert "acks-1-recovery: unknown in 12.3 s\n  [broker-1] did not start\n" in stripped(text)
+
+
+def test_of_repeated_runs_the_first_and_those_that_do_not_conform_are_printed_in_full() -> None:
+    text = stripped(printed(truncation(), truncation(), planted_difference(), truncation()))
+    assert "acks-1-recovery (run 1 of 4)" in text
+    assert "acks-1-recovery, run 2 of 4: conforms in 12.3 s" in text
+    assert "acks-1-recovery (run 3 of 4)" in text
+    assert text.endswith("acks-1-recovery, run 4 of 4: conforms in 12.3 s\n")
+    assert text.count("X is killed; a producer sends M3.") == 2
+
+
+def test_with_a_terminal_a_status_line_says_what_is_played() -> None:
+    out = io.StringIO()
+    with ConsoleReporter(Console(file=out, width=100, force_terminal=True)) as reporter:
+        play(reporter, truncation())
+    assert "acks-1-recovery: a loss" in out.getvalue()
+    assert out.getvalue().count("M2 is gone") == 1
+
+
+@pytest.mark.parametrize(
+    ("entries", "start", "expected"),
+    [
+        ((), 0, "empty"),
+        ((), 7, "from 7: empty"),
+        (((7, "", 2), (8, "a\x1bb", 3)), 7, "from 7: ∅·2 a�b·3"),
+        (((1, "a", 0), (2, "b", 0), (5, "c", 1)), 0, "1:a·0 b·0 5:c·1"),
+        (((0, "a", -1), (1, "b", -1)), 0, "a b"),
+        (tuple((n, f"r{n}", 0) for n in range(30)), 0, "r0·0 r1·0 …22… r24·0 r25·0 r26·0 r27·0 r28·0 r29·0"),
+    ],
+)
+def test_a_log_is_cells(entries: Sequence[tuple[int, str, int]], start: int, expected: str) -> None:
+    assert log_text(tuple(entries), start).plain == expected
+
+
+def test_the_summary_counts_runs_and_times() -> None:
+    records = [truncation(), truncation(), planted_difference(), scenario_record(name="acks-0", verdict="unknown")]
+    for record, seconds in zip(records, (1.0, 2.0, 9.0, 4.0), strict=True):
+        record.seconds = seconds
+    out = io.StringIO()
+    Console(file=out, width=100).print(summary(records))
+    rows = [line.split() for line in out.getvalue().splitlines()]
+    assert rows[1] == ["acks-1-recovery", "violation", "2/3", "1/3", "1.0", "2.0", "9.0"]
+    assert rows[2] == ["acks-0", "unknown", "1/1", "4.0", "4.0", "4.0"]
+
+
+def test_quoted_lines_are_printed_one_below_the_other() -> None:
+    text = printed(scenario_record(act(facts={"its log": ["Skipping recovery of 2 logs", "Loaded 2 logs"]})))
+    assert "• its log:\n     Skipping recovery of 2 logs\n     Loaded 2 logs\n" in stripped(text)
+
+
+def test_a_long_fact_is_cut_and_says_where_it_is_complete() -> None:
+    text = printed(scenario_record(act(facts={"request": "x" * 5000})))
+    assert text.count("x") < 1300
+    assert "(in full with --json and --out)" in " ".join(text.split())

@@ -1,0 +1,190 @@
+"""The pages of all scenarios: the same for the same results, complete, and refused if results name nothing known."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
+
+import pytest
+
+from kafka_chaos.conformance.scenario import observe
+from kafka_chaos.conformance.scenario.page import document
+from kafka_chaos.conformance.scenario.page.document import document_files, observed_how, write_document
+from kafka_chaos.conformance.scenario.page.markdown import code, fact, prose, table
+from kafka_chaos.conformance.scenario.record import ScenarioRecord
+from kafka_chaos.conformance.scenario.registry import Difference, Document, Outline, Source, differences, outlines
+from kafka_chaos.conformance.scenario.results import collect, read_results, result_of, results_json
+from kafka_chaos.conformance.scenario.transactions import observe as observe_transactions
+from kafka_chaos.contract.errors import UsageFailure
+from tests.conformance.scenario.samples import RECOVERY, SOURCE, planted_difference, truncation
+
+ROOT = Path(document.__file__).resolve().parents[3]
+OTHER = Document("Other *things*", "다른 문서", "20 May 2023")
+FILE = "experiments/behaviours/replication/acks.py"
+KNOWN = {
+    "acks-1-recovery": Outline("acks-1-recovery", SOURCE, "Lost | for good", "X loses *it*.", FILE),
+    "acks-0": Outline("acks-0", Source(OTHER, "Opening", "서론"), "__Nothing__ fails", "", FILE),
+}
+DIFFERENT = (
+    Difference(RECOVERY, "X drops M3.", "X keeps M3.", "0.11.0", "acks-1-recovery"),
+    Difference(RECOVERY, "acks=1 is the default.", "acks=all is.", "3.0.0", None),
+)
+
+
+def files(*records: ScenarioRecord, root: str | None = "..") -> dict[str, str]:
+    return document_files(collect(map(result_of, records)), KNOWN, DIFFERENT, root=root)
+
+
+def section(text: str, heading: str) -> str:
+    return text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+def test_the_index_lists_all_scenarios_by_document_and_what_was_run() -> None:
+    slow = truncation()
+    slow.seconds = 40
+    index = files(truncation(), truncation(), slow)["scenarios.md"]
+    row = "| [`acks-1-recovery`](scenarios/acks-1-recovery.md) | acks=1 | Lost \\| for good | conforms | 3/3 | 12 |"
+    assert row in section(index, "Replica Recovery").splitlines()
+    other = section(index, r"Other \*things\*")
+    assert "Original title: “다른 문서” (20 May 2023)." in other
+    assert r"| `acks-0` | Opening | \_\_Nothing\_\_ fails | not run |  |  |" in other.splitlines()
+    assert index.endswith("```{toctree}\n:hidden:\n\nscenarios/acks-1-recovery\n```\n")
+
+
+def test_a_page_has_story_source_picture_expectations_and_facts() -> None:
+    text = files(truncation())["scenarios/acks-1-recovery.md"]
+    for expected in (
+        "# acks-1-recovery\n\n**Lost \\| for good**\n",
+        f"[`{FILE}`](../../{FILE})",
+        r"X loses \*it\*.",
+        "](../images/scenarios/acks-1-recovery.svg)",
+        "- Verdict: conforms; 1 of 1 runs passed; 12 s\n",
+        "- Documented in: Replica Recovery, section “acks=1” (acks=1 인 경우)\n",
+        "## A loss\n\nCluster: `steady`. Followers truncate by the protocol `kip320`.\n",
+        '- ✓ M2 is gone: `["M1", "M3"]`\n- ✓ no client got an error\n- X\'s log: `Truncating to offset 1`\n',
+        "times:\n\n| broker | seconds |\n| --- | --- |\n| `1` | `0.5` |\n| `2` | `1` |\n",
+        "- 5. X is restarted. X (broker 1) drops M2 (epoch 0)",
+        "| X drops M3. | X keeps M3. | 0.11.0 |",
+    ):
+        assert expected in text
+    assert "acks=1 is the default" not in text
+    assert f"- Steps: `{FILE}`\n" in files(truncation(), root=None)["scenarios/acks-1-recovery.md"]
+
+
+def test_a_violation_stays_visible_among_runs_that_passed() -> None:
+    found = files(truncation(), planted_difference(), truncation())
+    assert "| violation | 2/3 |" in found["scenarios.md"]
+    text = found["scenarios/acks-1-recovery.md"]
+    assert "- Verdict: violation; 2 of 3 runs passed; 12 s (median; 12 to 12)\n" in text
+    assert "Reason: `a loss, step 5 (X is restarted.) broker 1, log: …`" in text
+
+
+def test_differences_are_listed_with_the_scenarios_that_show_them() -> None:
+    rows = section(files(truncation())["scenarios.md"], "Where the documents and the brokers differ")
+    link = "[`acks-1-recovery`](scenarios/acks-1-recovery.md)"
+    assert f"| Replica Recovery | X drops M3. | X keeps M3. | 0.11.0 | {link} |" in rows
+    assert "| Replica Recovery | acks=1 is the default. | acks=all is. | 3.0.0 |  |" in rows
+
+
+@pytest.mark.parametrize("module", [observe, observe_transactions])
+def test_how_something_is_observed_is_the_docstring_of_the_module(module: ModuleType) -> None:
+    lines = observed_how(module)
+    assert " ".join(" ".join(lines).split()) == " ".join((module.__doc__ or "").split())
+    assert all(line.endswith("|") for line in lines if line.startswith("|"))
+
+
+def written(folder: Path, name: str) -> Path:
+    """Results of two runs of a scenario."""
+    record = truncation()
+    record.scenario = name
+    results = folder / "results.json"
+    results.write_text(json.dumps(results_json([record, record], seconds=25)))
+    return results
+
+
+def test_equal_results_give_equal_files_and_the_document_s_own_results_suffice(tmp_path: Path) -> None:
+    name = next(iter(outlines()))
+    first = write_document([written(tmp_path, name)], tmp_path / "a" / "scenarios.md")
+    second = write_document([tmp_path / "a" / "scenarios.json"], tmp_path / "b" / "scenarios.md")
+    assert [path.relative_to(tmp_path / "a") for path in first] == [path.relative_to(tmp_path / "b") for path in second]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    ElementTree.parse(tmp_path / "a" / "images" / "scenarios" / f"{name}.svg")
+    assert "2/2" in (tmp_path / "b" / "scenarios.md").read_text()
+
+
+def test_pages_of_scenarios_that_are_gone_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    name = next(iter(outlines()))
+    out = tmp_path / "scenarios.md"
+    (page, *_) = [path for path in write_document([written(tmp_path, name)], out) if path.suffix == ".md"]
+    stale, own = page.with_name("gone.md"), page.with_name("own.md")
+    stale.write_text(page.read_text())
+    own.write_text("# A page of somebody's own\n")
+    pictures = tmp_path / "images" / "scenarios"
+    for picture in ("gone", "own"):
+        (pictures / f"{picture}.svg").write_text("<svg/>")
+    write_document([tmp_path / "scenarios.json"], out)
+    assert sorted(path.name for path in page.parent.iterdir()) == [f"{name}.md", "own.md"]
+    assert sorted(path.name for path in pictures.iterdir()) == [f"{name}.svg", "own.svg"]
+
+
+def test_results_of_no_scenario_are_refused(tmp_path: Path) -> None:
+    results = written(tmp_path, "nix")
+    with pytest.raises(UsageFailure, match=r"results\.json: 'nix' is not a scenario: expected one of leader-only"):
+        write_document([results], tmp_path / "scenarios.md")
+    assert not (tmp_path / "scenarios.md").exists()
+
+
+def test_every_link_leads_somewhere() -> None:
+    found = files(truncation())
+    for name, text in found.items():
+        for link in re.findall(r"\]\(([^)]+)\)", text) if name.endswith(".md") else ():
+            target = os.path.normpath(Path(name).parent / link)
+            assert target in found or (ROOT / "docs" / target).exists(), f"{name}: {link}"
+
+
+def test_text_stays_text_in_markdown() -> None:
+    assert prose("a <b> `c|d*` *e* __f g_h") == r"a \<b> `c|d*` \*e\* \_\_f g_h"
+    assert code("a `b` c") == "``a `b` c``"
+    assert code("`a`") == "`` `a` ``"
+    assert code({"ä": [1, None]}) == '`{"ä": [1, null]}`'
+    assert code("x" * 1000).endswith("…`")
+    assert table(["a", "b"], [["`x|y`", "z"]], right=[1]) == ["| a | b |", "| --- | ---: |", r"| `x\|y` | z |"]
+
+
+def test_facts_of_every_shape() -> None:
+    assert fact("n", 5) == ["- n: `5`"]
+    assert fact("lines", "a\n```b") == ["", "lines:", "", "````text", "a", "```b", "````", ""]
+    assert fact("quoted", ["first line", "second line"])[3:6] == ["```text", "first line", "second line"]
+    assert fact("names", ["m1", "m2"]) == ['- names: `["m1", "m2"]`']
+    assert fact("deep", {"key": "v" * 500})[3] == "```json"
+    rows = fact("rows", [{"a": 1, "b": "x|y"}] * 50)
+    assert rows[3:6] == ["| a | b |", "| --- | --- |", r"| `1` | `x\|y` |"]
+    assert "… and 10 more rows" in rows
+    assert fact("unequal", [{"a": 1}, {"b": 1}]) == ['- unequal: `[{"a": 1}, {"b": 1}]`']
+    assert fact("none", []) == ["- none: `[]`"]
+
+
+def test_the_differences_name_the_documents_and_scenarios_that_exist() -> None:
+    known = outlines()
+    assert differences()
+    for one in differences():
+        assert one.document in {outline.source.document for outline in known.values()}
+        assert one.shown_by is None or known[one.shown_by].source.document == one.document
+        assert all((one.says, one.brokers_do, one.since))
+
+
+def test_the_committed_pages_were_generated() -> None:
+    docs = ROOT / "docs"
+    results = collect(read_results(docs / "scenarios.json"))
+    found = document_files(results, outlines(), differences())
+    for name, text in found.items():
+        assert (docs / name).read_text(encoding="utf-8") == text, (
+            f"docs/{name} is not what is generated now: "
+            "run `kafka-chaos scenario document docs/scenarios.json --out docs/scenarios.md`"
+        )
+    committed = [*(docs / "images" / "scenarios").iterdir(), *(docs / "scenarios").iterdir()]
+    assert {str(file.relative_to(docs)) for file in committed} == {name for name in found if "/" in name}

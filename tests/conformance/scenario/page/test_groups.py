@@ -1,0 +1,99 @@
+"""A consumer group on a page and on the terminal, and in results that are read back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kafka_chaos.conformance.scenario.page.console import tell_difference
+from kafka_chaos.conformance.scenario.page.group_table import group_headings, group_lines, group_rows
+from kafka_chaos.conformance.scenario.record import ActRecord, StepRecord
+from kafka_chaos.conformance.scenario.results import condensed_json, dump, read_results, result_of, results_json
+from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Difference, Observation
+from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation, MemberObservation
+from tests.conformance.scenario.page.test_console import printed
+from tests.conformance.scenario.page.test_document import files
+from tests.conformance.scenario.samples import act, look, replica, scenario_record, step
+
+IDLE = MemberObservation(generation=2, has=())
+AT_WORK = MemberObservation(did=(("given", 0, 0), ("processed", 0, 0)))
+DONE = MemberObservation(generation=2, has=(0,), did=(*AT_WORK.did, ("committed", 0, 1)))
+
+
+def seen(*each: MemberObservation, committed: int) -> Observation:
+    of = GroupObservation(members=(1, 2), owners=(1,), committed=(committed,), each=dict(enumerate(each, 1)))
+    replicas = {1: replica("r0·0", role="leader"), 2: replica("r0·0"), 3: replica("r0·0")}
+    plain = look(replicas)
+    return Observation(replicas=plain.replicas, leader=1, leader_epoch=0, isr=(1, 2, 3), group=of)
+
+
+def processed(*differences: Difference) -> StepRecord:
+    return step(1, "Member 1 processes.", seen(AT_WORK, IDLE, committed=0), differences=differences)
+
+
+def played() -> ActRecord:
+    return act(
+        step(0, "r0 is there.", look({1: replica("r0·0", role="leader")})),
+        processed(),
+        step(2, "Nothing happens.", seen(AT_WORK, IDLE, committed=0)),
+        step(3, "Member 1 commits.", seen(DONE, IDLE, committed=1)),
+    )
+
+
+def test_a_table_has_a_row_for_each_step_that_changed_the_group() -> None:
+    assert group_headings(played())[-2:] == ("member 1", "member 2")
+    assert list(group_rows(played())) == [
+        ("1. Member 1 processes.", "1 2", "1", "0", "given 0, processed 0", "generation 2"),
+        ("3. Member 1 commits.", "1 2", "1", "1", "generation 2; committed 1", ""),
+    ]
+
+
+def test_an_act_without_a_group_has_no_table() -> None:
+    assert list(group_rows(act(step(0, "r0 is there.", look({1: replica("r0·0", role="leader")}))))) == []
+
+
+def test_of_several_partitions_each_deed_names_its_own_and_nobody_is_a_dash() -> None:
+    each = {1: MemberObservation(generation=0, did=(("given", 1, 4), ("given", 0, 7)))}
+    observed = GroupObservation(members=(), owners=(1, 0), committed=(0, 4), each=each)
+    one = step(1, "Two partitions.", Observation(replicas={}, group=observed))
+    assert next(group_rows(act(one))) == (
+        "1. Two partitions.",
+        "nobody",
+        "1 –",
+        "0 4",
+        "generation none; given 1:4 0:7",
+    )
+
+
+def test_what_differs_in_the_group_is_red_and_told_in_words() -> None:
+    difference = Difference(GROUP, "member 2, has", (0,), ((),))
+    lines = group_lines(processed(difference))
+    assert [str(line.style) for line in lines] == ["", "", "bold red"]
+    assert tell_difference(act(), difference) == "the group, member 2, has: Kafka has 0, the model allows empty"
+    (first, *_) = group_lines(processed(Difference(GROUP, "committed", (0,), ((1,),))))
+    assert "bold red" in {str(span.style) for span in first.spans} | {str(first.style)}
+
+
+def test_the_terminal_shows_the_replicas_again_only_where_they_changed() -> None:
+    text = printed(scenario_record(played(), verdict="conforms"))
+    assert text.count("on Kafka") == 2
+    assert "Group: members 1 2 · has the partition 1 · committed 1" in text
+
+
+def test_the_page_has_the_table() -> None:
+    text = files(scenario_record(played(), verdict="conforms"))["scenarios/acks-1-recovery.md"]
+    assert "| step | in the group | has the partition | committed | member 1 | member 2 |" in text
+    assert "| 1. Member 1 processes. | 1 2 | 1 | 0 | given 0, processed 0 | generation 2 |" in text
+
+
+def test_results_with_a_group_are_read_back_as_they_were(tmp_path: Path) -> None:
+    record = scenario_record(played(), verdict="conforms")
+    whole = tmp_path / "results.json"
+    whole.write_text(json.dumps(results_json([record], seconds=3)))
+    (read,) = read_results(whole)
+    assert json.dumps(read.record.to_json()) == json.dumps(record.to_json())
+    assert read.record.acts[0].steps[3].observation.group == played().steps[3].observation.group
+    condensed = tmp_path / "condensed.json"
+    condensed.write_text(dump(condensed_json([result_of(record)])))
+    (again,) = read_results(condensed)
+    assert json.dumps(again.record.to_json()) == json.dumps(record.to_json())

@@ -1,0 +1,31 @@
+"""Load beside a scenario: what was acknowledged and is gone is found, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_chaos.conformance.scenario.clusters import ClusterPool, ClusterProfile
+from kafka_chaos.conformance.scenario.load import LoadBeside, count
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.harness.cluster.storage.power_loss import cut_last_batch
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+def test_an_acknowledged_record_that_is_gone_is_found_in_its_lane(pool: ClusterPool) -> None:
+    lease = pool.enter(ClusterProfile(name="one broker", brokers=1, fresh=True))
+    (broker,) = lease.cluster.brokers.values()
+    lanes = [LaneSpec(lane=name, replication_factor=1) for name in ("whole", "cut")]
+    with LoadBeside(lease, lanes, ("kill",)) as load:
+        broker.kill()
+        cut_last_batch(broker, load.topic("cut"), 0)
+        lease.cluster.start_again([broker])
+        verdict = load.verify()
+    assert {lane.lane: lane.verdict for lane in verdict.lanes} == {
+        "whole": Verdict.CONFORMS,
+        "cut": Verdict.VIOLATION,
+    }
+    assert count(verdict, "cut", Anomaly.LOST_WRITE) > 0
+    assert [row["lost"] for row in load.table(verdict)] == [0, count(verdict, "cut", Anomaly.LOST_WRITE)]

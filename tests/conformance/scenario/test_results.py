@@ -1,0 +1,166 @@
+"""Results as JSON: written whole, read back as they were, counted, and refused with the place that is wrong."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.conformance.scenario.record import plain
+from kafka_chaos.conformance.scenario.results import (
+    collect,
+    condensed_json,
+    dump,
+    read_results,
+    result_of,
+    results_json,
+    write_or_refuse,
+)
+from kafka_chaos.contract.errors import UsageFailure
+from tests.conformance.scenario.samples import planted_difference, scenario_record, truncation
+
+
+def written(path: Path, document: object) -> Path:
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_what_was_written_is_read_back(tmp_path: Path) -> None:
+    records = [truncation(), planted_difference()]
+    file = written(tmp_path / "results.json", results_json(records, seconds=30))
+    read = read_results(file)
+    assert [json.dumps(one.record.to_json()) for one in read] == [json.dumps(one.to_json()) for one in records]
+
+
+def test_condensed_results_are_smaller_and_say_the_same(tmp_path: Path) -> None:
+    result = result_of(truncation())
+    whole = json.dumps(result.record.to_json())
+    file = tmp_path / "condensed.json"
+    file.write_text(dump(condensed_json([result])))
+    assert len(file.read_text()) < len(whole)
+    (read,) = read_results(file)
+    assert json.dumps(read.record.to_json()) == whole
+    assert read.tally == result.tally
+    assert dump(condensed_json([read])) == file.read_text()
+
+
+def test_runs_are_counted_over_files_and_the_gravest_is_shown(tmp_path: Path) -> None:
+    first = written(tmp_path / "a.json", results_json([truncation(), truncation()], seconds=1))
+    stored = tmp_path / "stored.json"
+    stored.write_text(dump(condensed_json(collect(read_results(first)).values())))
+    second = written(tmp_path / "b.json", results_json([planted_difference(), truncation()], seconds=1))
+    (found,) = collect([*read_results(stored), *read_results(second)]).values()
+    assert (found.tally.conforms, found.tally.violation, found.tally.unknown, found.tally.runs) == (3, 1, 0, 4)
+    assert found.tally.verdict == "violation"
+    assert found.record.verdict == "violation"
+
+
+def test_the_document_has_counts_and_times() -> None:
+    records = [truncation() for _ in range(3)]
+    for record, seconds in zip(records, (10, 30, 12), strict=True):
+        record.seconds = seconds
+    document = results_json(records, seconds=52)
+    assert document["verdict"] == "conforms"
+    assert document["counts"] == [
+        {
+            "scenario": "acks-1-recovery",
+            "runs": 3,
+            "conforms": 3,
+            "violation": 0,
+            "unknown": 0,
+            "seconds": {"min": 10, "median": 12, "max": 30},
+        }
+    ]
+
+
+def test_what_did_not_run_is_no_success() -> None:
+    document = results_json([truncation()], seconds=1, not_run=["acks-0"])
+    assert document["verdict"] == "unknown"
+    assert document["not_run"] == ["acks-0"]
+
+
+def test_bad_results_are_refused_with_their_place(tmp_path: Path) -> None:
+    document = results_json([truncation()], seconds=1)
+    del document["scenarios"][0]["acts"][0]["steps"][3]["sentence"]
+    document["scenarios"][0]["acts"][0]["steps"][4]["observed"]["replicas"]["1"]["log_end"] = "far"
+    file = written(tmp_path / "bad.json", document)
+    with pytest.raises(UsageFailure) as refused:
+        read_results(file)
+    assert f"{file}: scenarios[0].acts[0].steps[3].sentence: Field required" in str(refused.value)
+    assert "scenarios[0].acts[0].steps[4].observed.replicas.1.log_end: " in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("not JSON", "Invalid JSON"),
+        ('{"format_version": 2, "scenarios": []}', "format_version: Input should be 1"),
+        ("[]", "should be an object"),
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, text: str, expected: str) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(text)
+    with pytest.raises(UsageFailure, match=expected):
+        read_results(file)
+    with pytest.raises(UsageFailure, match=r"nowhere\.json: can't be read: No such file"):
+        read_results(tmp_path / "nowhere.json")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "expected"),
+    [
+        (("steps",), 5, "acts[0].steps: Input should be a valid array"),
+        (
+            ("steps", 2, "observed"),
+            {"replicas": {}},
+            "steps[2].observed: Value error, expected an object with a partition",
+        ),
+        (("steps", 2, "observed", "as_before"), [9], "steps[2].observed: Value error, expected an object with"),
+        (("steps", 2, "observed", "replicas"), 5, "steps[2].observed.replicas: Input should be an object"),
+    ],
+)
+def test_malformed_steps_are_refused_with_their_place(
+    tmp_path: Path, place: tuple[str | int, ...], value: object, expected: str
+) -> None:
+    document = results_json([truncation()], seconds=1)
+    inner = document["scenarios"][0]["acts"][0]
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    if place[-1] == "as_before":
+        del inner["replicas"]
+    with pytest.raises(UsageFailure) as refused:
+        read_results(written(tmp_path / "bad.json", document))
+    assert expected in str(refused.value)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "made" / "file.json"
+    write_or_refuse(target, "first")
+    write_or_refuse(target, "second")
+    assert target.read_text() == "second"
+    assert [file.name for file in target.parent.iterdir()] == ["file.json"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageFailure, match="can't be written"):
+        write_or_refuse(tmp_path / "file" / "below.json", "text")
+
+
+def test_facts_of_any_kind_can_be_written() -> None:
+    @dataclass
+    class Measured:
+        seconds: float
+        path: Path
+
+    record = scenario_record()
+    facts = {"a": {3, 1, 2}, "b": b"\xff\x00", "c": Measured(1.5, Path("/x")), "d": (1, None, True), 5: "e"}
+    assert plain(facts) == {
+        "a": [1, 2, 3],
+        "b": "�\x00",
+        "c": {"seconds": 1.5, "path": "/x"},
+        "d": [1, None, True],
+        "5": "e",
+    }
+    assert json.dumps(record.to_json())

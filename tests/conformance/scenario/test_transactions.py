@@ -1,0 +1,116 @@
+"""Scenarios on transactions without brokers: what a run leaves behind, how it is shown, and what answers mean."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from kafka_chaos.conformance.scenario.page.console import ConsoleReporter, tell_difference
+from kafka_chaos.conformance.scenario.page.frames import columns_of, tell_columns
+from kafka_chaos.conformance.scenario.page.pictures import draw
+from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, ScenarioRecord, StepRecord
+from kafka_chaos.conformance.scenario.results import condensed_json, read_results, result_of, results_json
+from kafka_chaos.conformance.scenario.transactions.producers import meaning
+from kafka_chaos.reference_model.lockstep.observation.cluster import TRANSACTIONS, Difference, Observation
+from kafka_chaos.reference_model.lockstep.observation.transactions import TransactionsObservation
+from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel, transaction_step
+from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig
+
+STEPS = (
+    ("initialise", {"producer": "p", "id": "t"}),
+    ("write", {"producer": "p", "record": "a", "partition": 0}),
+    ("end", {"producer": "p", "commit": True}),
+    ("write", {"producer": "p", "record": "7", "partition": 1}),
+)
+
+
+def record(*, wrong: bool = False) -> ScenarioRecord:
+    """A run in which Kafka shows what the model says; with `wrong`, the last step's last stable offset is another."""
+    model = TransactionsModel(TransactionsConfig(partitions=1, has_group=True))
+    steps = []
+    for number, (name, arguments) in enumerate(STEPS):
+        model.apply(transaction_step(name, **arguments))
+        (allowed,) = model.allowed(8)
+        seen = allowed.transactions or TransactionsObservation()
+        if wrong and number == len(STEPS) - 1:
+            seen = replace(seen, partitions={0: replace(seen.partitions[0], last_stable_offset=0)})
+        observed = Observation(transactions=seen)
+        differences = model.compare(observed).differences
+        matching = 0 if differences else 1
+        steps.append(StepRecord(number, f"{name}.", 1.5, observed, 1, matching, differences, (allowed,)))
+    act = ActRecord("a transaction", "transactions", "v1", (0,), {}, steps, kind=PARTITIONS)
+    return ScenarioRecord("txn-commit-abort", "KIP-98", "Markers", acts=[act])
+
+
+@pytest.mark.parametrize("condensed", [False, True])
+def test_what_was_written_of_transactions_is_read_back(condensed: bool, tmp_path: Path) -> None:
+    written = record()
+    document = condensed_json([result_of(written)]) if condensed else results_json([written], seconds=1)
+    (tmp_path / "results.json").write_text(json.dumps(document))
+    (found,) = read_results(tmp_path / "results.json")
+    assert found.record.acts[0].kind == PARTITIONS
+    assert [one.observation for one in found.record.acts[0].steps] == [one.observation for one in written.acts[0].steps]
+
+
+def test_a_picture_of_transactions_has_partitions_markers_and_the_last_stable_offset() -> None:
+    picture = draw(record())
+    ElementTree.fromstring(picture)
+    for words in ("Partition 0", "COMMIT", "last stable offset", "read_committed: a", "t Ongoing in 1, epoch 0"):
+        assert words in picture
+    assert "high watermark" not in picture
+
+
+def test_transactions_in_words() -> None:
+    (act,) = record().acts
+    lines = tell_columns(act, columns_of(act))
+    assert lines[1] == (
+        "2. end. Partition 0: a (epoch 0) COMMIT (epoch 0), last stable offset 2, read_committed gives a. "
+        "Transactions: t CompleteCommit, epoch 0; p has epoch 0, OK; group's offset none."
+    )
+    assert lines[2].endswith("t Ongoing in 1, epoch 0; p has epoch 0, OK; group's offset none; another one is pending.")
+
+
+def printed(shown: ScenarioRecord) -> str:
+    out = io.StringIO()
+    reporter = ConsoleReporter(Console(file=out, width=120, highlight=False))
+    for act in shown.acts:
+        reporter("act", act)
+        for step in act.steps:
+            reporter("step", (act, step))
+    return out.getvalue()
+
+
+def test_a_difference_is_shown_beside_what_the_model_says() -> None:
+    told = printed(record(wrong=True))
+    assert "transactions: v1" in told
+    rows = [line.split() for line in told.splitlines() if "COMMIT" in line]
+    assert ["0", "Kafka", "a·0", "COMMIT·0", "2", "0", "a", "a"] in rows
+    assert ["model", "a·0", "COMMIT·0", "2", "2", "a", "a"] in rows
+    assert "✗ transactions, partition 0, last stable offset: Kafka has 0, the model allows 2" in told
+
+
+def test_a_log_that_differs_is_told_as_a_log() -> None:
+    difference = Difference(TRANSACTIONS, "partition 0, log", ((0, "a", 0),), ((),))
+    told = tell_difference(record().acts[0], difference)
+    assert told == "transactions, partition 0, log: Kafka has a·0, the model allows empty"
+
+
+@pytest.mark.parametrize(
+    ("error", "writes", "expected"),
+    [
+        ("NONE", True, "OK"),
+        ("INVALID_PRODUCER_EPOCH", True, "PRODUCER_FENCED"),
+        ("PRODUCER_FENCED", False, "PRODUCER_FENCED"),
+        ("INVALID_TXN_STATE", True, "TRANSACTION_ABORTABLE"),
+        ("INVALID_TXN_STATE", False, "INVALID_TXN_STATE"),
+        ("OUT_OF_ORDER_SEQUENCE_NUMBER", True, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+    ],
+)
+def test_what_an_answer_means(error: str, writes: bool, expected: str) -> None:
+    assert meaning(error, writes=writes) == expected
