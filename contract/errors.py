@@ -72,4 +72,4 @@ class LaneError(UsageFailure, ValueError):
     @property
     def shown(self) -> str:
         """The value as YAML and JSON write it."""
-        return str(self.value).lower() if isinstance(self.value, bool) else repr(self.value)
+        return str(self.value).lower() if isinstance(self.value, bool) else quoted(self.value)

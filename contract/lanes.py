@@ -27,6 +27,7 @@ from kafka_chaos.contract.metadata import (
 from kafka_chaos.contract.transactions import AnyAnomaly, Transactional, TransactionAnomaly
 
 ACKS = ("0", "1", "all")
+MOST_PARTITIONS = 100_000
 CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
 
 
@@ -64,10 +65,13 @@ class Lane:
     def __post_init__(self) -> None:
         name: object = self.lane
         _require(isinstance(name, str) and name != "", "lane", name, "a non-empty name")
+        topic: object = self.topic
+        _require(isinstance(topic, str), "topic", topic, "a name")
         for key in ("partitions", "replication_factor", "min_insync_replicas", "max_in_flight"):
             value = getattr(self, key)
             is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
             _require(is_count, key, value, "a whole number of at least 1")
+        _require(self.partitions <= MOST_PARTITIONS, "partitions", self.partitions, f"at most {MOST_PARTITIONS:,}")
         for key in ("unclean_leader_election", "idempotence"):
             value = getattr(self, key)
             _require(isinstance(value, bool), key, value, "true or false")
@@ -115,7 +119,9 @@ class Lane:
             _require(key in known, key, entry[key], f"no such key; the keys are {', '.join(sorted(known))}")
         _require("lane" in entry, "lane", None, "a non-empty name")
         values = dict(entry)
-        values["faults"] = tuple(values.get("faults") or ())
+        faults = values.get("faults") or []
+        _require(isinstance(faults, list | tuple), "faults", faults, f"a list out of {', '.join(FAULT_KINDS)}")
+        values["faults"] = tuple(faults)
         if values.get("transactional") is not None:
             values["transactional"] = Transactional.from_json(values["transactional"])
         if values.get("group") is not None:

@@ -19,6 +19,7 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, LANES_FILE, REPORT_FILE, VERDICT_FILE
 from kafka_chaos.harness.report.inputs.evidence import named_entries
 from kafka_chaos.harness.run.directory import LATEST
+from kafka_chaos.verification.inputs.documents.reading import parsed
 
 UNVERIFIED = "not verified"
 
@@ -160,7 +161,7 @@ def _shown(value: object) -> str:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parsed(path.read_bytes())
     except (OSError, ValueError) as error:
         raise UsageFailure(f"{path}: can't be read as JSON: {error}") from error
     if not isinstance(document, dict):

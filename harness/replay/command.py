@@ -15,6 +15,7 @@ import click
 from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import ExitCode, UsageFailure, counted
 from kafka_chaos.contract.run_directory import VERDICT_FILE
+from kafka_chaos.verification.inputs.documents.reading import parsed
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.replay.trial import Finding
@@ -182,7 +183,7 @@ def _phase_of(values: dict[str, Any], lane: str, run_dir: Path) -> dict[str, Any
 def _verdict(run_dir: Path) -> dict[str, Any]:
     path = run_dir / VERDICT_FILE
     try:
-        verdict = json.loads(path.read_text(encoding="utf-8"))
+        verdict = parsed(path.read_bytes())
     except (OSError, ValueError):
         raise UsageFailure(f"{run_dir}: no verdict: expected the directory of a run that was verified") from None
     assert isinstance(verdict, dict)

@@ -5,7 +5,6 @@ Guarantee: what the run did not record is refused, not guessed.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -20,6 +19,7 @@ from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.verification.inputs.documents.reading import parsed
 
 _NODE = re.compile(r"(?P<role>broker|zookeeper|controller)-(?P<number>\d+)")
 _OF_A_RUN = ("recorded",)
@@ -117,7 +117,7 @@ def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise UsageFailure(f"{path}: can't be read: {error.strerror}") from None
     for number, line in enumerate(lines, start=1):
         try:
-            event = json.loads(line)
+            event = parsed(line)
         except ValueError:
             raise UsageFailure(f"{path}:{number}: not JSON") from None
         if isinstance(event, dict):

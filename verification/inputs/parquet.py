@@ -35,12 +35,12 @@ def check_parquet(path: RunPath, table: str) -> Footer:
     nulls in a column that may hold none.
     """
     import pyarrow.parquet as pq
-    from pyarrow import ArrowInvalid
+    from pyarrow import ArrowException
 
     try:
         with open_binary(path) as binary, pq.ParquetFile(binary) as file:
             metadata = file.metadata
-    except (ArrowInvalid, OSError) as error:
+    except (ArrowException, OSError, ValueError) as error:
         raise RunDirectoryError(path, f"not a whole Parquet file ({_first_line(error)})") from error
     found = {metadata.schema.column(i).path: metadata.schema.column(i) for i in range(metadata.num_columns)}
     _check_names(path, table, list(found))

@@ -6,10 +6,11 @@ Guarantee: `open_run` either returns a directory whose tables and JSON files fol
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_chaos.contract.columns import OF_GROUPS, OF_TRANSACTIONS
+from kafka_chaos.contract.columns import OF_GROUPS, OF_TRANSACTIONS, TABLES
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import (
@@ -27,7 +28,7 @@ from kafka_chaos.verification.inputs.documents.events import Events, read_events
 from kafka_chaos.verification.inputs.documents.groups import CommittedOffsets, read_groups
 from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions
 from kafka_chaos.verification.inputs.documents.reading import expect, read_versioned
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, run_path
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 
 
@@ -73,6 +74,7 @@ def open_run(path: str | RunPath) -> RunDirectory:
     root = run_path(path)
     if not root.is_dir():
         raise RunDirectoryError(root, "no such directory, expected a run directory")
+    _require_plain_names(root)
     lanes = read_lanes(root / LANES_FILE)
     tables = read_tables(root)
     require_tables(root, lanes, tables)
@@ -85,6 +87,23 @@ def open_run(path: str | RunPath) -> RunDirectory:
         checkpoints=read_checkpoints(root / CHECKPOINTS_FILE, lanes),
         groups=read_groups(root / GROUPS_FILE, lanes),
     )
+
+
+def _require_plain_names(root: RunPath) -> None:
+    """Refuse an entry that is a part of the run but for its name, where that part is missing: nobody would read it."""
+    entries = listed(root, "*")
+    names = {entry.name for entry in entries}
+    for entry in entries:
+        bare = entry.name.lower().lstrip("._")
+        for part in _PARTS:
+            is_like = part not in names and re.fullmatch(rf"{re.escape(part)}([.~_ -].*)?", bare)
+            is_unfinished = re.fullmatch(rf"\.{re.escape(part)}\.[0-9a-f]{{8}}\.part", entry.name)
+            if is_like and not is_unfinished and (part not in TABLES or entry.is_dir() or bare.endswith(".parquet")):
+                raise RunDirectoryError(entry, f"looks like {part}, which is missing: rename it, or remove it")
+
+
+_PARTS = (*TABLES, LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_FILE)
+"""What verification reads of a run directory."""
 
 
 def read_lanes(path: RunPath) -> tuple[Lane, ...]:

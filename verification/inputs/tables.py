@@ -11,10 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from os import SEEK_END
 
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.documents.reading import is_given, opened
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, open_binary, size_of
 from kafka_chaos.verification.inputs.parquet import Footer, check_parquet
 
@@ -64,9 +66,12 @@ def read_tables(root: RunPath) -> Mapping[str, Table]:
 
 
 def _read_table(folder: RunPath, name: str) -> Table:
-    if not folder.exists():
+    if not is_given(folder):
         return Table()
     entries = listed(folder, "*") if folder.is_dir() else []
+    for entry in entries:
+        if _is_by_product(entry):
+            _require_no_rows(entry)
     files = tuple(entry for entry in entries if _is_read(entry))
     footers = tuple(check_parquet(file, name) for file in files)
     unread = [_why_unread(name, entry) for entry in entries if entry not in files and not _is_by_product(entry)]
@@ -82,6 +87,26 @@ def _is_read(entry: RunPath) -> bool:
 
 def _is_by_product(entry: RunPath) -> bool:
     return _BY_PRODUCTS.fullmatch(entry.name) is not None
+
+
+def _require_no_rows(entry: RunPath) -> None:
+    """Refuse rows under the name of a by-product, which nobody would read.
+
+    A _metadata is Parquet, too: a footer without pages.
+    """
+    problem = "looks like what a writer leaves behind, but is {}: rename it so that it is read, or remove it"
+    if entry.is_dir():
+        raise RunDirectoryError(entry, problem.format("a folder"))
+    with opened(entry) as file:
+        head = file.read(4)
+        size = file.seek(0, SEEK_END)
+        file.seek(max(size - 8, 0))
+        footer = int.from_bytes(file.read(4), "little")
+    if head == b"PAR1" and size > footer + 12:
+        raise RunDirectoryError(entry, problem.format("a Parquet file with rows"))
+    of = re.fullmatch(r"\.(.*\.parquet)\.crc", entry.name)
+    if of is not None and not entry.with_name(of[1]).exists():
+        raise RunDirectoryError(entry, f"is the checksum of {of[1]}, which is missing")
 
 
 def _why_unread(table: str, entry: RunPath) -> str:

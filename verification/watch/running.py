@@ -5,12 +5,12 @@ Guarantee: reads only what was appended since the last call, and never an incomp
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE
+from kafka_chaos.verification.inputs.documents.reading import parsed
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, open_binary
 
 
@@ -61,7 +61,7 @@ class RunningRun:
 
     def _take(self, line: bytes) -> None:
         try:
-            event = json.loads(line)
+            event = parsed(line)
             match event["type"]:
                 case "run_started":
                     self.has_started, self._lanes = True, frozenset(event["lanes"])

@@ -6,7 +6,6 @@ expected. Everything else may be missing or broken; `missing` then names it with
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, LANES_FILE, PREDICTION_FILE, VERDICT_FILE
 from kafka_chaos.contract.transactions import PREDICTED_IN
+from kafka_chaos.verification.inputs.documents.reading import parsed
 
 _LACKS = {
     PREDICTION_FILE: "the model's traces",
@@ -126,7 +126,7 @@ def _read_verdict(document: Mapping[str, Any], path: Path) -> tuple[Verdict, dic
 
 def _required(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parsed(path.read_bytes())
     except OSError as error:
         raise UsageFailure(
             f"{path}: can't be read ({error.strerror}); a report needs it: verify the run first"
@@ -162,7 +162,7 @@ def _optional_text(path: Path, missing: list[str]) -> str:
 def _optional_json(path: Path, missing: list[str]) -> Any:
     text = _optional_text(path, missing)
     try:
-        return json.loads(text) if text else None
+        return parsed(text) if text else None
     except ValueError:
         missing.append(f"{path.name} is not valid JSON: no {_LACKS[path.name]}")
         return None
@@ -188,7 +188,7 @@ def _read_events(lines: Iterable[str], missing: list[str]) -> list[Mapping[str, 
             missing.append(f"events.jsonl: only the first {EVENTS_READ:,} events are shown")
             break
         try:
-            event = json.loads(line)
+            event = parsed(line)
         except ValueError:
             event = None
         if isinstance(event, dict) and isinstance(event.get("ts_ns"), int) and isinstance(event.get("type"), str):

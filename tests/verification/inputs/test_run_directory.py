@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,29 @@ def test_missing_parts(tmp_path: Path, run_dir: Path) -> None:
     (run_dir / "lanes.json").unlink()
     with pytest.raises(RunDirectoryError, match=r"lanes\.json: missing"):
         open_run(run_dir)
+
+
+@pytest.mark.parametrize(
+    "name", ["_log", ".log", "log.bak", "LOG", "log-2", "log ", ".events.jsonl", "events.jsonl~", "Events.jsonl.orig"]
+)
+def test_what_only_looks_like_a_part_of_the_run_is_refused(run_dir: Path, name: str) -> None:
+    shutil.move(run_dir / "log", run_dir / "other")
+    path = run_dir / name
+    path.write_text("") if "events" in name else path.mkdir()
+    with pytest.raises(RunDirectoryError, match="looks like (log|events.jsonl), which is missing") as refusal:
+        open_run(run_dir)
+    assert refusal.value.path == str(path)
+    (run_dir / "log").mkdir()
+    (run_dir / "events.jsonl").write_text("")
+    open_run(run_dir)
+
+
+@pytest.mark.parametrize("name", ["logs/", "log.txt", "log4j/", "my-log/", ".groups.json.0123abcd.part", "prediction.txt"])
+def test_other_names_are_left_alone(run_dir: Path, name: str) -> None:
+    shutil.move(run_dir / "log", run_dir / "other")
+    path = run_dir / name
+    path.mkdir() if name.endswith("/") else path.write_text("")
+    open_run(run_dir)
 
 
 def contents(run_dir: Path) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.ledger import TableLedger
@@ -57,6 +58,36 @@ def test_what_is_not_read_is_named(run_dir: Path, name: str, why: str | None) ->
     table = read_tables(run_dir)["log"]
     assert table.unread == (() if why is None else (why,))
     assert table.rows == 5
+
+
+@pytest.mark.parametrize(
+    "name", ["_SUCCESS", "_committed_1.parquet", "_started_7", "_metadata", ".x.parquet.crc", ".DS_Store"]
+)
+def test_rows_under_the_name_of_a_by_product_are_refused(run_dir: Path, name: str) -> None:
+    path = run_dir / "log" / name
+    shutil.copy(run_dir / "log" / "part-00000.parquet", path)
+    with pytest.raises(RunDirectoryError, match="is a Parquet file with rows: rename it") as refusal:
+        read_tables(run_dir)
+    assert refusal.value.path == str(path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(RunDirectoryError, match="is a folder: rename it"):
+        read_tables(run_dir)
+
+
+def test_a_footer_without_pages_is_a_by_product(run_dir: Path) -> None:
+    file = run_dir / "log" / "part-00000.parquet"
+    pq.write_metadata(pq.read_metadata(file).schema.to_arrow_schema(), run_dir / "log" / "_common_metadata")
+    pq.read_metadata(file).write_metadata_file(run_dir / "log" / "_metadata")
+    assert read_tables(run_dir)["log"].unread == ()
+
+
+def test_a_checksum_names_its_file(run_dir: Path) -> None:
+    (run_dir / "log" / ".part-00000.parquet.crc").write_bytes(b"crc")
+    assert read_tables(run_dir)["log"].unread == ()
+    (run_dir / "log" / "part-00000.parquet").unlink()
+    with pytest.raises(RunDirectoryError, match=r"is the checksum of part-00000\.parquet, which is missing"):
+        read_tables(run_dir)
 
 
 def test_a_copy_of_a_file_is_named(run_dir: Path) -> None:

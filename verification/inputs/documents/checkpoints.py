@@ -10,9 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_chaos.contract.errors import quoted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents.reading import expect, read_json
+from kafka_chaos.verification.inputs.documents.reading import (
+    expect,
+    is_given,
+    is_offset,
+    is_whole,
+    number_named,
+    partition_named,
+    read_json,
+)
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 Place = tuple[str, int]
@@ -31,7 +40,7 @@ class Checkpoints:
 
 def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
     """The content of a checkpoints.json, if it exists; `RunDirectoryError` names the key at fault."""
-    if not path.exists():
+    if not is_given(path):
         return Checkpoints()
     document = read_json(path)
     brokers = document.get("brokers") if isinstance(document, dict) else None
@@ -41,29 +50,32 @@ def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
     epochs: dict[Place, tuple[tuple[int, int], ...]] = {}
     marks: dict[Place, dict[int, int | None]] = {}
     for broker, entries in brokers.items():
-        expect(broker.isdecimal(), path, f"brokers.{broker}", "expected a broker's number")
+        number = number_named(path, f"brokers.{broker}", broker, "a broker's number, as in 1 or 10")
         expect(isinstance(entries, dict), path, f"brokers.{broker}", "expected an object of partitions")
         for name, entry in entries.items():
             key = f"brokers.{broker}.{name}"
-            lane, _, partition = name.rpartition("/")
-            expect(bool(lane) and partition.isdecimal(), path, key, "expected '<lane>/<partition>'")
-            expect(lane in partitions, path, key, f"lane {lane!r} is not in lanes.json")
-            expect(int(partition) < partitions[lane], path, key, f"lane {lane!r} has {partitions[lane]} partitions")
-            place = (lane, int(partition))
-            marks.setdefault(place, {})[int(broker)], chain = _parsed(path, key, entry)
+            place = partition_named(path, key, name, partitions)
+            marks.setdefault(place, {})[number], chain = _parsed(path, key, entry)
             if chain and (place not in epochs or chain[-1][0] > epochs[place][-1][0]):
                 epochs[place] = chain
     return Checkpoints(epochs, marks, True)
 
 
 def _parsed(path: RunPath, key: str, entry: Any) -> tuple[int | None, tuple[tuple[int, int], ...]]:
-    try:
-        mark, end = (None if entry.get(name) is None else int(entry[name]) for name in _NUMBERS)
-        chain = tuple((int(epoch), int(start)) for epoch, start in entry.get("leader_epochs") or ())
-    except (TypeError, ValueError, AttributeError) as error:
-        problem = f"expected high_watermark and leader_epochs [[epoch, start_offset], …] ({error!r})"
-        raise RunDirectoryError(path, problem, column=key) from error
-    return (None if mark == 0 and end else mark), chain
+    expect(isinstance(entry, dict), path, key, f"expected an object of {', '.join(_KEYS)}")
+    unknown = next((name for name in entry if name not in _KEYS), None)
+    expect(unknown is None, path, f"{key}.{unknown}", f"no such key; they are {', '.join(_KEYS)}")
+    for name in _OFFSETS:
+        value = entry.get(name)
+        expect(value is None or is_offset(value), path, f"{key}.{name}", f"{quoted(value)}, expected an offset or null")
+    chain = [] if entry.get("leader_epochs") is None else entry["leader_epochs"]
+    pairs = isinstance(chain, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(map(is_whole, pair)) for pair in chain
+    )
+    expect(pairs, path, f"{key}.leader_epochs", f"{quoted(chain)}, expected [[epoch, start_offset], …]")
+    mark, end, _ = (entry.get(name) for name in _OFFSETS)
+    return (None if mark == 0 and end else mark), tuple((epoch, start) for epoch, start in chain)
 
 
-_NUMBERS = ("high_watermark", "log_end_offset")
+_OFFSETS = ("high_watermark", "log_end_offset", "recovery_point")
+_KEYS = (*_OFFSETS, "leader_epochs")

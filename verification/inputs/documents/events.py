@@ -7,23 +7,24 @@ ill-typed field. Contradictions are kept as a `problem`: they prove nothing, but
 from __future__ import annotations
 
 import difflib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kafka_chaos.contract import events as contract
+from kafka_chaos.contract.errors import quoted
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import FaultLedger
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents import leadership
-from kafka_chaos.verification.inputs.documents.leadership import Change, Place, is_whole, place_of, whole
+from kafka_chaos.verification.inputs.documents.leadership import Change, Place, lane_of, place_of, whole
+from kafka_chaos.verification.inputs.documents.reading import is_given, is_whole, opened, parsed
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
-_COLLECTED = frozenset(("log", "replicas"))
+_COLLECTED = ("log", "replicas")
 SESSION_EXPIRY = "session-expiry"
 LOCKSTEP = "lockstep"
 """The kind of a whole lock-step phase; only the faults within it are healed."""
@@ -162,7 +163,7 @@ class Events:
 
 def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     """The faults and reports of an events.jsonl; raises `RunDirectoryError` (see the module)."""
-    if not path.exists():
+    if not is_given(path):
         return Events()
     partitions = {lane.lane: lane.partitions for lane in lanes}
     faults: dict[str, FaultRecord] = {}
@@ -172,12 +173,12 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     loads: dict[str, tuple[str, ...] | None] = {}
     changes: dict[Place, list[Change]] = {}
     preconditions: dict[str, set[str]] = {}
-    with path.open(encoding="utf-8") as lines:
+    with opened(path) as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
-                event = _parsed(line)
+                event = _event(line)
                 match event["type"]:
                     case "high_watermark":
                         reports.append(_report(event, partitions))
@@ -203,16 +204,13 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     return Events(tuple(faults.values()), tuple(reports), outside, collects, loads, changes, preconditions)
 
 
-def _parsed(line: str) -> dict[str, Any]:
-    try:
-        event = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not valid JSON ({error})") from error
+def _event(line: bytes) -> dict[str, Any]:
+    event = parsed(line)
     if not isinstance(event, dict) or not isinstance(event.get("type"), str):
         raise ValueError("expected a type")
     stamp = event.get("ts_ns")
     if not is_whole(stamp):
-        raise ValueError(f"ts_ns is {stamp!r}, expected whole nanoseconds")
+        raise ValueError(f"ts_ns is {quoted(stamp)}, expected whole nanoseconds")
     kind = event["type"]
     if kind in _FIELDS:
         required, known = _FIELDS[kind]
@@ -234,20 +232,18 @@ def _precondition(event: Mapping[str, Any], lanes: Mapping[str, int]) -> tuple[s
     """Lane and defect."""
     from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 
-    lane, defect, evidence = event["lane"], event["defect"], event["evidence"]
-    if lane not in tuple(lanes):
-        raise ValueError(f"lane: {lane!r} is not in lanes.json")
+    lane, defect, evidence = lane_of(event, lanes), event["defect"], event["evidence"]
     if defect not in tuple(KNOWN_DEFECTS):
-        raise ValueError(f"defect is {defect!r}, expected one of {', '.join(KNOWN_DEFECTS)}")
+        raise ValueError(f"defect is {quoted(defect)}, expected one of {', '.join(KNOWN_DEFECTS)}")
     if not isinstance(evidence, str) or not evidence:
-        raise ValueError(f"evidence is {evidence!r}, expected what shows it")
+        raise ValueError(f"evidence is {quoted(evidence)}, expected what shows it")
     return lane, defect
 
 
 def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mapping[str, int]) -> None:
     fault_id = event["fault_id"]
     if not isinstance(fault_id, str):
-        raise ValueError(f"fault_id is {fault_id!r}, expected a name")
+        raise ValueError(f"fault_id is {quoted(fault_id)}, expected a name")
     fault = faults.setdefault(fault_id, FaultRecord(fault_id))
     match event["type"]:
         case "fault_requested":
@@ -270,8 +266,8 @@ def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mappi
 def _tables(collects: object) -> tuple[str, ...]:
     if collects is None:
         return ()
-    if not isinstance(collects, list) or not set(collects) <= _COLLECTED:
-        raise ValueError(f"collects is {collects!r}, expected a list of {', '.join(sorted(_COLLECTED))}")
+    if not isinstance(collects, list) or not all(name in _COLLECTED for name in collects):
+        raise ValueError(f"collects is {quoted(collects)}, expected a list of {', '.join(_COLLECTED)}")
     return tuple(collects)
 
 
@@ -281,6 +277,6 @@ def _concerned(concerned: object, lanes: Mapping[str, int]) -> tuple[str, ...] |
     if not isinstance(concerned, list):
         raise ValueError("lanes: expected a list of lane names")
     for name in concerned:
-        if name not in lanes:
-            raise ValueError(f"lanes: {name!r} is not in lanes.json")
+        if name not in tuple(lanes):
+            raise ValueError(f"lanes: {quoted(name)} is not in lanes.json")
     return tuple(concerned)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kafka_chaos.contract.errors import quoted
 from kafka_chaos.contract.groups import group_of, loop_group_of
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents.reading import expect, read_json
+from kafka_chaos.verification.inputs.documents.reading import expect, is_given, is_offset, partition_named, read_json
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 CommittedOffsets = Mapping[str, Mapping[int, int]]
@@ -25,7 +26,7 @@ def groups_of_lane(lane: Lane) -> dict[str, str]:
 
 def read_groups(path: RunPath, lanes: Sequence[Lane]) -> CommittedOffsets:
     """The content of a groups.json, if it exists; `RunDirectoryError` names the key at fault."""
-    if not path.exists():
+    if not is_given(path):
         return {}
     document = read_json(path)
     groups = document.get("groups") if isinstance(document, dict) else None
@@ -39,14 +40,9 @@ def read_groups(path: RunPath, lanes: Sequence[Lane]) -> CommittedOffsets:
         expect(group in known, path, key, f"no group of a lane; they are {', '.join(known) or 'none'}")
         expect(isinstance(entries, dict), path, key, "expected an object of partitions")
         for name, offset in entries.items():
-            lane, _, number = name.rpartition("/")
             at = f"{key}.{name}"
-            expect(bool(lane) and number.isdecimal(), path, at, "expected '<lane>/<partition>'")
+            lane, number = partition_named(path, at, name, partitions)
             expect(lane == known[group], path, at, f"group {group!r} reads lane {known[group]!r}")
-            expect(
-                int(number) < partitions.get(lane, 0), path, at, f"lane {lane!r} has {partitions.get(lane)} partitions"
-            )
-            is_offset = isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0
-            expect(is_offset, path, at, f"{offset!r}, expected an offset of at least 0")
-            found.setdefault(group, {})[int(number)] = offset
+            expect(is_offset(offset), path, at, f"{quoted(offset)}, expected an offset of at least 0")
+            found.setdefault(group, {})[number] = offset
     return found

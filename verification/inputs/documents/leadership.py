@@ -5,11 +5,13 @@ Guarantee: an event of these types with an ill-typed value, an unknown lane or p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kafka_chaos.contract import events as contract
+from kafka_chaos.contract.errors import quoted
+from kafka_chaos.verification.inputs.documents.reading import is_whole
 
 Place = tuple[str, int]
 """Lane and partition."""
@@ -82,29 +84,30 @@ def is_unclean(won: Election, changes: Iterable[Change]) -> bool:
 
 def place_of(event: Mapping[str, Any], partitions: Mapping[str, int]) -> Place:
     """The event's lane and partition, which lanes.json must have."""
-    lane, partition = event["lane"], whole(event, "partition")
-    if lane not in partitions:
-        raise ValueError(f"lane {lane!r} is not in lanes.json")
+    lane, partition = lane_of(event, partitions), whole(event, "partition")
     if not 0 <= partition < partitions[lane]:
         raise ValueError(f"lane {lane!r} has no partition {partition}")
     return lane, partition
+
+
+def lane_of(event: Mapping[str, Any], lanes: Collection[str]) -> str:
+    """The event's lane, which lanes.json must have."""
+    lane = event["lane"]
+    if not isinstance(lane, str) or lane not in lanes:
+        raise ValueError(f"lane: {quoted(lane)} is not in lanes.json")
+    return lane
 
 
 def whole(event: Mapping[str, Any], name: str) -> int:
     """The event's whole number of that name."""
     value = event[name]
     if not is_whole(value):
-        raise ValueError(f"{name} is {value!r}, expected a whole number")
+        raise ValueError(f"{name} is {quoted(value)}, expected a whole number")
     return int(value)
-
-
-def is_whole(value: object) -> bool:
-    """Whether JSON gave a whole number; true and false are none."""
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _brokers(event: Mapping[str, Any]) -> tuple[int, ...]:
     isr = event["isr"]
     if not isinstance(isr, list) or not all(map(is_whole, isr)):
-        raise ValueError(f"isr is {isr!r}, expected a list of brokers")
+        raise ValueError(f"isr is {quoted(isr)}, expected a list of brokers")
     return tuple(isr)

@@ -15,7 +15,7 @@ from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
 from kafka_chaos.contract.transactions import ALL_ANOMALIES, PREDICTED_IN, AnyAnomaly, anomaly_named
-from kafka_chaos.verification.inputs.documents.reading import expect, read_versioned
+from kafka_chaos.verification.inputs.documents.reading import expect, is_given, read_versioned
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class LanePrediction:
 
 def read_predictions(path: RunPath) -> dict[str, GivenPrediction]:
     """The content of prediction.json by lane; empty if the file does not exist."""
-    if not path.exists():
+    if not is_given(path):
         return {}
     lanes = read_versioned(path).get("lanes")
     if not isinstance(lanes, dict):
@@ -76,7 +76,7 @@ def _lane_prediction(path: RunPath, name: str, entry: object) -> GivenPrediction
         key = f"lanes.{name}.{place}"
         expect(anomaly in ALL_ANOMALIES, path, key, f"no such anomaly; they are {', '.join(ALL_ANOMALIES)}")
         status = answer.get("status") if isinstance(answer, dict) else None
-        expect(status in set(Status), path, f"{key}.status", f"{status!r}, expected {', '.join(Status)}")
+        expect(status in tuple(Status), path, f"{key}.status", f"{status!r}, expected {', '.join(Status)}")
         statuses[anomaly_named(anomaly)] = Status(str(status))
     scope = entry.get("scope")
     steps = scope.get("lockstep") if isinstance(scope, dict) else None

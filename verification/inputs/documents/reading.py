@@ -1,23 +1,78 @@
-"""JSON files of a run directory: read, checked, and refused by file and key."""
+"""JSON of a run directory: read, checked, and refused by file and key.
+
+Guarantee: `parsed` gives what every reader of JSON makes of a text, or refuses it: a key that occurs twice, a number
+beyond 64 bits, NaN and infinity, half a character, more than `DEEPEST` levels.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
-from typing import Any
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import Any, BinaryIO
 
+from kafka_chaos.contract.errors import quoted
 from kafka_chaos.contract.run_directory import FORMAT_VERSION, RunDirectoryError
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, open_binary
+
+DEEPEST = 50
+"""How deep objects and lists may be nested; the documents of the contract need a tenth of it."""
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
+"""A partition or a broker as a key names it: there is one spelling of each."""
+_TAKES_A_LOOK = re.compile(r"\\u[dD][89a-fA-F]")
+"""The escape of half a character."""
+
+
+def parsed(text: str | bytes) -> Any:
+    """The value that a JSON text has; `ValueError` says why it has none, or not the same to every reader."""
+    try:
+        text = text.decode("utf-8") if isinstance(text, bytes) else text
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_int=_whole, parse_float=_finite, parse_constant=_finite
+        )
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not valid JSON (not UTF-8 at byte {error.start})") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not valid JSON ({error})") from error
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
+    if text.count("{") + text.count("[") > DEEPEST:
+        _require_shallow(value)
+    if _TAKES_A_LOOK.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError("not valid JSON (half a character, expected the other half beside it)") from error
+    return value
+
+
+def is_given(path: RunPath) -> bool:
+    """Whether the run has the document: a link to nowhere is one that can't be read."""
+    return path.exists() or (isinstance(path, Path) and path.is_symlink())
+
+
+@contextmanager
+def opened(path: RunPath) -> Iterator[BinaryIO]:
+    """The document's bytes; raises `RunDirectoryError` if it is missing or can't be read."""
+    try:
+        with open_binary(path) as file:
+            yield file
+    except FileNotFoundError as error:
+        raise RunDirectoryError(path, "missing") from error
+    except OSError as error:
+        raise RunDirectoryError(path, f"can't be read ({error.strerror or error})") from error
 
 
 def read_json(path: RunPath) -> Any:
-    """The document; raises `RunDirectoryError` if it is missing or not JSON."""
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise RunDirectoryError(path, "missing") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise RunDirectoryError(path, f"not valid JSON ({error})") from error
+    """The document; raises `RunDirectoryError` if it is missing or `parsed` refuses it."""
+    with opened(path) as file:
+        try:
+            return parsed(file.read())
+        except ValueError as error:
+            raise RunDirectoryError(path, str(error)) from error
 
 
 def read_versioned(path: RunPath, versions: Collection[int] = (FORMAT_VERSION,)) -> dict[str, Any]:
@@ -26,7 +81,7 @@ def read_versioned(path: RunPath, versions: Collection[int] = (FORMAT_VERSION,))
     expect(isinstance(document, dict), path, "(top level)", "expected an object")
     version = document.get("format_version")
     expected = " or ".join(map(str, versions))
-    expect(version in versions, path, "format_version", f"is {version!r}, expected {expected}")
+    expect(is_whole(version) and version in versions, path, "format_version", f"is {version!r}, expected {expected}")
     return dict(document)
 
 
@@ -34,3 +89,68 @@ def expect(holds: bool, path: RunPath, key: str, problem: str) -> None:
     """Raise `RunDirectoryError` for the key unless the condition holds."""
     if not holds:
         raise RunDirectoryError(path, problem, column=key)
+
+
+def number_named(path: RunPath, key: str, name: str, expected: str) -> int:
+    """The number that a key names, in its one spelling: 1, never 01."""
+    expect(_NUMBER.fullmatch(name) is not None, path, key, f"expected {expected}")
+    return int(name)
+
+
+def partition_named(path: RunPath, key: str, name: str, partitions: Mapping[str, int]) -> tuple[str, int]:
+    """Lane and partition that a key names as '<lane>/<partition>'. `partitions`: the number of each lane's."""
+    lane, _, number = name.rpartition("/")
+    expect(bool(lane), path, key, "expected '<lane>/<partition>'")
+    partition = number_named(path, key, number, "'<lane>/<partition>', with the partition as in 0, 1, … 10")
+    expect(lane in partitions, path, key, f"lane {lane!r} is not in lanes.json")
+    expect(partition < partitions[lane], path, key, f"lane {lane!r} has {partitions[lane]} partitions")
+    return lane, partition
+
+
+def is_whole(value: object) -> bool:
+    """Whether JSON gave a whole number; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_offset(value: object) -> bool:
+    """Whether JSON gave a whole number of at least 0."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for number, name in enumerate(names) if name in names[:number])
+        raise ValueError(f"key {quoted(twice)} occurs twice in one object, expected each once")
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > 20 or not -(2**63) <= int(digits) < 2**63:
+        raise ValueError(f"{quoted(digits)} does not fit 64 bits, expected a smaller number")
+    return int(digits)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{quoted(text)} is not valid JSON, expected a finite number")
+    return number
+
+
+_TOO_DEEP = f"more than {DEEPEST} levels of objects and lists, expected fewer"
+
+
+def _require_shallow(value: Any) -> None:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise ValueError(_TOO_DEEP)

@@ -134,7 +134,7 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
         ({**MARK, "leader_epoch": None}, "leader_epoch is None, expected a whole number"),
         ({**MARK, "partition": 2}, "lane 'a' has no partition 2"),
         ({**MARK, "partition": -1}, "lane 'a' has no partition -1"),
-        ({**MARK, "lane": "c"}, "lane 'c' is not in lanes.json"),
+        ({**MARK, "lane": "c"}, "lane: 'c' is not in lanes.json"),
         ({**MET, "evidnce": ""}, "has no field 'evidnce' (defect, evidence, lane, producer_id, ts_ns, type); did you"),
         ({"type": "defect_precondition", "lane": "a", "evidence": "x"}, "defect_precondition without a defect"),
         ({**MET, "defect": "librdkafka-4954"}, "'librdkafka-4954', expected one of librdkafka-4953, KAFKA-15591"),

@@ -1,0 +1,98 @@
+"""What is JSON to every reader, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.documents.checkpoints import read_checkpoints
+from kafka_chaos.verification.inputs.documents.groups import read_groups
+from kafka_chaos.verification.inputs.documents.reading import DEEPEST, parsed, read_json
+
+LANES = [Lane.from_json({"lane": "a", "partitions": 2, "group": {}})]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"a": 1, "a": 1}', "key 'a' occurs twice"),
+        ('[{"b": {"a": 1, "c": 2, "a": 3}}]', "key 'a' occurs twice"),
+        ("[9223372036854775808]", "'9223372036854775808' does not fit 64 bits"),
+        ("[-9223372036854775809]", "does not fit 64 bits"),
+        ("9" * 5000, "does not fit 64 bits"),
+        ("[1e999]", "'1e999' is not valid JSON, expected a finite number"),
+        ("[NaN]", "'NaN' is not valid JSON"),
+        ("[-Infinity]", "'-Infinity' is not valid JSON"),
+        ("[" * 100_000, f"more than {DEEPEST} levels"),
+        ("[" * (DEEPEST + 2) + "]" * (DEEPEST + 2), f"more than {DEEPEST} levels"),
+        ('"\\ud800"', "half a character"),
+        ('{"\\uDFFF": 1}', "half a character"),
+        ('["a]', "not valid JSON"),
+        ("\ufeff[]", "not valid JSON"),
+        ("[] []", "not valid JSON"),
+        ("", "not valid JSON"),
+        (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
+        ("[]".encode("utf-16"), "not valid JSON"),
+    ],
+)
+def test_what_readers_may_differ_about_is_refused(text: str | bytes, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parsed(text)
+
+
+def test_json_that_is_plain_to_everybody() -> None:
+    assert parsed(b'{"a": [1, -2.5, 9223372036854775807, -9223372036854775808, null, true, "\\ud83d\\ude00"]}') == {
+        "a": [1, -2.5, 2**63 - 1, -(2**63), None, True, "😀"]
+    }
+    wide = [{"a": [[1]]}] * 1000
+    assert parsed(json.dumps(wide)) == wide
+    deep = "[" * DEEPEST + "]" * DEEPEST
+    assert parsed(f'["{"[" * 1000}", {deep}]')[0] == "[" * 1000
+
+
+def test_what_cannot_be_read_is_refused_by_file(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match="x: missing"):
+        read_json(tmp_path / "x")
+    with pytest.raises(RunDirectoryError, match="can't be read"):
+        read_json(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RunDirectoryError, match="link: missing"):
+        read_checkpoints(tmp_path / "link", LANES)
+
+
+@pytest.mark.parametrize("name", ["a/01", "a/+1", "a/1 ", "a/١", "a/1e0", "a/", "/1", "1", "a/99999999999"])
+def test_a_partition_has_one_spelling(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "document.json"
+    path.write_text(json.dumps({"brokers": {"1": {"a/1": {}, name: {}}}}))
+    with pytest.raises(RunDirectoryError, match="expected '<lane>/<partition>'"):
+        read_checkpoints(path, LANES)
+    path.write_text(json.dumps({"groups": {"a-group": {"a/1": 1, name: 1}}}))
+    with pytest.raises(RunDirectoryError, match="expected '<lane>/<partition>'"):
+        read_groups(path, LANES)
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        (3, "expected an object of high_watermark"),
+        ({"high_watermarks": 3}, "high_watermarks: no such key"),
+        ({"high_watermark": -1}, "high_watermark: -1, expected an offset or null"),
+        ({"log_end_offset": 1.5}, "log_end_offset: 1.5, expected an offset or null"),
+        ({"high_watermark": True}, "True, expected an offset or null"),
+        ({"high_watermark": "7"}, "'7', expected an offset or null"),
+        ({"leader_epochs": [[0, 0, 0]]}, "expected .*epoch, start_offset"),
+        ({"leader_epochs": {"0": 0}}, "expected .*epoch, start_offset"),
+    ],
+)
+def test_checkpoints_hold_offsets(tmp_path: Path, entry: object, problem: str) -> None:
+    path = tmp_path / "checkpoints.json"
+    path.write_text(json.dumps({"brokers": {"1": {"a/1": entry}}}))
+    with pytest.raises(RunDirectoryError, match=problem):
+        read_checkpoints(path, LANES)
+    path.write_text(json.dumps({"brokers": {"01": {}}}))
+    with pytest.raises(RunDirectoryError, match=r"brokers\.01: expected a broker's number"):
+        read_checkpoints(path, LANES)
