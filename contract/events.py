@@ -95,7 +95,8 @@ class FaultRequested(Event):
     """A fault is about to be injected; `resolved` are the containers that held its target's role.
 
     `at` and `duration`: what the schedule asks for, in seconds from the start of the load; `late`: by how many seconds
-    it comes later than that. None in a lock-step phase, which waits for conditions.
+    it comes later than that. None in a lock-step phase, which waits for conditions. `model_faults`: the kinds of
+    `faults` in lanes.json that it amounts to, one for each broker that it hits.
     """
 
     fault_id: str
@@ -104,6 +105,7 @@ class FaultRequested(Event):
     resolved: tuple[str, ...]
     lanes: tuple[str, ...]
     parameters: Mapping[str, Any]
+    model_faults: tuple[str, ...] = ()
     at: float | None = None
     duration: float | None = None
     late: float | None = None

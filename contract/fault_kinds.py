@@ -6,4 +6,23 @@ expect (`Fault.model_faults`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 FAULT_KINDS = ("kill", "stop", "pause", "partition", "power-loss", "session-expiry")
+
+COUNTS_AS: Mapping[str, str | None] = {
+    **{kind: kind for kind in FAULT_KINDS},
+    **dict.fromkeys(("isolate", "packet-loss", "packet-delay", "packet-reorder", "packet-rate"), "partition"),
+    **dict.fromkeys(("hold", "delay", "drop", "cut", "connection-reset"), "partition"),
+    **dict.fromkeys(("lost-checkpoint", "lost-index", "failing-segment", "full-disk"), "kill"),
+    **dict.fromkeys(("slow-disk", "freeze-disk"), "pause"),
+    **dict.fromkeys(("corrupted-segment", "truncated-segment", "read-only-disk"), "power-loss"),
+    **dict.fromkeys(("leader-transfer", "reassignment"), "session-expiry"),
+    **dict.fromkeys(("packet-duplicate", "clock-step", "clock-drift", "controller-move", "partition-growth")),
+    **dict.fromkeys(("client-kill", "client-pause")),
+}
+"""By this project's kinds, what each broker that they hit goes through in the model; None: nothing."""
+LOCKSTEP = "lockstep"
+"""The kind of a whole lock-step phase, of which only the single faults are healed."""
+LOCKSTEP_COUNTS_AS = ("partition", "kill")
+"""What a lock-step phase may do to a lane."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.fault_kinds import COUNTS_AS, FAULT_KINDS
 from kafka_chaos.faults.fault import build
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import Target
@@ -42,9 +42,11 @@ def test_what_hits_zookeeper_may_expire_every_session(kind: str, target: str) ->
     assert model_faults(kind, target, 3) == ("session-expiry",) * 3
 
 
-def test_every_kind_names_kinds_of_the_model() -> None:
-    for kind in fault_kinds():
-        assert set(model_faults(kind, "all", 3)) <= set(FAULT_KINDS)
+def test_verification_knows_what_every_kind_counts_as() -> None:
+    assert set(FAULT_KINDS) <= set(COUNTS_AS)
+    assert set(COUNTS_AS) == {kind for kind, of in fault_kinds().items() if of.__module__.startswith("kafka_chaos.")}
+    for kind, of_model in COUNTS_AS.items():
+        assert model_faults(kind, "all", 3) == (() if of_model is None else (of_model,) * 3)
 
 
 def test_a_lane_lives_through_no_more_than_its_replicas_can() -> None:

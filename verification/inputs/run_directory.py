@@ -26,7 +26,7 @@ from kafka_chaos.contract.run_directory import (
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints, read_checkpoints
 from kafka_chaos.verification.inputs.documents.events import Events, read_events
 from kafka_chaos.verification.inputs.documents.groups import CommittedOffsets, read_groups
-from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions
+from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions, with_steps
 from kafka_chaos.verification.inputs.documents.reading import expect, read_versioned
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
@@ -78,12 +78,14 @@ def open_run(path: str | RunPath) -> RunDirectory:
     lanes = read_lanes(root / LANES_FILE)
     tables = read_tables(root)
     require_tables(root, lanes, tables)
+    events = read_events(root / EVENTS_FILE, lanes)
+    steps = {lane.lane: events.steps(lane.lane) for lane in lanes}
     return RunDirectory(
         path=root,
         lanes=lanes,
         tables=tables,
-        events=read_events(root / EVENTS_FILE, lanes),
-        predictions=read_predictions(root / PREDICTION_FILE),
+        events=events,
+        predictions=with_steps(read_predictions(root / PREDICTION_FILE), steps),
         checkpoints=read_checkpoints(root / CHECKPOINTS_FILE, lanes),
         groups=read_groups(root / GROUPS_FILE, lanes),
     )

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafka_chaos.contract.fault_kinds import LOCKSTEP
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.report.inputs.evidence import Evidence
 
 WHOLE_RUN = "run"
 """Name of the one phase of a run that recorded none."""
-LOCKSTEP = "lockstep"
-"""The kind under which events report a lock-step phase."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class FaultEvents:
                 resolved=resolved,
                 lanes=self._lanes,
                 parameters=parameters(fault),
+                model_faults=fault.model_faults(len(resolved)),
                 at=None if late is None else fault.at,
                 duration=None if late is None else fault.duration,
                 late=None if late is None else round(late, 3),

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.verification import RunDirectoryError, verify
+from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction
 from kafka_chaos.verification.inputs.run_directory import open_run
 from kafka_chaos.verification.tables.scope import Method
 from tests.verification.samples.run_dirs import Rows
@@ -139,6 +140,14 @@ def test_bad_json(run_dir: Path, name: str, text: str, message: str) -> None:
     assert refusal.value.path == str(run_dir / name)
 
 
+def test_a_lockstep_phase_is_predicted_by_its_steps_without_a_prediction(run_dir: Path) -> None:
+    (run_dir / "prediction.json").unlink()
+    assert open_run(run_dir).predictions == {}
+    event = {"ts_ns": 1, "type": "fault_requested", "fault_id": "p/lockstep", "kind": "lockstep", "lanes": ["a"]}
+    (run_dir / "events.jsonl").write_text(json.dumps({**event, "parameters": {"steps": ["cut-replication", "append"]}}))
+    assert open_run(run_dir).predictions == {"a": GivenPrediction(steps=("cut-replication", "append"))}
+
+
 def test_missing_parts(tmp_path: Path, run_dir: Path) -> None:
     with pytest.raises(RunDirectoryError, match="no such directory"):
         open_run(tmp_path / "nowhere")
@@ -154,7 +163,7 @@ def test_what_only_looks_like_a_part_of_the_run_is_refused(run_dir: Path, name: 
     shutil.move(run_dir / "log", run_dir / "other")
     path = run_dir / name
     path.write_text("") if "events" in name else path.mkdir()
-    with pytest.raises(RunDirectoryError, match="looks like (log|events.jsonl), which is missing") as refusal:
+    with pytest.raises(RunDirectoryError, match=r"looks like (log|events\.jsonl), which is missing") as refusal:
         open_run(run_dir)
     assert refusal.value.path == str(path)
     (run_dir / "log").mkdir()
@@ -162,7 +171,9 @@ def test_what_only_looks_like_a_part_of_the_run_is_refused(run_dir: Path, name: 
     open_run(run_dir)
 
 
-@pytest.mark.parametrize("name", ["logs/", "log.txt", "log4j/", "my-log/", ".groups.json.0123abcd.part", "prediction.txt"])
+@pytest.mark.parametrize(
+    "name", ["logs/", "log.txt", "log4j/", "my-log/", ".groups.json.0123abcd.part", "prediction.txt"]
+)
 def test_other_names_are_left_alone(run_dir: Path, name: str) -> None:
     shutil.move(run_dir / "log", run_dir / "other")
     path = run_dir / name

@@ -70,6 +70,9 @@ def test_a_lockstep_phase_is_healed_by_its_faults() -> None:
         (("broker-1", "broker-2"), ("kill", "kill", "session-expiry"), "zookeeper", "session-expiry"),
         (("broker-1",), ("kill", "session-expiry"), "kraft", "session-expiry"),
         (("broker-1", "broker-2"), ("kill",) * 3, "kraft", "kill"),
+        (("broker-1", "broker-1"), ("kill",) * 2, None, "kill"),
+        (("broker-1", "broker-1"), ("kill", "session-expiry"), "kraft", "session-expiry"),
+        (("zookeeper-1",), ("kill",), None, "kill"),
     ],
 )
 def test_a_fault_counts_for_each_container_that_it_hit(
@@ -92,3 +95,28 @@ def test_a_declared_fault_must_be_reported(faults: tuple[FaultRecord, ...], miss
 def test_a_fault_from_outside_needs_no_report() -> None:
     directory = replace(run(), events=Events((), (), {"a": ("kill",)}))
     assert verdict_of(directory, lane=replace(LANE, faults=("kill",))).verdict == Verdict.CONFORMS
+
+
+def test_one_fault_of_a_kind_of_its_own_excuses_no_other() -> None:
+    lane = replace(LANE, faults=("partition", "power-loss", "power-loss", "power-loss"))
+    isolate = replace(KILL, fault_id="isolate-1", kind="isolate", resolved=("broker-1",))
+    unknown = verdict_of(run(faults=(isolate,)), lane=lane)
+    missing = ", ".join(["power-loss"] * 3)
+    assert unknown.reasons == (f"lanes.json declares faults that events.jsonl does not report: {missing}",)
+    brokers = tuple(f"broker-{number}" for number in (1, 2, 3))
+    lost = replace(KILL, fault_id="read-only-1", kind="read-only-disk", resolved=brokers)
+    assert verdict_of(run(faults=(isolate, lost)), lane=lane).verdict == Verdict.CONFORMS
+
+
+@pytest.mark.parametrize(("kind", "told"), [("clock-step", ()), ("own", ()), ("own", ("partition",))])
+def test_kinds_count_as_what_the_model_was_told(kind: str, told: tuple[str, ...]) -> None:
+    fault = replace(KILL, kind=kind, resolved=("broker-1",), model_faults=told)
+    judged = verdict_of(run(faults=(fault,)), lane=replace(LANE, faults=("partition",)))
+    assert judged.verdict == (Verdict.CONFORMS if told else Verdict.UNKNOWN)
+
+
+def test_a_lockstep_phase_counts_as_a_cut_and_a_kill() -> None:
+    phase = FaultRecord("cut/lockstep", "lockstep", steps=("append",), requested=[200], proven=[300])
+    lane = replace(LANE, faults=("partition", "kill", "kill"))
+    reason = "lanes.json declares faults that events.jsonl does not report: kill"
+    assert verdict_of(run(faults=(phase,)), lane=lane, steps=("append",)).reasons == (reason,)

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka_chaos.contract import events as contract
 from kafka_chaos.contract.errors import quoted
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.fault_kinds import COUNTS_AS, FAULT_KINDS, LOCKSTEP, LOCKSTEP_COUNTS_AS
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import FaultLedger
 from kafka_chaos.contract.metadata import KRAFT
@@ -26,8 +26,8 @@ from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 _COLLECTED = ("log", "replicas")
 SESSION_EXPIRY = "session-expiry"
-LOCKSTEP = "lockstep"
-"""The kind of a whole lock-step phase; only the faults within it are healed."""
+_NO_BROKERS = ("zookeeper-", "controller-")
+"""How the names of servers begin that are no brokers."""
 
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     contract.type_name(event): (
@@ -55,7 +55,8 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 class FaultRecord:
     """The events of the fault `fault_id`. `lanes` None: it concerned every lane.
 
-    `resolved`: the containers that it hit; empty if the events do not name them.
+    `resolved`: the containers that it hit; empty if the events do not name them. `model_faults`: what a kind of
+    somebody's own counts as in the model.
     """
 
     fault_id: str
@@ -67,10 +68,26 @@ class FaultRecord:
     proven: list[int] = field(default_factory=list)
     healed: list[int] = field(default_factory=list)
     denied: str | None = None
+    model_faults: tuple[str, ...] = ()
 
     def concerns(self, lane: str) -> bool:
         """Whether this fault concerned `lane`."""
         return self.lanes is None or lane in self.lanes
+
+    @property
+    def brokers(self) -> frozenset[str]:
+        """The brokers that it hit, as far as the events name them."""
+        return frozenset(name for name in self.resolved if not name.startswith(_NO_BROKERS))
+
+    @property
+    def counts_as(self) -> tuple[str, ...]:
+        """The model's kinds that it amounts to, one for each broker that it hit."""
+        if self.kind == LOCKSTEP:
+            return LOCKSTEP_COUNTS_AS
+        if self.kind not in COUNTS_AS:
+            return self.model_faults
+        of_model = COUNTS_AS[self.kind]
+        return () if of_model is None else (of_model,) * (len(self.brokers) if self.resolved else 1)
 
     @property
     def problem(self) -> str | None:
@@ -135,6 +152,10 @@ class Events:
         """The faults that concerned the lane."""
         return [fault for fault in self.faults or () if fault.concerns(lane)]
 
+    def steps(self, lane: str) -> tuple[str, ...]:
+        """The steps of the lock-step phase that the lane went through; empty if it went through none."""
+        return next((fault.steps for fault in self.concerning(lane) if fault.kind == LOCKSTEP), ())
+
     def unfinished(self, lane: str) -> list[str]:
         """The phases whose load of this lane began and never ended."""
         return [phase for phase, lanes in self.loads.items() if lanes is None or lane in lanes]
@@ -142,21 +163,20 @@ class Events:
     def unreported(self, lane: Lane) -> list[str]:
         """The kinds of faults that lanes.json declares for the lane, but that no event reports.
 
-        A fault counts once for each container that it hit. The end of a session has no event: it may follow from a
-        fault of ZooKeeper or of controllers, and in KRaft mode from faults of several brokers, which may be most of the
-        controllers.
+        A fault of any kind counts as one of the model's kinds (`COUNTS_AS`), once for each broker that it hit. The end
+        of a session has no event: it may follow from a fault of ZooKeeper or of controllers, and in KRaft mode from
+        faults of several brokers, which may be most of the controllers.
         """
-        concerning = self.concerning(lane.lane)
-        if self.faults is None or any(fault.kind not in FAULT_KINDS for fault in concerning):
-            # A fault of another kind, such as a lock-step phase, counts as several of the model's kinds.
+        if self.faults is None:
             return []
+        concerning = self.concerning(lane.lane)
         reported = Counter(self.outside.get(lane.lane, ()))
         for fault in concerning:
-            reported[fault.kind] += max(1, len(fault.resolved))
-        hit = [name for fault in concerning for name in fault.resolved]
-        brokers = [name for name in hit if name.startswith("broker-")]
+            reported.update(fault.counts_as)
         missing = Counter(lane.faults) - reported
-        if len(brokers) < len(hit) or (lane.metadata_mode == KRAFT and len(brokers) > 1):
+        brokers = sum(len(fault.brokers) for fault in concerning)
+        hits_others = any(len(fault.brokers) < len(set(fault.resolved)) for fault in concerning)
+        if hits_others or (lane.metadata_mode == KRAFT and brokers > 1):
             del missing[SESSION_EXPIRY]
         return sorted(missing.elements())
 
@@ -184,9 +204,9 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                         reports.append(_report(event, partitions))
                     case "outside_faults":
                         for lane in _concerned(event["lanes"], partitions) or partitions:
-                            outside[lane] = (*outside.get(lane, ()), *map(str, event["kinds"]))
+                            outside[lane] = (*outside.get(lane, ()), *_names(event, "kinds"))
                     case "run_started":
-                        collects = _tables(event.get("collects"))
+                        collects = _names(event, "collects", _COLLECTED)
                     case "phase_started":
                         loads[str(event["phase"])] = _concerned(event.get("lanes"), partitions)
                     case "phase_ended":
@@ -251,8 +271,8 @@ def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mappi
             fault.lanes = _concerned(event.get("lanes"), lanes)
             parameters = event.get("parameters")
             steps = parameters.get("steps") if isinstance(parameters, dict) else None
-            resolved = event.get("resolved")
-            fault.resolved = tuple(map(str, resolved)) if isinstance(resolved, list) else ()
+            fault.resolved = _names(event, "resolved")
+            fault.model_faults = _names(event, "model_faults", FAULT_KINDS)
             fault.steps = tuple(map(str, steps)) if isinstance(steps, list) else ()
             fault.requested.append(event["ts_ns"])
         case "fault_proven":
@@ -263,12 +283,14 @@ def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mappi
             fault.healed.append(event["ts_ns"])
 
 
-def _tables(collects: object) -> tuple[str, ...]:
-    if collects is None:
+def _names(event: Mapping[str, Any], key: str, known: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The names in the event's list of that key; none if it has no such list."""
+    names = event.get(key)
+    if names is None:
         return ()
-    if not isinstance(collects, list) or not all(name in _COLLECTED for name in collects):
-        raise ValueError(f"collects is {quoted(collects)}, expected a list of {', '.join(_COLLECTED)}")
-    return tuple(collects)
+    if not isinstance(names, list) or not all(isinstance(name, str) and name in (known or (name,)) for name in names):
+        raise ValueError(f"{key} is {quoted(names)}, expected a list of {', '.join(known or ('names',))}")
+    return tuple(names)
 
 
 def _concerned(concerned: object, lanes: Mapping[str, int]) -> tuple[str, ...] | None:

@@ -62,6 +62,14 @@ def read_predictions(path: RunPath) -> dict[str, GivenPrediction]:
     return {name: _lane_prediction(path, name, entry) for name, entry in lanes.items()}
 
 
+def with_steps(
+    given: Mapping[str, GivenPrediction], steps: Mapping[str, tuple[str, ...]]
+) -> Mapping[str, GivenPrediction]:
+    """The predictions, by the steps of a lock-step phase also where they name none. `steps`: those seen, by lane."""
+    unnamed = {lane: given.get(lane, GivenPrediction()) for lane, seen in steps.items() if seen}
+    return {**given, **{lane: replace(one, steps=one.steps or steps[lane]) for lane, one in unnamed.items()}}
+
+
 def _lane_prediction(path: RunPath, name: str, entry: object) -> GivenPrediction:
     anomalies = entry.get("anomalies") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(anomalies, dict):
@@ -115,7 +123,7 @@ def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | Non
             problem = f"{status}, but the model says {statuses[anomaly]}: a prediction may be stricter, not looser"
             raise RunDirectoryError(path, problem, column=f"lanes.{lane.lane}.anomalies.{anomaly}.status")
         statuses[anomaly] = status
-    source = PREDICTION_FILE if given else "model"
+    source = PREDICTION_FILE if given and given.statuses else "model"
     defects = {
         anomaly: tuple(trace.defect.id for trace in answer.known_defects)
         for anomaly, answer in answers.items()

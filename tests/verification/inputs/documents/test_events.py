@@ -124,7 +124,7 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
         ({**FAULT, "lanes": ["c"]}, "lanes: 'c' is not in lanes.json"),
         (
             {**FAULT, "fault": "k"},
-            "fault_requested has no field 'fault' (at, duration, fault_id, kind, lanes, late, parameters, ",
+            "fault_requested has no field 'fault' (at, duration, fault_id, kind, lanes, late, model_faults, ",
         ),
         ({**FAULT, "resolvd": []}, "; did you mean 'resolved'?"),
         ({"type": "fault_proven"}, "fault_proven without a fault_id"),
