@@ -54,12 +54,13 @@ WALK := tests/test_docs.py tests/plugin tests/harness/run/test_attach.py tests/v
 walk: setup
 	$(BIN)/python -m pytest $(WALK)
 
-# Every scenario once, on the model and on brokers.
+# Every scenario once, on the model and on brokers; then their pages with pictures, also of those that failed.
 scenarios: setup
 	mkdir -p runs
-	$(BIN)/kafka-chaos scenario run --all --out runs/scenarios.json
+	$(BIN)/kafka-chaos scenario run --all --out runs/scenarios.json; status=$$?; \
+	$(BIN)/kafka-chaos scenario document runs/scenarios.json --out runs/scenarios/index.md && exit $$status
 
-# New random walks of the model on brokers every time; WALKS=200 WALK_SEED=1 for those of docs/walks.md.
+# New random walks of the model on brokers every time; WALKS=420 WALK_SEED=1 for those of docs/explanations/walks.md.
 random-walks: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos scenario walk --walks $(WALKS) $(if $(WALK_SEED),--seed $(WALK_SEED)) --out runs/walks.json

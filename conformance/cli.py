@@ -125,15 +125,17 @@ def run_command(
 @scenario_command.command("document")
 @click.argument("results", metavar="RESULTS.json…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", required=True,
-              help="The index, such as docs/scenarios.md; pages, pictures and results go beside it.")  # fmt: skip
-def document_command(results: tuple[Path, ...], out: Path) -> None:
+              help="The index, such as docs/scenarios.md; pages, pictures and its JSON go beside it.")  # fmt: skip
+@click.option("--pictures/--no-pictures", default=True, show_default=True, help="Draw the logs over the steps.")
+def document_command(results: tuple[Path, ...], out: Path, pictures: bool) -> None:
     """Write an index and a page per scenario from the results of real runs.
 
-    Runs in several files add up. Pages of scenarios that no longer exist are removed.
+    Results and former indexes in several files add up: a scenario that only an index has keeps its page. Pages of
+    scenarios that no longer exist are removed.
     """
     from kafka_chaos.conformance.scenario.page.document import write_document
 
-    for path in write_document(results, out):
+    for path in write_document(results, out, pictures=pictures):
         click.echo(path)
 
 

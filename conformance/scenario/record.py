@@ -21,33 +21,6 @@ REPLICAS, PARTITIONS = "replicas", "partitions"
 """What an act has a row for: the replicas of one partition by broker, or partitions with transactions."""
 
 
-def condense(steps: Sequence[dict[str, Any]]) -> None:
-    """Of the steps of an act as JSON values, leave out each replica that has not changed since the previous step."""
-    before: dict[str, Any] = {}
-    for step in steps:
-        replicas = step["observed"]["replicas"]
-        same = [broker for broker, replica in replicas.items() if before.get(broker) == replica]
-        before = replicas
-        if same:
-            step["observed"]["as_before"] = [int(broker) for broker in same]
-            step["observed"]["replicas"] = {b: replica for b, replica in replicas.items() if b not in same}
-
-
-def _expanded(steps: Any) -> Any:
-    """The inverse of `condense`; whatever is malformed is left to the validation that follows."""
-    before: dict[str, Any] = {}
-    try:
-        for step in steps:
-            observed = step["observed"]
-            same = {str(broker): before[str(broker)] for broker in observed.get("as_before", ())}
-            known = {**same, **observed["replicas"]}
-            before = {broker: known[broker] for broker in (*before, *known) if broker in known}
-            observed["replicas"] = before
-    except (KeyError, TypeError, AttributeError):
-        pass
-    return steps
-
-
 def _flat(observed: Any) -> Any:
     """An observation as `observation_json` writes it, with the fields of the partition among the others."""
     if not isinstance(observed, dict) or "replicas" not in observed or not isinstance(observed.get("partition"), dict):
@@ -108,7 +81,7 @@ class ActRecord:
     protocol: str
     replicas: tuple[int, ...]
     names: dict[int, str]
-    steps: Annotated[list[StepRecord], BeforeValidator(_expanded)] = field(default_factory=list)
+    steps: list[StepRecord] = field(default_factory=list)
     expectations: list[Expectation] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     kind: str = REPLICAS

@@ -1,24 +1,27 @@
-"""Results of scenarios as one JSON document: written whole or not at all, validated when read, runs counted.
+"""Results of scenarios as one JSON document, and the index of what was ever run: written whole or not at all, validated
+when read, runs counted.
 
-A document may be condensed. It then has one run of each scenario with the counts of all its runs (`runs`), and of a
-replica that has not changed since the previous step only the name (`as_before`). Both forms can be read and added up.
+An index has a line for each scenario: how its runs ended and how long they took, the version of Kafka of the last of
+them, and digests of that run and of its page. Results and indexes can be read together, and add up.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 
-from kafka_chaos.conformance.scenario.record import FORMAT_VERSION, ScenarioRecord, condense
+from kafka_chaos.conformance.scenario.record import FORMAT_VERSION, ScenarioRecord
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.files import write_whole
+from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +105,35 @@ def results_json(records: Sequence[ScenarioRecord], *, seconds: float, not_run: 
     }
 
 
-def condensed_json(results: Iterable[ScenarioResult]) -> dict[str, Any]:
-    """Results as JSON values, each scenario once, without what has not changed since the previous step."""
-    entries = []
-    for result in results:
-        entry = result.record.to_json()
-        for act in entry["acts"]:
-            condense(act["steps"])
-        runs = {verdict.value: getattr(result.tally, verdict.value) for verdict in Verdict}
-        entries.append({**entry, "runs": {**runs, "seconds": list(result.tally.seconds)}})
-    return {"format_version": FORMAT_VERSION, "scenarios": entries}
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """What an index has of a scenario. `run` and `page` are SHA-256 digests: of the run that the page shows, as JSON
+    values, and of the page as text."""
+
+    scenario: str
+    verdict: Verdict
+    runs: Tally
+    kafka: str
+    run: str
+    page: str
+
+
+def indexed(result: ScenarioResult, page: str) -> Indexed:
+    """The entry of a scenario that was run now, in the version of Kafka that runs use."""
+    run = json.dumps(result.record.to_json(), sort_keys=True)
+    return Indexed(
+        result.record.scenario, result.tally.verdict, result.tally, KAFKA_VERSION, digest_of(run), digest_of(page)
+    )
+
+
+def digest_of(text: str) -> str:
+    """The SHA-256 digest of a text in UTF-8."""
+    return sha256(text.encode()).hexdigest()
+
+
+def index_json(entries: Iterable[Indexed]) -> dict[str, Any]:
+    """An index as JSON values."""
+    return {"format_version": FORMAT_VERSION, "index": [asdict(entry) for entry in entries]}
 
 
 def write_or_refuse(path: Path, text: str) -> None:
@@ -124,15 +146,16 @@ def write_or_refuse(path: Path, text: str) -> None:
 
 
 def dump(document: Mapping[str, Any]) -> str:
-    """JSON with a line per step, so that a change of one step is a change of one line."""
+    """JSON with a line per scenario, so that a change of one is a change of one line."""
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-    for opening in ('{"scenario":', '{"name":', '{"step":', '{"text":', '"facts":'):
-        text = text.replace(opening, "\n" + opening)
-    return text + "\n"
+    return text.replace('{"scenario":', '\n{"scenario":') + "\n"
 
 
-def read_results(path: Path) -> list[ScenarioResult]:
-    """The results in a file. Raises `UsageFailure` with the file, the place in it and what was expected."""
+def read_results(path: Path) -> tuple[list[ScenarioResult], list[Indexed]]:
+    """The results and the index in a file, which has one of them.
+
+    Raises `UsageFailure` with the file, the place in it and what was expected.
+    """
     try:
         found = _Results.model_validate_json(path.read_bytes())
     except OSError as error:
@@ -140,7 +163,7 @@ def read_results(path: Path) -> list[ScenarioResult]:
     except ValidationError as error:
         lines = [f"{path}: {_place(entry['loc'])}{entry['msg']}" for entry in error.errors()[:5]]
         raise UsageFailure("\n".join(lines)) from error
-    return [ScenarioResult(one, one.runs) if one.runs else result_of(one) for one in found.scenarios]
+    return [result_of(one) for one in found.scenarios], found.index
 
 
 def _place(location: tuple[int | str, ...]) -> str:
@@ -148,13 +171,13 @@ def _place(location: tuple[int | str, ...]) -> str:
     return f"{path.lstrip('.')}: " if path else ""
 
 
-@dataclass
-class _Entry(ScenarioRecord):
-    """A run as it is read; `runs` counts all runs of the scenario if the document is condensed."""
-
-    runs: Tally | None = None
-
-
 class _Results(BaseModel):
     format_version: Literal[1]
-    scenarios: list[_Entry]
+    scenarios: list[ScenarioRecord] = []
+    index: list[Indexed] = []
+
+    @model_validator(mode="after")
+    def _has_either(self) -> Self:
+        if not self.model_fields_set & {"scenarios", "index"}:
+            raise ValueError("expected scenarios, or an index of them")
+        return self

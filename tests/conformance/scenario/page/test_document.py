@@ -17,7 +17,7 @@ from kafka_chaos.conformance.scenario.page.document import document_files, obser
 from kafka_chaos.conformance.scenario.page.markdown import code, fact, prose, table
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Difference, Document, Outline, Source, differences, outlines
-from kafka_chaos.conformance.scenario.results import collect, read_results, result_of, results_json
+from kafka_chaos.conformance.scenario.results import collect, digest_of, read_results, result_of, results_json
 from kafka_chaos.conformance.scenario.transactions import observe as observe_transactions
 from kafka_chaos.contract.errors import UsageFailure
 from tests.conformance.scenario.samples import RECOVERY, SOURCE, planted_difference, truncation
@@ -106,14 +106,34 @@ def written(folder: Path, name: str) -> Path:
     return results
 
 
-def test_equal_results_give_equal_files_and_the_document_s_own_results_suffice(tmp_path: Path) -> None:
+def test_equal_results_give_equal_files(tmp_path: Path) -> None:
     name = next(iter(outlines()))
     first = write_document([written(tmp_path, name)], tmp_path / "a" / "scenarios.md")
-    second = write_document([tmp_path / "a" / "scenarios.json"], tmp_path / "b" / "scenarios.md")
+    second = write_document([written(tmp_path, name)], tmp_path / "b" / "scenarios.md")
     assert [path.relative_to(tmp_path / "a") for path in first] == [path.relative_to(tmp_path / "b") for path in second]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     ElementTree.parse(tmp_path / "a" / "images" / "scenarios" / f"{name}.svg")
     assert "2/2" in (tmp_path / "b" / "scenarios.md").read_text()
+
+
+def test_runs_add_up_with_a_former_index_and_what_only_that_has_keeps_its_page(tmp_path: Path) -> None:
+    kept, again, *_ = outlines()
+    out, index = tmp_path / "scenarios.md", tmp_path / "scenarios.json"
+    write_document([written(tmp_path, kept)], out, pictures=False)
+    page = tmp_path / "scenarios" / f"{kept}.md"
+    before = page.read_text()
+    assert "![" not in before
+    assert not (tmp_path / "images").exists()
+    for runs in (2, 4):
+        changed = write_document([index, written(tmp_path, again)], out, pictures=False)
+        assert page not in changed
+        assert page.read_text() == before
+        assert f"{runs} of {runs} runs passed" in (tmp_path / "scenarios" / f"{again}.md").read_text()
+        rows = {line.split("`")[1]: line for line in out.read_text().splitlines() if line.startswith("| [`")}
+        assert "| 2/2 |" in rows[kept]
+        assert f"| {runs}/{runs} |" in rows[again]
+    _, entries = read_results(index)
+    assert [(one.scenario, one.runs.runs) for one in entries] == [(kept, 2), (again, 4)]
 
 
 def test_pages_of_scenarios_that_are_gone_are_removed_and_nothing_else(tmp_path: Path) -> None:
@@ -179,12 +199,13 @@ def test_the_differences_name_the_documents_and_scenarios_that_exist() -> None:
 
 def test_the_committed_pages_were_generated() -> None:
     docs = ROOT / "docs"
-    results = collect(read_results(docs / "scenarios.json"))
-    found = document_files(results, outlines(), differences())
-    for name, text in found.items():
+    none, former = read_results(docs / "scenarios.json")
+    assert not none
+    for name, text in document_files({}, outlines(), differences(), former=former).items():
         assert (docs / name).read_text(encoding="utf-8") == text, (
             f"docs/{name} is not what is generated now: "
-            "run `kafka-chaos scenario document docs/scenarios.json --out docs/scenarios.md`"
+            "run `kafka-chaos scenario document docs/scenarios.json --no-pictures --out docs/scenarios.md`"
         )
-    committed = [*(docs / "images" / "scenarios").iterdir(), *(docs / "scenarios").iterdir()]
-    assert {str(file.relative_to(docs)) for file in committed} == {name for name in found if "/" in name}
+    pages = {file.stem: digest_of(file.read_text(encoding="utf-8")) for file in (docs / "scenarios").iterdir()}
+    assert pages == {one.scenario: one.page for one in former}
+    assert set(pages) == set(outlines())
