@@ -48,8 +48,9 @@ def read_rows(results: Path) -> list[Row]:
 
 
 def write_rows(rows: list[Row], results: Path) -> None:
-    """Keep the results."""
-    results.write_text(json.dumps(rows, indent=1) + "\n")
+    """Keep the results, a line for each."""
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    results.write_text(f"[\n{lines}\n]\n")
 
 
 def write_table(page: Path, begin: str, table: str, end: str) -> None:

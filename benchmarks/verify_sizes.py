@@ -1,6 +1,6 @@
 """Time and peak memory of verification from 10⁴ to 10⁸ records: Spark, DuckDB and the plain checker on the same files.
 
-usage: verify_sizes.py [--sizes 10000 100000 …] [--most-plain 1000000] [--plot docs/images/verify-sizes.svg]
+usage: verify_sizes.py [--sizes 10000 100000 …] [--most-plain 1000000] [--plot runs/verify-sizes.svg]
                        [--into FIGURES.json] [--work-dir DIR]
 
 Each measurement is a separate process, whose peak memory is measured: resident pages of the process and, for

@@ -31,6 +31,8 @@ RESULTS = ROOT / "docs" / "version-differences.json"
 PAGE = ROOT / "docs" / "versions.md"
 BEGIN, END = "<!-- table: benchmarks/version_differences.py {} -->\n", "<!-- end of {} -->\n"
 EXPERIMENTS = ("below-minimum", "last-member")
+NOTHING = ["forbidden", 0]
+"""What most anomalies are, and the results leave out."""
 CLUSTERS = ("2.8.2/zookeeper", "3.6.2/zookeeper", "3.6.2/kraft", "3.9.1/zookeeper", "3.9.1/kraft", "4.2.0/kraft")
 
 
@@ -58,7 +60,8 @@ def run(name: str, cluster: str, root: Path) -> dict[str, Any]:
 
 
 def _found(lane: LaneVerdict) -> dict[str, list[Any]]:
-    return {str(anomaly): [str(lane.predicted[anomaly]), lane.count(anomaly)] for anomaly in Anomaly}
+    found = {str(anomaly): [str(lane.predicted[anomaly]), lane.count(anomaly)] for anomaly in Anomaly}
+    return {anomaly: cell for anomaly, cell in found.items() if cell != NOTHING}
 
 
 def table(rows: list[dict[str, Any]], name: str) -> str:
@@ -69,7 +72,7 @@ def table(rows: list[dict[str, Any]], name: str) -> str:
     lines = [f"| lane | anomaly | {' | '.join(heads)} |", "| --- " * (2 + len(clusters)) + "|"]
     for lane in experiment(name, CLUSTERS[-1]).phases[0].lanes:
         for anomaly in Anomaly:
-            cells = [found[cluster][lane.lane][anomaly] for cluster in clusters]
+            cells = [found[cluster][lane.lane].get(anomaly, NOTHING) for cluster in clusters]
             if len({status for status, _ in cells}) > 1:
                 lines.append(f"| {lane.lane} | `{anomaly}` | {' | '.join(_cell(*cell) for cell in cells)} |")
     verdicts = {row["cluster"]: row["verdict"] for row in rows if row["experiment"] == name}
