@@ -260,15 +260,19 @@ class ClientNotice(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class DefectPrecondition(Event):
-    """What a known defect needs has occurred in a lane's producer, as `evidence` says; once per producer.
+    """What a known defect needs has occurred in a lane's producer, as `evidence` says.
 
-    `defect`: its id, as `predict --json` names it.
+    `defect`: its id, as `predict --json` names it. `occurred_ns`: when, where that was not `ts_ns`. `transactional_id`
+    and `commits`: of the EndTxn request that came late, and whether it commits.
     """
 
     defect: str
     lane: str
     producer_id: int
     evidence: str
+    occurred_ns: int | None = None
+    transactional_id: str | None = None
+    commits: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

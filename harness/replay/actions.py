@@ -13,7 +13,8 @@ from pathlib import Path
 import pyarrow.dataset as ds
 
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
-from kafka_chaos.verification.inputs.documents.events import FaultRecord, read_events
+from kafka_chaos.verification.inputs.documents.events import read_events
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.leadership import Change, Election, IsrSeen, is_unclean
 from kafka_chaos.verification.inputs.run_directory import read_lanes
 

@@ -6,7 +6,7 @@ written. Every lost or duplicated record has a cause, be it `unexplained`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -23,7 +23,7 @@ from kafka_chaos.verification.groups.survey import Groups
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import causes_of
 from kafka_chaos.verification.judging.replicas import limit_of
-from kafka_chaos.verification.judging.result import Observation
+from kafka_chaos.verification.judging.result import MOST_RECORDS, Identity, Observation
 from kafka_chaos.verification.schemas import IDENTITY
 from kafka_chaos.verification.tables import history
 from kafka_chaos.verification.tables.evidence import is_small
@@ -90,7 +90,7 @@ def find(
         return Cases(None)
     small = is_small(run)
     cases = keep(history.gathered(reduce(DataFrame.unionByName, parts), small=small), small=small)
-    return Cases(cases, _observed(cases), facts)
+    return Cases(cases, _observed(cases, run.events.preconditions), facts)
 
 
 def _judged(cases: DataFrame, skipped: Mapping[str, Mapping[AnyAnomaly, str]]) -> DataFrame:
@@ -120,8 +120,9 @@ def _explained(spark: SparkSession, run: RunDirectory, survey: Survey, caused: S
     return [causes.explained(spark, cases, produced, explanations, replicas=replicas, few=few, small=small)]
 
 
-def _observed(cases: DataFrame) -> dict[tuple[str, AnyAnomaly], Observation]:
-    """Count, causes and first examples per lane and anomaly, in one job."""
+def _observed(cases: DataFrame, met: Collection[str]) -> dict[tuple[str, AnyAnomaly], Observation]:
+    """Count, causes and first examples per lane and anomaly, in one job; in the lanes `met`, the records of each case,
+    too."""
     caused = ", ".join(f"'{anomaly}'" for anomaly in CAUSED)
     named = f"IF(anomaly IN ({caused}), substring_index(cause, ':', 1), NULL) AS named"
     counted = cases.selectExpr("lane", "anomaly", named, "units").groupBy("lane", "anomaly", "named")
@@ -131,6 +132,10 @@ def _observed(cases: DataFrame) -> dict[tuple[str, AnyAnomaly], Observation]:
         counts=counted.agg(F.expr("sum(units) AS n")),
         examples=ranked.where(f"rank <= {EXAMPLES}"),
     )
+    records: dict[tuple[str, AnyAnomaly], list[Identity]] = {}
+    found = cases.where(F.col("lane").isin(list(met))).select("lane", "anomaly", "producer_id", "seq") if met else None
+    for lane, anomaly, *record in [] if found is None else found.limit(MOST_RECORDS).collect():
+        records.setdefault((lane, anomaly_named(anomaly)), []).append((record[0], record[1]))
     causes: dict[tuple[str, AnyAnomaly], dict[str | None, int]] = {}
     for row in answers["counts"]:
         causes.setdefault((row["lane"], anomaly_named(row["anomaly"])), {})[row.get("named")] = row["n"]
@@ -142,6 +147,7 @@ def _observed(cases: DataFrame) -> dict[tuple[str, AnyAnomaly], Observation]:
             sum(counts.values()),
             tuple(examples[key]),
             {cause: count for cause, count in counts.items() if cause is not None},
+            tuple(records.get(key, ())),
         )
         for key, counts in causes.items()
     }

@@ -7,7 +7,7 @@ null column, a silent cast or a late failure. Every other file is refused, with 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,37 @@ def check_parquet(path: RunPath, table: str) -> Footer:
             _check_type(path, column, found[column.name])
     counts_nulls = _check_nulls(path, table, metadata)
     return Footer(int(metadata.num_rows), counts_nulls)
+
+
+def rows_where(
+    files: Sequence[RunPath], columns: Sequence[str], of: Mapping[str, Collection[Any]]
+) -> Iterator[tuple[Any, ...]]:
+    """The rows of Parquet files with these values in the columns `of`, as tuples of `columns`.
+
+    A column that a file lacks is null. Every row is looked at: what a footer says of values leaves out none. Raises as
+    `first_rows`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    wanted = {name: pa.array(sorted(values)) for name, values in of.items()}
+    for path in files:
+        try:
+            with open_binary(path) as binary, pq.ParquetFile(binary) as file:
+                there = [name for name in {*columns, *of} if name in file.schema_arrow.names]
+                for batch in file.iter_batches(columns=there):
+                    for name, values in wanted.items():
+                        if name not in there:
+                            batch = batch.slice(0, 0)
+                            break
+                        batch = batch.filter(pc.is_in(batch.column(name), values.cast(batch.column(name).type)))
+                    nulls = [None] * len(batch)
+                    yield from zip(
+                        *(batch.column(name).to_pylist() if name in there else nulls for name in columns), strict=True
+                    )
+        except (pa.ArrowException, OSError) as error:
+            raise RunDirectoryError(path, "can't be read, expected a whole Parquet file") from error
 
 
 def first_rows(path: RunPath, columns: Sequence[str], count: int) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kafka_chaos.contract.causes import Cause
 from kafka_chaos.contract.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.verification.inputs.documents.events import FaultRecord
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.leadership import Change, Election, Truncation, is_unclean
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 

@@ -1,26 +1,146 @@
-"""Which known defects explain a forbidden finding.
+"""Which known defects explain a forbidden finding, record by record.
 
-Guarantee: a defect is named only if the model says that it makes the anomaly reachable in this lane, the run recorded
-its precondition, and no replica contradicts it. Pure Python, no Spark.
+Guarantee: a defect is named only if the model says that it makes the anomaly reachable in this lane, and if the run
+shows for each record of the finding what the defect needs: of the same producer, before the record, in the brokers' own
+files. Whatever is not recorded explains nothing. Pure Python, no Spark.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.causes import Cause
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import AnyAnomaly
+from kafka_chaos.contract.transactions import ABORT, ABORTED, COMMIT, AnyAnomaly, TransactionAnomaly
+from kafka_chaos.reference_model.protocol.known_defects import KAFKA_17754, LIBRDKAFKA_4953
+from kafka_chaos.verification.inputs.documents.events import Precondition
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
+from kafka_chaos.verification.inputs.parquet import rows_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.result import Observation
+from kafka_chaos.verification.judging.result import Identity, Observation
+
+_SENT = ("complete_ns", "transaction")
+_COPY = ("broker", "partition", "offset", "producer_epoch", "kind")
+_MARKER = ("broker", "partition", "offset", "producer_id", "kind")
+_ENDED = ("producer_id", "transaction", "transactional_id", "begin_ns", "end_ns", "outcome")
+_Lists = dict[Any, list[tuple[Any, ...]]]
+
+
+def _lists() -> _Lists:
+    return defaultdict(list)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a run recorded of some records.
+
+    By record: `sent`, its rows of produced/ (`_SENT`); `stored`, its partitions and offsets in the log. `copies`: by
+    record, broker and partition its offsets there, with producer epochs. `markers`: by broker and partition their
+    offsets, producers and kinds. `transactions`: by producer and number, the rest of `_ENDED`.
+    """
+
+    sent: _Lists = field(default_factory=_lists)
+    stored: _Lists = field(default_factory=_lists)
+    copies: Mapping[Identity, _Lists] = field(default_factory=lambda: defaultdict(_lists))
+    markers: _Lists = field(default_factory=_lists)
+    transactions: _Lists = field(default_factory=_lists)
 
 
 def explaining(
     run: RunDirectory, lane: Lane, prediction: LanePrediction, anomaly: AnyAnomaly, seen: Observation
 ) -> tuple[str, ...]:
-    """The known defects that explain what was found of a forbidden anomaly."""
-    if anomaly == Anomaly.DUPLICATE and run.has("replicas") and set(seen.causes) != {Cause.PRODUCER_EPOCH}:
-        # Every defect that duplicates records sends them again in another producer epoch, which replicas show.
+    """The known defects that explain each record of what was found of a forbidden anomaly."""
+    met = run.events.preconditions.get(lane.lane, ())
+    defects = prediction.known_defects.get(anomaly, ())
+    named = [defect for defect in defects if defect in EXPLAINS and any(one.defect == defect for one in met)]
+    if not named or not seen.records or len(seen.records) != seen.count:
         return ()
-    occurred = run.events.preconditions.get(lane.lane, frozenset())
-    return tuple(defect for defect in prediction.known_defects.get(anomaly, ()) if defect in occurred)
+    recorded = recorded_of(run, lane, seen.records)
+    return tuple(
+        defect
+        for defect in named
+        if all(
+            any(one.defect == defect and EXPLAINS[defect](one, anomaly, record, recorded) for one in met)
+            for record in seen.records
+        )
+    )
+
+
+def recorded_of(run: RunDirectory, lane: Lane, records: Collection[Identity]) -> Recorded:
+    """What the run's tables hold of these records of the lane, and of its transactions."""
+    found = Recorded()
+    of = {name: {record[at] for record in records} - {None} for at, name in enumerate(("producer_id", "seq"))}
+
+    def rows(table: str, *columns: str, **of: Collection[Any]) -> Iterable[tuple[Any, ...]]:
+        return rows_where(run.tables[table].files, columns, {"lane": [lane.lane], **of})
+
+    for producer, seq, *row in rows("produced", *of, *_SENT, **of):
+        found.sent[producer, seq].append(tuple(row))
+    for producer, seq, *row in rows("log", *of, "partition", "offset", **of):
+        found.stored[producer, seq].append(tuple(row))
+    for producer, seq, broker, partition, offset, epoch, kind in rows("replicas", *of, *_COPY, **of):
+        if kind not in (COMMIT, ABORT):
+            found.copies[producer, seq][broker, partition].append((offset, epoch))
+    if lane.transactional is not None:
+        for broker, partition, *row in rows("replicas", *_MARKER, kind=[COMMIT, ABORT]):
+            found.markers[broker, partition].append(tuple(row))
+        for producer, number, *row in rows("transactions", *_ENDED):
+            found.transactions[producer, number].append(tuple(row))
+    return found
+
+
+def renewed_epoch(met: Precondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
+    """librdkafka-4953: the outcome of the record was in doubt when its producer renewed its epoch, and each copy on a
+    broker stands in a later producer epoch than the copy before it."""
+    sent = recorded.sent[record]
+    if anomaly != Anomaly.DUPLICATE or met.producer_id != record[0] or len(sent) != 1:
+        return False
+    ((complete_ns, _),) = sent
+    if complete_ns is not None and complete_ns < met.occurred_ns:
+        return False
+    stored = set(recorded.stored[record])
+    copied = {place: sorted(copies) for place, copies in recorded.copies[record].items()}
+    if not any(stored <= {(place[1], offset) for offset, _ in copies} for place, copies in copied.items()):
+        return False
+    epochs = [[epoch for _, epoch in copies] for copies in copied.values()]
+    return len(stored) > 1 and all(
+        None not in one and one[0] >= 0 and all(before < after for before, after in pairwise(one)) for one in epochs
+    )
+
+
+def ended_late(met: Precondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
+    """KAFKA-17754: the record's transaction was open when an EndTxn of its transactional id came late, and on every
+    broker the next marker of that id after the record is of the kind that this EndTxn asked for.
+
+    Such a commit shows what is to be aborted; such an abort takes what is to be committed.
+    """
+    sent = recorded.sent[record]
+    if len(sent) != 1 or met.producer_id != record[0] or met.commits is None:
+        return False
+    known = recorded.transactions[record[0], sent[0][1]]
+    if len(known) != 1:
+        return False
+    ((writer, begin_ns, end_ns, outcome),) = known
+    is_open = begin_ns <= met.occurred_ns and (end_ns is None or met.occurred_ns <= end_ns)
+    if writer != met.transactional_id or not is_open or met.commits != (outcome == ABORTED):
+        return False
+    own = {producer for (producer, _), rows in recorded.transactions.items() if any(row[0] == writer for row in rows)}
+    nexts = {
+        min((marker for marker in recorded.markers[place] if marker[0] > offset and marker[1] in own), default=None)
+        for place, copies in recorded.copies[record].items()
+        for offset, _ in copies
+    }
+    kinds = {None if marker is None else marker[2] for marker in nexts}
+    shows = anomaly == TransactionAnomaly.ABORTED_READ
+    return met.commits == shows and kinds == {COMMIT if shows else ABORT}
+
+
+EXPLAINS: Mapping[str, Callable[[Precondition, AnyAnomaly, Identity, Recorded], bool]] = {
+    LIBRDKAFKA_4953.id: renewed_epoch,
+    KAFKA_17754.id: ended_late,
+}
+"""By defect, whether a precondition explains a record of a finding. A defect that is not here explains nothing."""

@@ -16,17 +16,24 @@ from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
+Identity = tuple[int | None, int | None]
+"""producer_id and seq of a record of a lane."""
+MOST_RECORDS = 100_000
+"""How many cases of an anomaly are compared with a known defect."""
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
     """How often an anomaly was found in a lane, in its own unit, and the first few cases.
 
-    `causes`: how many cases have which cause (`contract.causes`); empty for anomalies that have none.
+    `causes`: how many cases have which cause (`contract.causes`); empty for anomalies that have none. `records`: of all
+    cases, up to `MOST_RECORDS`, where the run recorded what a known defect needs.
     """
 
     count: int = 0
     examples: tuple[Mapping[str, Any], ...] = ()
     causes: Mapping[str, int] = field(default_factory=dict)
+    records: tuple[Identity, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

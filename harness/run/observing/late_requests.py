@@ -23,15 +23,13 @@ _NS = 1e9
 
 
 def late_ends(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectPrecondition]:
-    """One event per producer whose EndTxn came late; `lanes` are by transactional id. The tables must be written."""
+    """One event per EndTxn that came late; `lanes` are by transactional id. The tables must be written."""
     beginnings = _beginnings(run_directory)
-    told = set()
     for transactional_id, sent in sorted(_ends(run_directory).items()):
         for late, again, arrived in _late(sent) if transactional_id in lanes else ():
             began = [beginning for beginning in beginnings.get(transactional_id, ()) if beginning[0] <= late["ns"]]
-            if not began or max(began) in told:
+            if not began:
                 continue
-            told.add(max(began))
             yield DefectPrecondition(
                 defect=KAFKA_17754.id,
                 lane=lanes[transactional_id],
@@ -39,6 +37,9 @@ def late_ends(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectP
                 evidence=f"an EndTxn request of {transactional_id} (correlation id {late['correlation_id']}) arrived "
                 f"{(arrived - late['ns']) / _NS:.1f} s late, {(arrived - again['ns']) / _NS:.1f} s after it had been "
                 "sent again",
+                occurred_ns=arrived,
+                transactional_id=transactional_id,
+                commits=late.get("detail", {}).get("committed"),
             )
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
-from kafka_chaos.verification.inputs.documents.events import Events, FaultRecord, Report
+from kafka_chaos.verification.inputs.documents.events import Events, Report
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.tables import Table

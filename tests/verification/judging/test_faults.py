@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.verification.inputs.documents.events import Events, FaultRecord
+from kafka_chaos.verification.inputs.documents.events import Events
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from tests.verification.judging.one_lane import KILL, LANE, run, verdict_of
 from tests.verification.samples.partitions import FULL
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,16 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.causes import Cause
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.verification.cli import verify_command
-from kafka_chaos.verification.inputs.documents.events import Events
+from kafka_chaos.verification.inputs.documents.events import Events, Precondition
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.inputs.tables import Table
+from kafka_chaos.verification.inputs.tables import Table, read_tables
 from kafka_chaos.verification.judging.judge import judge
+from kafka_chaos.verification.judging.known_defects import Recorded, ended_late
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from tests.commands import ended
@@ -28,26 +29,43 @@ from tests.verification.samples.partitions import FULL
 from tests.verification.samples.run_dirs import Rows
 
 DEFECT = "librdkafka-4953"
+LATE = "KAFKA-17754"
 LANE = Lane(lane="a", idempotence=True)
-MET = {"a": frozenset((DEFECT,))}
-TWICE = Observation(3, causes={Cause.PRODUCER_EPOCH: 3})
+MET = {"a": (Precondition(DEFECT, 1, 0),)}
 PREDICTION = LanePrediction(
     dict.fromkeys(Anomaly, Status.FORBIDDEN), "model", (), "digest", {Anomaly.DUPLICATE: (DEFECT,)}
 )
-FOUND = "duplicate is forbidden and was found: 3"
+FOUND = "duplicate is forbidden and was found: 1"
+RECORD = (0, 7)
+TWICE = Observation(1, records=(RECORD,))
+
+
+def copies(*epochs: int | None, brokers: tuple[int, ...] = (1, 2), seq: int = 7) -> Rows:
+    """A record of producer 0 that was in doubt from 1,000 to 2,000 ns, once in the log for each producer epoch."""
+    rows = Rows(lanes=[{"lane": "a", "idempotence": True}], clock=0).send(seq, 10)
+    rows.produced[0]["complete_ns"] = 2000
+    for offset, epoch in enumerate(epochs, 10):
+        rows.store(offset, seq)
+        for broker in brokers:
+            rows.replica(broker, offset, seq, producer_epoch=epoch)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copies(0, 1).write(tmp_path_factory.mktemp("run"))
 
 
 def verdict_of(
-    preconditions: Mapping[str, frozenset[str]] = MET,
+    run_dir: Path,
+    preconditions: Mapping[str, Sequence[Precondition]] = MET,
     *,
-    replicas: bool = False,
     prediction: LanePrediction = PREDICTION,
     facts: PartitionFacts = FULL,
     **observed: Observation,
 ) -> LaneVerdict:
-    given = {"produced": True, "consumed": True, "log": True, "replicas": replicas}
-    tables = {name: Table(given=there) for name, there in given.items()}
-    run = RunDirectory(Path("run"), (LANE,), tables, Events((), preconditions=preconditions))
+    tables = {**read_tables(run_dir), "replicas": Table(files=read_tables(run_dir)["replicas"].files)}
+    run = RunDirectory(run_dir, (LANE,), tables, Events((), preconditions=preconditions))
     seen = {Anomaly(name): one for name, one in (observed or {"duplicate": TWICE}).items()}
     return judge(run, LANE, LaneFacts({0: facts}), prediction, seen)
 
@@ -56,8 +74,8 @@ def run_of(*lanes: LaneVerdict) -> RunVerdict:
     return RunVerdict(Path("run"), Verdict.gravest(lane.verdict for lane in lanes), lanes)
 
 
-def test_a_finding_that_a_known_defect_explains_is_a_violation_that_names_it() -> None:
-    lane = verdict_of()
+def test_a_finding_that_a_known_defect_explains_is_a_violation_that_names_it(run_dir: Path) -> None:
+    lane = verdict_of(run_dir)
     assert (lane.verdict, lane.outcome) == (Verdict.VIOLATION, Verdict.VIOLATION)
     assert lane.reasons == (f"{FOUND} (known defect: {DEFECT})",)
     assert lane.to_json()["known_defects"] == [DEFECT]
@@ -65,41 +83,144 @@ def test_a_finding_that_a_known_defect_explains_is_a_violation_that_names_it() -
 
 
 @pytest.mark.parametrize(
-    "lane",
+    ("preconditions", "prediction", "seen"),
     [
-        verdict_of({}),
-        verdict_of({"b": frozenset((DEFECT,))}),
-        verdict_of({"a": frozenset(("KAFKA-15591",))}),
-        verdict_of(prediction=replace(PREDICTION, known_defects={})),
-        verdict_of(prediction=replace(PREDICTION, known_defects={Anomaly.LOST_WRITE: (DEFECT,)})),
+        ({}, PREDICTION, TWICE),
+        ({"b": MET["a"]}, PREDICTION, TWICE),
+        ({"a": (Precondition("KAFKA-15591", 1, 0),)}, PREDICTION, TWICE),
+        ({"a": (Precondition(DEFECT, 1, 1),)}, PREDICTION, TWICE),
+        ({"a": (Precondition(DEFECT, 1, None),)}, PREDICTION, TWICE),
+        ({"a": (Precondition(DEFECT, 2001, 0),)}, PREDICTION, TWICE),
+        (MET, replace(PREDICTION, known_defects={}), TWICE),
+        (MET, replace(PREDICTION, known_defects={Anomaly.LOST_WRITE: (DEFECT,)}), TWICE),
+        (MET, PREDICTION, Observation(1)),
+        (MET, PREDICTION, Observation(2, records=(RECORD,))),
+        (MET, PREDICTION, Observation(2, records=(RECORD, (0, 8)))),
     ],
-    ids=["no precondition", "another lane's", "another defect's", "the model names none", "for another anomaly"],
+    ids=[
+        "no precondition",
+        "another lane's",
+        "another defect's",
+        "another producer's",
+        "nobody's",
+        "after the record's outcome",
+        "the model names none",
+        "for another anomaly",
+        "records unknown",
+        "one record unknown",
+        "one record without copies",
+    ],
 )
-def test_without_evidence_a_known_defect_is_neither_named_nor_accepted(lane: LaneVerdict) -> None:
-    assert lane.reasons == (FOUND,)
+def test_without_evidence_a_known_defect_is_neither_named_nor_accepted(
+    run_dir: Path,
+    preconditions: Mapping[str, Sequence[Precondition]],
+    prediction: LanePrediction,
+    seen: Observation,
+) -> None:
+    lane = verdict_of(run_dir, preconditions, prediction=prediction, duplicate=seen)
+    assert lane.reasons == (FOUND.replace("1", str(seen.count)),)
     assert "known_defects" not in lane.to_json()
     assert lane.accepting([DEFECT, "KAFKA-15591"]) == lane
 
 
 @pytest.mark.parametrize(
-    ("causes", "named"),
+    ("rows", "named"),
     [
-        ({Cause.PRODUCER_EPOCH: 3}, True),
-        ({Cause.PRODUCER_EPOCH: 2, Cause.UNEXPLAINED: 1}, False),
-        ({Cause.UNEXPLAINED: 3}, False),
-        ({}, False),
+        (copies(0, 1), True),
+        (copies(0, 1, 2), True),
+        (copies(3, 7, brokers=(2,)), True),
+        (copies(1, 0), False),
+        (copies(0, 0), False),
+        (copies(0, 1, 1), False),
+        (copies(0, None), False),
+        (copies(-1, 0), False),
+        (copies(0, 1, brokers=()), False),
     ],
 )
-def test_where_replicas_show_producer_epochs_every_duplicate_must_have_two(
-    causes: Mapping[str, int], named: bool
-) -> None:
-    lane = verdict_of(replicas=True, duplicate=Observation(3, causes=causes))
+def test_each_copy_on_a_broker_stands_in_a_later_epoch(tmp_path: Path, rows: Rows, named: bool) -> None:
+    lane = verdict_of(rows.write(tmp_path))
     assert lane.verdict == Verdict.VIOLATION
     assert (lane.known_defects == (DEFECT,)) == named
 
 
-def test_an_accepted_defect_leaves_the_violation_and_changes_the_exit_code() -> None:
-    run = run_of(verdict_of()).accepting([DEFECT])
+def test_copies_on_two_brokers_are_not_two_epochs(tmp_path: Path) -> None:
+    rows = copies(0, 1, brokers=())
+    rows.replica(1, 10, 7, producer_epoch=0).replica(2, 11, 7, producer_epoch=1)
+    assert not verdict_of(rows.write(tmp_path)).known_defects
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("complete_ns", None), ("complete_ns", 1), ("complete_ns", 3000), ("producer_id", 3)]
+)
+def test_the_record_must_have_been_in_doubt(tmp_path: Path, column: str, value: int | None) -> None:
+    rows = copies(0, 1)
+    rows.produced[0][column] = value
+    lane = verdict_of(rows.write(tmp_path), {"a": (Precondition(DEFECT, 1500, 0),)})
+    assert bool(lane.known_defects) == (column == "complete_ns" and value != 1)
+
+
+def late(**changes: Any) -> tuple[Recorded, Precondition]:
+    """Record 7 of producer 1, in transaction 3: it was to be aborted, and an EndTxn that came late committed it."""
+    recorded = Recorded()
+    recorded.sent[1, 7].append((None, changes.get("transaction", 3)))
+    recorded.transactions[1, 3].append((changes.get("writer", "t"), 100, changes.get("end_ns"), "aborted"))
+    recorded.transactions[2, 0].append(("t", 900, None, "committed"))
+    for broker in (1, 2):
+        recorded.copies[1, 7][broker, 0].append((10, 0))
+        recorded.markers[broker, 0] += [(9, 1, "abort"), (11, 5, "abort"), (12, 1, "commit"), (20, 1, "abort")]
+    recorded.markers[2, 0] += changes.get("markers", [])
+    given = {"occurred_ns": 200, "producer_id": 1, "transactional_id": "t", "commits": True}
+    return recorded, Precondition(LATE, **{**given, **changes.get("met", {})})
+
+
+@pytest.mark.parametrize(
+    ("changes", "holds"),
+    [
+        ({}, True),
+        ({"end_ns": 200}, True),
+        ({"end_ns": 199}, False),
+        ({"met": {"occurred_ns": 99}}, False),
+        ({"met": {"producer_id": 2}}, False),
+        ({"met": {"producer_id": None}}, False),
+        ({"met": {"transactional_id": "u"}}, False),
+        ({"met": {"transactional_id": None}}, False),
+        ({"met": {"commits": False}}, False),
+        ({"met": {"commits": None}}, False),
+        ({"writer": "u"}, False),
+        ({"transaction": 4}, False),
+        ({"transaction": None}, False),
+        ({"markers": [(11, 1, "abort")]}, False),
+        ({"markers": [(11, 2, "abort")]}, False),
+        ({"markers": [(10, 1, "abort")]}, True),
+    ],
+)
+def test_a_commit_that_came_late_explains_what_its_marker_showed(changes: dict[str, Any], holds: bool) -> None:
+    recorded, met = late(**changes)
+    assert ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 7), recorded) == holds
+    assert not ended_late(met, TransactionAnomaly.LOST_TRANSACTION, (1, 7), recorded)
+    assert not ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 8), recorded)
+
+
+def test_without_markers_a_late_end_explains_nothing() -> None:
+    recorded, met = late()
+    recorded.markers.clear()
+    assert not ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 7), recorded)
+    recorded, met = late()
+    recorded.copies.clear()  # type: ignore[attr-defined]
+    assert not ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 7), recorded)
+
+
+def test_an_abort_that_came_late_explains_what_it_took() -> None:
+    recorded, met = late(met={"commits": False})
+    recorded.transactions[1, 3] = [("t", 100, None, "committed")]
+    for markers in recorded.markers.values():
+        markers[:] = [(12, 1, "abort"), (20, 1, "commit")]
+    assert ended_late(met, TransactionAnomaly.LOST_TRANSACTION, (1, 7), recorded)
+    assert not ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 7), recorded)
+
+
+def test_an_accepted_defect_leaves_the_violation_and_changes_the_exit_code(run_dir: Path) -> None:
+    run = run_of(verdict_of(run_dir)).accepting([DEFECT])
     (lane,) = run.lanes
     assert (run.verdict, run.outcome, lane.verdict) == (Verdict.VIOLATION, Verdict.CONFORMS, Verdict.VIOLATION)
     assert (run.described, lane.described) == ("violation (accepted)", "violation (accepted)")
@@ -109,36 +230,34 @@ def test_an_accepted_defect_leaves_the_violation_and_changes_the_exit_code() -> 
     assert entry["reasons"] == [f"{FOUND} (known defect: {DEFECT})", f"accepted as known: {DEFECT}"]
 
 
-def test_only_what_was_asked_for_is_accepted() -> None:
-    run = run_of(verdict_of())
+def test_only_what_was_asked_for_is_accepted(run_dir: Path) -> None:
+    run = run_of(verdict_of(run_dir))
     assert run.accepting([]) == run
     assert run.accepting(["KAFKA-15591"]) == run
     assert run.outcome == Verdict.VIOLATION
 
 
-@pytest.mark.parametrize(
-    "lane",
-    [
-        verdict_of(duplicate=TWICE, lost_write=Observation(1)),
-        verdict_of(facts=replace(FULL, read_end=5)),
-        replace(verdict_of(), verdict=Verdict.UNKNOWN),
-    ],
-    ids=["another violation", "a doubt", "unknown"],
-)
-def test_any_other_reason_keeps_a_lane_from_being_accepted(lane: LaneVerdict) -> None:
+@pytest.mark.parametrize("reason", ["another violation", "a doubt", "unknown"])
+def test_any_other_reason_keeps_a_lane_from_being_accepted(run_dir: Path, reason: str) -> None:
+    lane = {
+        "another violation": lambda: verdict_of(run_dir, duplicate=TWICE, lost_write=Observation(1)),
+        "a doubt": lambda: verdict_of(run_dir, facts=replace(FULL, read_end=5)),
+        "unknown": lambda: replace(verdict_of(run_dir), verdict=Verdict.UNKNOWN),
+    }[reason]()
     assert lane.known_defects == (DEFECT,)
     assert lane.accepting([DEFECT]) == lane
     assert run_of(lane).accepting([DEFECT]).outcome == lane.verdict
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
-def test_the_other_lanes_decide_the_exit_code(verdict: Verdict) -> None:
-    other = replace(verdict_of(), verdict=verdict, reasons=("because",), explained={})
-    assert run_of(verdict_of(), other).accepting([DEFECT]).outcome == verdict
+def test_the_other_lanes_decide_the_exit_code(run_dir: Path, verdict: Verdict) -> None:
+    explained = verdict_of(run_dir)
+    other = replace(explained, verdict=verdict, reasons=("because",), explained={})
+    assert run_of(explained, other).accepting([DEFECT]).outcome == verdict
 
 
-def test_a_run_that_the_checkers_disagree_on_stays_unknown() -> None:
-    run = replace(run_of(verdict_of()), verdict=Verdict.UNKNOWN)
+def test_a_run_that_the_checkers_disagree_on_stays_unknown(run_dir: Path) -> None:
+    run = replace(run_of(verdict_of(run_dir)), verdict=Verdict.UNKNOWN)
     assert run.accepting([DEFECT]).outcome == Verdict.UNKNOWN
 
 
@@ -159,7 +278,8 @@ def planted(*, met: bool) -> Rows:
     rows.checkpoints = {"brokers": {str(broker): {"a/0": dict(entry)} for broker in (1, 2)}}
     rows.event("run_started", run_id="r", experiment="e", lanes=["a"], collects=["log", "replicas"])
     if met:
-        rows.event("defect_precondition", defect=DEFECT, lane="a", producer_id=0, evidence="a message timed out")
+        met = {"defect": DEFECT, "lane": "a", "producer_id": 0, "evidence": "a message timed out"}
+        rows.event("defect_precondition", ts_ns=1, **met)
     return rows
 
 

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kafka_chaos.contract import events as contract
 from kafka_chaos.contract.errors import quoted
-from kafka_chaos.contract.fault_kinds import COUNTS_AS, FAULT_KINDS, LOCKSTEP, LOCKSTEP_COUNTS_AS
+from kafka_chaos.contract.fault_kinds import FAULT_KINDS, LOCKSTEP
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.ledger import FaultLedger
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents import leadership
-from kafka_chaos.verification.inputs.documents.leadership import Change, Place, lane_of, place_of, whole
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.documents.leadership import Change, Place, place_of, whole
 from kafka_chaos.verification.inputs.documents.reading import is_given, is_whole, opened, parsed
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 _COLLECTED = ("log", "replicas")
 SESSION_EXPIRY = "session-expiry"
-_NO_BROKERS = ("zookeeper-", "controller-")
-"""How the names of servers begin that are no brokers."""
 
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     contract.type_name(event): (
@@ -51,75 +49,6 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 """By type, the fields that an event must have, and those that it may have."""
 
 
-@dataclass(slots=True)
-class FaultRecord:
-    """The events of the fault `fault_id`. `lanes` None: it concerned every lane.
-
-    `resolved`: the containers that it hit; empty if the events do not name them. `model_faults`: what a kind of
-    somebody's own counts as in the model.
-    """
-
-    fault_id: str
-    kind: str = "?"
-    lanes: tuple[str, ...] | None = None
-    steps: tuple[str, ...] = ()
-    resolved: tuple[str, ...] = ()
-    requested: list[int] = field(default_factory=list)
-    proven: list[int] = field(default_factory=list)
-    healed: list[int] = field(default_factory=list)
-    denied: str | None = None
-    model_faults: tuple[str, ...] = ()
-
-    def concerns(self, lane: str) -> bool:
-        """Whether this fault concerned `lane`."""
-        return self.lanes is None or lane in self.lanes
-
-    @property
-    def brokers(self) -> frozenset[str]:
-        """The brokers that it hit, as far as the events name them."""
-        return frozenset(name for name in self.resolved if not name.startswith(_NO_BROKERS))
-
-    @property
-    def counts_as(self) -> tuple[str, ...]:
-        """The model's kinds that it amounts to, one for each broker that it hit."""
-        if self.kind == LOCKSTEP:
-            return LOCKSTEP_COUNTS_AS
-        if self.kind not in COUNTS_AS:
-            return self.model_faults
-        of_model = COUNTS_AS[self.kind]
-        return () if of_model is None else (of_model,) * (len(self.brokers) if self.resolved else 1)
-
-    @property
-    def problem(self) -> str | None:
-        """Why this does not prove a fault that was requested, proven and healed, in that order."""
-        if len(self.requested) != 1:
-            return f"requested {len(self.requested)} times under one id" if self.requested else "never requested"
-        if self.denied is not None:
-            return f"{'reported as proven and as not proven' if self.proven else 'not proven'}: {self.denied}"
-        if not self.proven:
-            return "not proven: no event says so"
-        if self.proven[0] < self.requested[0]:
-            return "proven before it was requested"
-        if self.kind == LOCKSTEP:
-            return None
-        if not self.healed:
-            return "not healed: no event says so"
-        return "healed before it was proven" if self.healed[-1] < self.proven[0] else None
-
-    def ledger(self) -> FaultLedger:
-        """Its entry of the ledger."""
-        times = (next(iter(stamps), None) for stamps in (self.requested, self.proven, self.healed))
-        requested_ns, proven_ns, healed_ns = times
-        return FaultLedger(
-            fault_id=self.fault_id,
-            kind=self.kind,
-            requested_ns=requested_ns,
-            proven_ns=proven_ns,
-            healed_ns=healed_ns,
-            problem=self.problem,
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Report:
     """A high watermark, as a partition's leader reported it."""
@@ -132,12 +61,25 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Precondition:
+    """What a known defect needs occurred in a producer at `occurred_ns`. `transactional_id`, `commits`: of the EndTxn
+    request that came late. What the event does not say is None.
+    """
+
+    defect: str
+    occurred_ns: int
+    producer_id: int | None = None
+    transactional_id: str | None = None
+    commits: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Events:
     """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
 
     `collects`: the tables that the run announced. `loads`: the phases whose load did not end, with their lanes (None:
-    all). `changes`: by lane and partition, who led it and what its replicas dropped. `preconditions`: by lane the known
-    defects whose precondition occurred.
+    all). `changes`: by lane and partition, who led it and what its replicas dropped. `preconditions`: by lane those
+    of known defects.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -146,7 +88,7 @@ class Events:
     collects: tuple[str, ...] = ()
     loads: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     changes: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
-    preconditions: Mapping[str, Set[str]] = field(default_factory=dict)
+    preconditions: Mapping[str, Sequence[Precondition]] = field(default_factory=dict)
 
     def concerning(self, lane: str) -> list[FaultRecord]:
         """The faults that concerned the lane."""
@@ -192,7 +134,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     collects: tuple[str, ...] = ()
     loads: dict[str, tuple[str, ...] | None] = {}
     changes: dict[Place, list[Change]] = {}
-    preconditions: dict[str, set[str]] = {}
+    preconditions: dict[str, list[Precondition]] = {}
     with opened(path) as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -212,8 +154,8 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     case "phase_ended":
                         loads.pop(str(event["phase"]), None)
                     case "defect_precondition":
-                        lane, defect = _precondition(event, partitions)
-                        preconditions.setdefault(lane, set()).add(defect)
+                        lane = leadership.lane_of(event, partitions)
+                        preconditions.setdefault(lane, []).append(_precondition(event))
                     case kind if kind in leadership.TYPES:
                         place, change = leadership.change_of(event, partitions)
                         changes.setdefault(place, []).append(change)
@@ -248,16 +190,21 @@ def _report(event: Mapping[str, Any], partitions: Mapping[str, int]) -> Report:
     return Report(event["ts_ns"], *place_of(event, partitions), *marks)
 
 
-def _precondition(event: Mapping[str, Any], lanes: Mapping[str, int]) -> tuple[str, str]:
-    """Lane and defect."""
+def _precondition(event: Mapping[str, Any]) -> Precondition:
     from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 
-    lane, defect, evidence = lane_of(event, lanes), event["defect"], event["evidence"]
+    defect, evidence = event["defect"], event["evidence"]
     if defect not in tuple(KNOWN_DEFECTS):
         raise ValueError(f"defect is {quoted(defect)}, expected one of {', '.join(KNOWN_DEFECTS)}")
     if not isinstance(evidence, str) or not evidence:
         raise ValueError(f"evidence is {quoted(evidence)}, expected what shows it")
-    return lane, defect
+    occurred, producer = (
+        None if event.get(name) is None else whole(event, name) for name in ("occurred_ns", "producer_id")
+    )
+    writer, commits = event.get("transactional_id"), event.get("commits")
+    if not isinstance(writer, str | None) or not isinstance(commits, bool | None):
+        raise ValueError("transactional_id or commits: expected a name, and true or false")
+    return Precondition(defect, event["ts_ns"] if occurred is None else occurred, producer, writer, commits)
 
 
 def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mapping[str, int]) -> None:

@@ -11,7 +11,8 @@ import pytest
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import FaultLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents.events import Events, FaultRecord, Report, read_events
+from kafka_chaos.verification.inputs.documents.events import Events, Precondition, Report, read_events
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.leadership import Election, IsrSeen, Truncation
 
 LANES = [Lane.from_json({"lane": "a", "partitions": 2}), Lane.from_json({"lane": "b"})]
@@ -94,13 +95,22 @@ def test_elections_truncations_and_high_watermarks(tmp_path: Path) -> None:
 
 def test_preconditions_of_known_defects(tmp_path: Path) -> None:
     event = {"type": "defect_precondition", "lane": "a", "evidence": "a message timed out"}
+    late = {"occurred_ns": 7, "transactional_id": "t", "commits": True}
     found = read(
         tmp_path,
         {**event, "defect": "librdkafka-4953", "producer_id": 0},
         {**event, "defect": "librdkafka-4953", "producer_id": 1},
         {**event, "defect": "KAFKA-15591"},
+        {**event, "defect": "KAFKA-17754", "producer_id": 1, **late},
     )
-    assert found.preconditions == {"a": {"librdkafka-4953", "KAFKA-15591"}}
+    assert found.preconditions == {
+        "a": [
+            Precondition("librdkafka-4953", 0, 0),
+            Precondition("librdkafka-4953", 1, 1),
+            Precondition("KAFKA-15591", 2),
+            Precondition("KAFKA-17754", 7, 1, "t", True),
+        ]
+    }
 
 
 def test_without_the_file_nothing_is_known(tmp_path: Path) -> None:
@@ -135,13 +145,17 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
         ({**MARK, "partition": 2}, "lane 'a' has no partition 2"),
         ({**MARK, "partition": -1}, "lane 'a' has no partition -1"),
         ({**MARK, "lane": "c"}, "lane: 'c' is not in lanes.json"),
-        ({**MET, "evidnce": ""}, "has no field 'evidnce' (defect, evidence, lane, producer_id, ts_ns, type); did you"),
+        ({**MET, "evidnce": ""}, "has no field 'evidnce' (commits, defect, evidence, lane, occurred_ns, producer_id, "),
         ({"type": "defect_precondition", "lane": "a", "evidence": "x"}, "defect_precondition without a defect"),
         ({**MET, "defect": "librdkafka-4954"}, "'librdkafka-4954', expected one of librdkafka-4953, KAFKA-15591"),
         ({**MET, "defect": ["librdkafka-4953"]}, "defect is ['librdkafka-4953'], expected one of"),
         ({**MET, "lane": "c"}, "lane: 'c' is not in lanes.json"),
         ({**MET, "lane": ["a"]}, "lane: ['a'] is not in lanes.json"),
         ({**MET, "evidence": ""}, "evidence is '', expected what shows it"),
+        ({**MET, "occurred_ns": 1.5}, "occurred_ns is 1.5, expected a whole number"),
+        ({**MET, "producer_id": "0"}, "producer_id is '0', expected a whole number"),
+        ({**MET, "transactional_id": 3}, "expected a name, and true or false"),
+        ({**MET, "commits": 1}, "expected a name, and true or false"),
         ({**MET, "evidence": None}, "evidence is None, expected what shows it"),
     ],
 )

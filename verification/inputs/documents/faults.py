@@ -1,0 +1,80 @@
+"""A fault as events.jsonl reports it, and what in its events contradicts that it took effect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafka_chaos.contract.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_COUNTS_AS
+from kafka_chaos.contract.ledger import FaultLedger
+
+_NO_BROKERS = ("zookeeper-", "controller-")
+"""How the names of servers begin that are no brokers."""
+
+
+@dataclass(slots=True)
+class FaultRecord:
+    """The events of the fault `fault_id`. `lanes` None: it concerned every lane.
+
+    `resolved`: the containers that it hit; empty if the events do not name them. `model_faults`: what a kind of
+    somebody's own counts as in the model.
+    """
+
+    fault_id: str
+    kind: str = "?"
+    lanes: tuple[str, ...] | None = None
+    steps: tuple[str, ...] = ()
+    resolved: tuple[str, ...] = ()
+    requested: list[int] = field(default_factory=list)
+    proven: list[int] = field(default_factory=list)
+    healed: list[int] = field(default_factory=list)
+    denied: str | None = None
+    model_faults: tuple[str, ...] = ()
+
+    def concerns(self, lane: str) -> bool:
+        """Whether this fault concerned `lane`."""
+        return self.lanes is None or lane in self.lanes
+
+    @property
+    def brokers(self) -> frozenset[str]:
+        """The brokers that it hit, as far as the events name them."""
+        return frozenset(name for name in self.resolved if not name.startswith(_NO_BROKERS))
+
+    @property
+    def counts_as(self) -> tuple[str, ...]:
+        """The model's kinds that it amounts to, one for each broker that it hit."""
+        if self.kind == LOCKSTEP:
+            return LOCKSTEP_COUNTS_AS
+        if self.kind not in COUNTS_AS:
+            return self.model_faults
+        of_model = COUNTS_AS[self.kind]
+        return () if of_model is None else (of_model,) * (len(self.brokers) if self.resolved else 1)
+
+    @property
+    def problem(self) -> str | None:
+        """Why this does not prove a fault that was requested, proven and healed, in that order."""
+        if len(self.requested) != 1:
+            return f"requested {len(self.requested)} times under one id" if self.requested else "never requested"
+        if self.denied is not None:
+            return f"{'reported as proven and as not proven' if self.proven else 'not proven'}: {self.denied}"
+        if not self.proven:
+            return "not proven: no event says so"
+        if self.proven[0] < self.requested[0]:
+            return "proven before it was requested"
+        if self.kind == LOCKSTEP:
+            return None
+        if not self.healed:
+            return "not healed: no event says so"
+        return "healed before it was proven" if self.healed[-1] < self.proven[0] else None
+
+    def ledger(self) -> FaultLedger:
+        """Its entry of the ledger."""
+        times = (next(iter(stamps), None) for stamps in (self.requested, self.proven, self.healed))
+        requested_ns, proven_ns, healed_ns = times
+        return FaultLedger(
+            fault_id=self.fault_id,
+            kind=self.kind,
+            requested_ns=requested_ns,
+            proven_ns=proven_ns,
+            healed_ns=healed_ns,
+            problem=self.problem,
+        )
