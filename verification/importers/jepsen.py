@@ -21,7 +21,7 @@ from typing import Any
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import ABORTED, COMMITTED, IN_DOUBT, READ_COMMITTED, Transactional
-from kafka_chaos.verification.importers.jepsen_history import History, Sending, take
+from kafka_chaos.verification.importers.jepsen_history import History, Sending, are_numbered, take
 from kafka_chaos.verification.importers.operations import operations
 from kafka_chaos.verification.importers.writing import HistoryError, RunWriter, new_run
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
@@ -49,7 +49,7 @@ def import_jepsen(
     if transactional is None:
         transactional = any(operation.get("f") == "txn" for _, operation in known)
     with new_run(out) as writer:
-        history = History(path, transactional)
+        history = History(path, transactional, are_numbered(operation for _, operation in known))
         for line, operation in known:
             take(history, line, operation)
         if not history.partitions:

@@ -5,16 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kafka_chaos.contract.errors import quoted
 from kafka_chaos.verification.importers.operations import Operation
 from kafka_chaos.verification.importers.writing import Clock, HistoryError
+from kafka_chaos.verification.inputs.documents.reading import NUMBER, is_offset, is_whole
 
 MOVES = ("subscribe", "assign")
 CARRIES_RECORDS = ("send", "poll", "txn")
+CARRIES_NONE = ("crash", "debug-topic-partitions")
+"""Operations of the workload that are left out, as are those of the nemesis."""
+NEMESIS = "nemesis"
+_MOST_PROCESSES = 2**31
 
 Value = tuple[Any, Any]
 """A key, and what was sent to it."""
@@ -33,12 +39,16 @@ class Send:
 
 @dataclass(slots=True)
 class Sending:
-    """An operation that sends: its records, and how it ended. `number`: counts those of its process."""
+    """An operation: its records, and how it ended. `number`: counts those of its process that send. `parts`: the names
+    of its micro-operations.
+    """
 
     process: int
     number: int
     invoke_ns: int
     sends: list[Send]
+    f: str
+    parts: list[str]
     complete_ns: int | None = None
     type: str = "info"
     error: str | None = "never completed"
@@ -62,12 +72,14 @@ class Reader:
 class History:
     """What the operations of the log `path` have said so far.
 
-    `transactional`: whether each of them is a transaction. `reads` are (consumer, offset, key, value, poll time), and
-    `seen` the values that operations have read that ended with ok.
+    `transactional`: whether each of them is a transaction. `numbered`: whether keys are numbers; the maps of JSON, with
+    text for keys, do not say. `reads` are (consumer, offset, key, value, poll time), and `seen` the values that
+    operations have read that ended with ok.
     """
 
     path: Path
     transactional: bool
+    numbered: bool = False
     partitions: dict[Any, int] = field(default_factory=dict)
     identities: dict[Value, tuple[int, int]] = field(default_factory=dict)
     sends: dict[int, int] = field(default_factory=dict)
@@ -79,11 +91,9 @@ class History:
     clock: Clock = field(default_factory=Clock)
 
     def partition(self, key: Any) -> int:
-        """Whole numbers are partitions; other keys are numbered in order of appearance."""
+        """Whole numbers are partitions; names are numbered in order of appearance."""
         if key not in self.partitions:
-            free = max(self.partitions.values(), default=-1) + 1
-            is_number = isinstance(key, int) and not isinstance(key, bool) and key >= 0
-            self.partitions[key] = key if is_number else free
+            self.partitions[key] = key if self.numbered else len(self.partitions)
         return self.partitions[key]
 
     def reader(self, process: int) -> Reader:
@@ -92,38 +102,51 @@ class History:
 
 
 def take(history: History, line: int, operation: Operation) -> None:
-    """Add an operation, the next of the log; raises `HistoryError` if it contradicts those before."""
+    """Add an operation, the next of the log; raises `HistoryError` if it contradicts those before, or is not known."""
     process, kind = operation.get("process"), operation.get("f")
-    if not isinstance(process, int) or kind not in {*CARRIES_RECORDS, *MOVES}:
-        return  # the nemesis, and operations that move no records
+    if process == NEMESIS:
+        return
+    if not is_offset(process) or process >= _MOST_PROCESSES:
+        problem = f"process is {quoted(process)}, expected a whole number, or {NEMESIS}"
+        raise HistoryError(history.path, line, problem)
+    if kind in CARRIES_NONE:
+        return
+    if kind not in (*CARRIES_RECORDS, *MOVES):
+        known = ", ".join((*CARRIES_RECORDS, *MOVES, *CARRIES_NONE))
+        raise HistoryError(history.path, line, f"f is {quoted(kind)}, expected one of {known}")
     stamp_ns = operation.get("time")
-    if not isinstance(stamp_ns, int):
-        raise HistoryError(history.path, line, f"time is {stamp_ns!r}, expected nanoseconds")
+    if not is_whole(stamp_ns) or abs(stamp_ns) >= 2**63:
+        raise HistoryError(history.path, line, f"time is {quoted(stamp_ns)}, expected nanoseconds")
     if operation["type"] == "invoke":
         if process in history.open:
             raise HistoryError(history.path, line, f"process {process} invokes before its last operation completed")
-        sends = [] if kind in MOVES else _invoked(history, line, process, operation)
-        history.open[process] = Sending(process, len(history.sending.get(process, ())), stamp_ns, sends)
+        parts = [] if kind in MOVES else _micro_operations(history, line, operation)
+        sends = _invoked(history, line, process, parts)
+        number = len(history.sending.get(process, ()))
+        history.open[process] = Sending(process, number, stamp_ns, sends, kind, [part[0] for part in parts])
         if sends:
             history.sending.setdefault(process, []).append(history.open[process])
         return
     if process not in history.open:
         raise HistoryError(history.path, line, f"process {process} completes an operation that it never invoked")
     invoked = history.open.pop(process)
+    if kind != invoked.f:
+        raise HistoryError(history.path, line, f"completes a {kind}, but process {process} invoked a {invoked.f}")
     if kind in MOVES:
-        _move(history.reader(process), operation)
+        _move(history, line, operation)
         return
     if operation.get("rebalance-log"):
         _reassigned(history.reader(process))
     _complete(history, line, operation, invoked, stamp_ns)
 
 
-def _move(reader: Reader, operation: Operation) -> None:
+def _move(history: History, line: int, operation: Operation) -> None:
     """An assignment keeps the position of each key that is in it again; a subscription may move anywhere."""
     if operation["type"] == "fail":
         return
+    reader = history.reader(int(operation["process"]))
     kept = operation.get("value") if operation["f"] == "assign" and not operation.get("seek-to-beginning?") else None
-    keys = [_key(key) for key in kept] if isinstance(kept, list) else []
+    keys = [_key(history, line, key) for key in kept] if isinstance(kept, list) else []
     last = {key: place for key, place in reader.last.items() if key in keys}
     _reassigned(reader)
     reader.last = last
@@ -137,24 +160,25 @@ def _reassigned(reader: Reader) -> None:
 def _micro_operations(history: History, line: int, operation: Operation) -> list[list[Any]]:
     value = operation.get("value")
     if not isinstance(value, list) or not all(isinstance(micro, list) and micro for micro in value):
-        raise HistoryError(history.path, line, f"value is {value!r}, expected [[:send k v] [:poll] …]")
+        raise HistoryError(history.path, line, f"value is {quoted(value)}, expected [[:send k v] [:poll] …]")
+    found = []
     for micro in value:
         name = str(micro[0]).lstrip(":")
-        if name not in {"send", "poll"} or (name == "send" and len(micro) != 3):
-            raise HistoryError(history.path, line, f"{micro!r} is neither [:send k v] nor [:poll …]")
-        micro[0] = name
-    return value
+        if len(micro) not in {"send": (3,), "poll": (1, 2)}.get(name, ()):
+            raise HistoryError(history.path, line, f"{quoted(micro)} is neither [:send k v] nor [:poll …]")
+        found.append([name, *micro[1:]])
+    return found
 
 
-def _invoked(history: History, line: int, process: int, operation: Operation) -> list[Send]:
+def _invoked(history: History, line: int, process: int, parts: list[list[Any]]) -> list[Send]:
     sends = []
-    for micro in _micro_operations(history, line, operation):
-        if micro[0] != "send":
-            continue
-        _, key, value = micro
+    for _, name, value in (part for part in parts if part[0] == "send"):
+        key = _key(history, line, name)
         seq = history.sends.get(process, 0)
         history.sends[process] = seq + 1
         history.partition(key)
+        if not isinstance(value, int | str) or isinstance(value, bool):
+            raise HistoryError(history.path, line, f"value {quoted(value)} is sent, expected a whole number or a name")
         if (key, value) in history.identities:
             raise HistoryError(history.path, line, f"value {value!r} is sent to key {key!r} a second time")
         history.identities[key, value] = (process, seq)
@@ -164,17 +188,30 @@ def _invoked(history: History, line: int, process: int, operation: Operation) ->
 
 def _complete(history: History, line: int, operation: Operation, invoked: Sending, stamp_ns: int) -> None:
     completed = _micro_operations(history, line, operation)
-    answers = [micro for micro in completed if micro[0] == "send"]
-    if len(answers) != len(invoked.sends) or any(a[1] != s.key for a, s in zip(answers, invoked.sends, strict=False)):
-        raise HistoryError(history.path, line, "its sends are not those that the process invoked")
+    answers = [(_key(history, line, micro[1]), micro[2]) for micro in completed if micro[0] == "send"]
+    is_same = [micro[0] for micro in completed] == invoked.parts
+    if not is_same or [key for key, _ in answers] != [send.key for send in invoked.sends]:
+        raise HistoryError(history.path, line, "its sends and polls are not those that the process invoked")
     error = operation.get("error")
     invoked.type, invoked.complete_ns = operation["type"], stamp_ns
     invoked.error = None if error is None else str(error)
-    for send, (_, _, answer) in zip(invoked.sends, answers, strict=True):
-        send.offset = answer[0] if isinstance(answer, list) and len(answer) == 2 else None
-    polls = [micro[1] for micro in completed if micro[0] == "poll" and len(micro) > 1]
-    if polls and (history.transactional or operation["type"] != "fail"):
-        _take_polls(history, line, operation, polls, stamp_ns)
+    for send, (_, answer) in zip(invoked.sends, answers, strict=True):
+        if answer == send.value:
+            continue
+        if not isinstance(answer, list) or len(answer) != 2 or answer[1] != send.value or not _may_be_offset(answer[0]):
+            problem = f"the answer to {send.value!r} is {quoted(answer)}, expected [offset {send.value!r}]"
+            raise HistoryError(history.path, line, problem)
+        send.offset = answer[0]
+    polls = [micro for micro in completed if micro[0] == "poll"]
+    if operation["type"] == "ok" and any(len(micro) == 1 for micro in polls):
+        raise HistoryError(history.path, line, "a poll without what it read, expected [:poll {k [[offset v] …]}]")
+    read = [micro[1] for micro in polls if len(micro) > 1]
+    if read and (history.transactional or operation["type"] != "fail"):
+        _take_polls(history, line, operation, read, stamp_ns)
+
+
+def _may_be_offset(value: object) -> bool:
+    return value is None or (is_offset(value) and value < 2**63)
 
 
 def _take_polls(history: History, line: int, operation: Operation, polls: list[Any], stamp_ns: int) -> None:
@@ -209,19 +246,38 @@ def _continue(history: History, consumer: str, key: Any, before: tuple[int, Any]
 def _polled(history: History, line: int, polled: Any) -> list[tuple[Any, int, Any]]:
     """The (key, offset, value) of a poll."""
     if not isinstance(polled, Mapping):
-        raise HistoryError(history.path, line, f"{polled!r}, expected {{k [[offset v] …]}}")
+        raise HistoryError(history.path, line, f"{quoted(polled)}, expected {{k [[offset v] …]}}")
     found = []
     for name, pairs in polled.items():
-        key = _key(name)
+        key = _key(history, line, name)
         history.partition(key)
-        for pair in pairs:
-            if not isinstance(pair, list) or len(pair) != 2:
-                raise HistoryError(history.path, line, f"{pair!r}, expected [offset value]")
-            if pair[0] is not None:
-                found.append((key, pair[0], pair[1]))
+        for pair in pairs if isinstance(pairs, list) else [pairs]:
+            if not isinstance(pair, list) or len(pair) != 2 or pair[0] is None or not _may_be_offset(pair[0]):
+                raise HistoryError(history.path, line, f"{quoted(pair)}, expected [offset value]")
+            if not isinstance(pair[1], int | str | None):
+                raise HistoryError(history.path, line, f"value {quoted(pair[1])} is read, expected one that is sent")
+            found.append((key, pair[0], pair[1]))
     return found
 
 
-def _key(name: Any) -> Any:
-    """In JSON, the keys of maps are text."""
-    return int(name) if isinstance(name, str) and name.isdecimal() else name
+def _key(history: History, line: int, name: Any) -> Any:
+    """The key that is written so: all are numbers, or all are names."""
+    if history.numbered and isinstance(name, str) and NUMBER.fullmatch(name):
+        return int(name)
+    if (is_offset(name) and name < _MOST_PROCESSES) if history.numbered else isinstance(name, str):
+        return name
+    kind = "a whole number, as other keys are" if history.numbered else "a name"
+    raise HistoryError(history.path, line, f"key {quoted(name)}, expected {kind}")
+
+
+def are_numbered(operations: Iterable[Operation]) -> bool:
+    """Whether a log's keys are numbers: one is in a send, or nobody sends and each poll's key looks like one."""
+    names: list[Any] = []
+    for operation in operations:
+        value = operation.get("value")
+        for micro in value if isinstance(value, list) else ():
+            if isinstance(micro, list) and len(micro) > 1:
+                if is_whole(micro[1]):
+                    return True
+                names += micro[1] if isinstance(micro[1], dict) else [""]
+    return bool(names) and all(is_whole(name) or NUMBER.fullmatch(str(name)) for name in names)

@@ -6,13 +6,13 @@ Guarantee: keywords and records become text and maps; a line that is not underst
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.verification.importers.writing import HistoryError
+from kafka_chaos.verification.inputs.documents.reading import parsed
 
 BATCH = 500
 TYPES = ("invoke", "ok", "fail", "info")
@@ -22,20 +22,23 @@ Operation = Mapping[str, Any]
 
 def operations(path: Path) -> Iterator[tuple[int, Operation]]:
     """The log's operations with their line, keys and keywords as text."""
-    text = path.read_text("utf-8", errors="replace")
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise HistoryError(path, None, f"can't be read as text in UTF-8 ({error})") from error
     first = text.lstrip()[:1]
     is_json = path.suffix in {".json", ".jsonl"}
     if not is_json and importlib.util.find_spec("edn_format") is None:
         raise EnvironmentFailure("histories in EDN need a package: pip install 'kafka-chaos[importers]'")
     read_all = _json_values if is_json else _edn_values
     if first in {"[", "("}:
-        whole = _located(path, 1, text, read_all)
+        whole = _located(path, 1, text, (lambda text: [parsed(text)]) if is_json else read_all)
         if len(whole) != 1 or not isinstance(whole[0], (list, tuple)):
             raise HistoryError(path, 1, "expected one list of operations, or one operation per line")
         for number, value in enumerate(whole[0], 1):
             yield number, _operation(path, number, value)
         return
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     for start in range(0, len(lines), BATCH):
         batch = lines[start : start + BATCH]
         for number, value in _values_of(path, batch, read_all):
@@ -70,11 +73,7 @@ def _located(path: Path, number: int, text: str, read_all: Callable[[str], list[
 
 
 def _json_values(text: str) -> list[Any]:
-    decoder, values, at = json.JSONDecoder(), [], 0
-    while (at := len(text) - len(text[at:].lstrip())) < len(text):
-        value, at = decoder.raw_decode(text, at)
-        values.append(value)
-    return values
+    return [parsed(line) for line in text.split("\n")]
 
 
 def _edn_values(text: str) -> list[Any]:
@@ -101,7 +100,7 @@ def _operation(path: Path, line: int, value: Any) -> Operation:
     if not isinstance(value, Mapping):
         raise HistoryError(path, line, f"expected an operation, a map, not {type(value).__name__}")
     operation = {str(key).lstrip(":"): inner for key, inner in value.items()}
-    for name in ("type", "f"):
+    for name in ("type", "f", "process"):
         if isinstance(operation.get(name), str):
             operation[name] = operation[name].lstrip(":")
     if operation.get("type") not in TYPES:

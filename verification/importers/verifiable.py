@@ -9,15 +9,16 @@ identity; without a prefix, P is 0. Only a consumer started with `--verbose` rep
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kafka_chaos.contract.errors import quoted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.importers.writing import Clock, HistoryError, RunWriter, new_run
+from kafka_chaos.verification.inputs.documents.reading import parsed
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 MILLISECOND = 1_000_000
@@ -87,9 +88,9 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 if not line.strip():
                     continue
                 try:
-                    event = json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise HistoryError(path, number, f"not valid JSON ({error})") from error
+                    event = parsed(line)
+                except ValueError as error:
+                    raise HistoryError(path, number, str(error)) from error
                 if not isinstance(event, dict) or not isinstance(event.get("name"), str):
                     raise HistoryError(path, number, "expected an object with a name, as the Verifiable tools print")
                 yield number, event
@@ -106,8 +107,19 @@ class _Event:
     def text(self, name: str) -> str:
         return str(self._of(name, str, "a text"))
 
-    def number(self, name: str) -> int:
-        return int(self._of(name, int, "a whole number"))
+    def number(self, name: str, most: int = 2**63) -> int:
+        """A whole number between -1, which stands for none, and `most`."""
+        value = int(self._of(name, int, "a whole number"))
+        if not -1 <= value < most:
+            raise self.error(f"{name} is {value}, expected at most {most - 1}")
+        return value
+
+    def time_ns(self) -> int:
+        return self.number("timestamp", 2**63 // MILLISECOND) * MILLISECOND
+
+    def place(self) -> tuple[int, int]:
+        """Partition and offset."""
+        return self.number("partition", 2**31), self.number("offset")
 
     def _of(self, name: str, kind: type, expected: str) -> Any:
         value = self.fields.get(name)
@@ -127,17 +139,22 @@ def _identity(value: object) -> tuple[int, int]:
 
 
 def _read_producer(path: Path, writer: RunWriter, seen: _Seen) -> None:
-    started_ns, announced, ended = 0, 0, False
+    started_ns, announced, ended, lines, acknowledged = 0, 0, False, 0, 0
     mine: set[tuple[str, int]] = set()
     for number, fields in _lines(path):
         event = _Event(path, number, fields)
         name = fields["name"]
         if name == "startup_complete":
-            started_ns = event.number("timestamp") * MILLISECOND
+            started_ns = event.time_ns()
         elif name in {"producer_send_success", "producer_send_error"}:
-            mine.add(_take_send(event, writer, seen, started_ns, is_ok=name == "producer_send_success"))
+            is_ok = name == "producer_send_success"
+            lines, acknowledged = lines + 1, acknowledged + is_ok
+            mine.add(_take_send(event, writer, seen, started_ns, is_ok=is_ok))
         elif name == "tool_data":
-            announced = event.number("sent")
+            announced, acked = event.number("sent"), event.number("acked")
+            if acked != acknowledged or announced < lines:
+                told = f"{announced} sent and {acked} acknowledged, but {lines} and {acknowledged} lines come before it"
+                raise event.error(told)
         elif name == "shutdown_complete":
             ended = True
         else:
@@ -149,7 +166,7 @@ def _read_producer(path: Path, writer: RunWriter, seen: _Seen) -> None:
 
 
 def _take_send(event: _Event, writer: RunWriter, seen: _Seen, started_ns: int, *, is_ok: bool) -> tuple[str, int]:
-    topic, stamp_ns = event.text("topic"), event.number("timestamp") * MILLISECOND
+    topic, stamp_ns = event.text("topic"), event.time_ns()
     producer_id, seq = _identity(event.text("value"))
     if (producer_id, seq) == UNDECODABLE:
         raise event.error(
@@ -163,7 +180,7 @@ def _take_send(event: _Event, writer: RunWriter, seen: _Seen, started_ns: int, *
     partition = offset = error = None
     outcome = "ok"
     if is_ok:
-        partition, offset = event.number("partition"), event.number("offset")
+        partition, offset = event.place()
         seen.partition(topic, partition)
     else:
         seen.partition(topic, 0)
@@ -187,32 +204,48 @@ def _take_send(event: _Event, writer: RunWriter, seen: _Seen, started_ns: int, *
 
 
 def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock: Clock) -> None:
-    assignment = records = reported = 0
+    assignment = 0
+    batch: list[tuple[str, int, int]] = []
     for number, fields in _lines(path):
         event = _Event(path, number, fields)
         kind = fields["name"]
         if kind == "partitions_assigned":
             assignment += 1
         elif kind == "records_consumed":
-            records += event.number("count")
+            _compare(event, batch)
+            batch.clear()
         elif kind == "record_data":
-            reported += 1
-            topic, partition = event.text("topic"), event.number("partition")
+            topic, (partition, offset) = event.text("topic"), event.place()
+            if min(partition, offset) < 0:
+                raise event.error(f"was read at offset {offset} of partition {partition}, expected no number below 0")
+            batch.append((topic, partition, offset))
             producer_id, seq = _identity(fields.get("value"))
             seen.partition(topic, partition)
-            stamp_ns = clock.next(name, event.number("timestamp") * MILLISECOND)
-            writer.consumed(
-                topic, f"{name}/{assignment}", partition, event.number("offset"), producer_id, seq, stamp_ns
-            )
+            stamp_ns = clock.next(name, event.time_ns())
+            writer.consumed(topic, f"{name}/{assignment}", partition, offset, producer_id, seq, stamp_ns)
             if (producer_id, seq) != UNDECODABLE:
                 read = seen.highest_read
                 read[topic, producer_id] = max(seq, read.get((topic, producer_id), seq))
         elif kind not in {"startup_complete", "shutdown_complete", "partitions_revoked", "offsets_committed"}:
             raise event.error("no event of VerifiableConsumer")
-    if records and not reported:
-        raise HistoryError(
-            path, None, "says how many records were read, but not which: start VerifiableConsumer --verbose"
-        )
+
+
+def _compare(event: _Event, batch: Sequence[tuple[str, int, int]]) -> None:
+    """Refuse a summary of a batch that does not match the reads before it: topic, partition, offset."""
+    count = event.number("count")
+    if count and not batch:
+        raise event.error("says how many records were read, but not which: start VerifiableConsumer --verbose")
+    if count != len(batch):
+        raise event.error(f"count is {count}, but {len(batch)} record_data lines come before it")
+    for entry in event.fields.get("partitions") or ():
+        if not isinstance(entry, dict):
+            raise event.error(f"partitions holds {quoted(entry)}, expected objects")
+        at = [
+            offset for topic, number, offset in batch if (topic, number) == (entry.get("topic"), entry.get("partition"))
+        ]
+        told = [entry.get(name) for name in ("count", "minOffset", "maxOffset")]
+        if told != [len(at), min(at, default=-1), max(at, default=-1)]:
+            raise event.error(f"{quoted(entry)} does not match the record_data lines before it")
 
 
 def _add_untold(writer: RunWriter, seen: _Seen) -> None:

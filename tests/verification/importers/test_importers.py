@@ -53,6 +53,34 @@ START = {"timestamp": 900, "name": "startup_complete"}
 END = {"timestamp": 9000, "name": "shutdown_complete"}
 
 
+DATA = {"timestamp": 9001, "name": "tool_data"}
+READ = {"timestamp": 3000, "name": "records_consumed", "count": 2, "partitions": []}
+PART = {"topic": "t", "partition": 0, "count": 2, "minOffset": 4, "maxOffset": 5}
+
+
+@pytest.mark.parametrize(
+    ("summary", "message"),
+    [
+        (READ, None),
+        ({**READ, "partitions": [PART]}, None),
+        ({**READ, "count": 3}, "count is 3, but 2 record_data lines come before it"),
+        ({**READ, "count": 1}, "count is 1, but 2 record_data lines come before it"),
+        ({**READ, "partitions": [{**PART, "minOffset": 3}]}, "does not match the record_data lines before it"),
+        ({**READ, "partitions": [{**PART, "maxOffset": 6}]}, "does not match the record_data lines before it"),
+        ({**READ, "partitions": [{**PART, "partition": 1}]}, "does not match the record_data lines before it"),
+        ({**READ, "partitions": [3]}, "partitions holds 3, expected objects"),
+        (given("2", -1), "was read at offset -1 of partition 0"),
+    ],
+)
+def test_a_consumer_counts_what_it_read(tmp_path: Path, summary: dict[str, Any], message: str | None) -> None:
+    producer = lines(tmp_path / "p", START, sent("0", 4), sent("1", 5))
+    consumer = lines(tmp_path / "c", START, given("0", 4), given("1", 5), summary)
+    result = run("verifiable", producer, "--consumer", consumer, "--out", tmp_path / "run")
+    assert result.exit_code == (0 if message is None else 64)
+    assert message is None or f"{consumer}, line 4: " in result.output
+    assert message is None or message in result.output
+
+
 def test_what_the_verifiable_tools_tell(tmp_path: Path) -> None:
     data = {"timestamp": 9001, "name": "tool_data", "sent": 6, "acked": 2, "target_throughput": -1, "avg_throughput": 1}
     refused = failed("2", "RecordTooLargeException"), failed("3", "TimeoutException")
@@ -108,6 +136,13 @@ def test_a_producer_that_was_killed_may_have_sent_what_was_read(tmp_path: Path) 
         ((START, {**sent("0", 0), "offset": "0"}), 2, "offset is '0', expected a whole number"),
         ((START, sent("zero", 0)), 2, "expected N or P.N"),
         ((START, sent("0", 0), sent("0", 1)), 3, "occurs twice"),
+        ((START, sent("0", 2**63)), 2, "does not fit 64 bits"),
+        ((START, sent("0", 0, partition=2**31)), 2, "expected at most 2147483647"),
+        ((START, {**sent("0", 0), "timestamp": 2**60}), 2, "timestamp is 1152921504606846976, expected at most"),
+        ((START, '{"name": "startup_complete", "name": "shutdown_complete"}'), 2, "key 'name' occurs twice"),
+        ((sent("0", 0), {**DATA, "sent": 1, "acked": 2}), 2, "1 sent and 2 acknowledged, but 1 and 1 lines"),
+        ((sent("0", 0), {**DATA, "sent": 1, "acked": 0}), 2, "1 sent and 0 acknowledged, but 1 and 1 lines"),
+        ((sent("0", 0), sent("1", 1), {**DATA, "sent": 1, "acked": 2}), 3, "but 2 and 2 lines come before it"),
         (({"timestamp": 1, "name": "records_consumed", "count": 1},), 1, "no event of VerifiableProducer"),
     ],
 )
@@ -147,6 +182,10 @@ OPERATIONS = [
     {"type": "fail", "process": 2, "f": "send", "value": [["send", 1, 12]], "time": 9, "error": ["aborted"]},
     {"type": "invoke", "process": 3, "f": "send", "value": [["send", 1, 13]], "time": 10},
 ]
+
+
+def operation(**changes: Any) -> str:
+    return json.dumps({"type": "invoke", "process": 9, "f": "send", "value": [["send", 1, 14]], "time": 11, **changes})
 
 
 def edn(value: Any) -> str:
@@ -208,6 +247,26 @@ def test_an_operation_log(tmp_path: Path, form: str) -> None:
             '{"type": "invoke", "process": 9, "f": "send", "value": [["send", 1, 10]], "time": 1}',
             "second time",
         ),
+        ("jsonl", operation(process="0"), "process is '0', expected a whole number, or nemesis"),
+        ("jsonl", operation(process=True), "process is True"),
+        ("jsonl", operation(f="sned"), "f is 'sned', expected one of send, poll, txn"),
+        ("jsonl", operation(f=["send"]), "f is ['send']"),
+        ("jsonl", operation(time=True), "time is True"),
+        ("jsonl", operation(value=[["send", 1]]), "neither [:send k v] nor [:poll …]"),
+        ("jsonl", operation(value=[["send", "one", 14]]), "key 'one', expected a whole number, as other keys are"),
+        ("jsonl", operation(value=[["send", 1, [14]]]), "value [14] is sent"),
+        ("jsonl", operation(type="ok", process=3, value=[["send", 1, [0, 14]]]), "the answer to 13 is [0, 14]"),
+        ("jsonl", operation(type="ok", process=3, value=[["send", 1, [-1, 13]]]), "the answer to 13 is [-1, 13]"),
+        ("jsonl", operation(type="ok", process=3, value=[["send", 1, 14]]), "expected [offset 13]"),
+        ("jsonl", operation(type="ok", process=3, value=[["send", 0, 13]]), "are not those that the process invoked"),
+        ("jsonl", operation(type="ok", process=3, value=[["poll", {}]]), "are not those that the process invoked"),
+        (
+            "jsonl",
+            operation(type="ok", process=3, f="poll", value=[]),
+            "completes a poll, but process 3 invoked a",
+        ),
+        ("jsonl", '{"type": "invoke", "type": "ok"}', "key 'type' occurs twice"),
+        ("edn", "{:type :invoke, :process 9, :f :sned, :value [], :time 1}", "f is 'sned'"),
     ],
 )
 def test_a_bad_operation_is_named_and_nothing_is_left(tmp_path: Path, form: str, operation: str, message: str) -> None:
@@ -218,6 +277,34 @@ def test_a_bad_operation_is_named_and_nothing_is_left(tmp_path: Path, form: str,
     assert f"{path}, line {len(good) + 1}: " in result.output
     assert message in result.output
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("polled", [["poll"], ["poll", {"a": [[None, 1]]}], ["poll", {"a": [1]}], ["poll", {"a": 1}]])
+def test_what_was_read_must_be_told(tmp_path: Path, polled: list[Any]) -> None:
+    begun = {"type": "invoke", "process": 0, "f": "poll", "value": [["poll"]], "time": 1}
+    ended = {**begun, "type": "ok", "value": [polled], "time": 2}
+    result = run("jepsen", lines(tmp_path / "h.jsonl", begun, ended), "--out", tmp_path / "run")
+    assert result.exit_code == 64
+    assert "h.jsonl, line 2: " in result.output
+
+
+@pytest.mark.parametrize(
+    ("keys", "partitions"),
+    [(["7", "01", "1"], [0, 1, 2]), (["a", "0", "b"], [0, 1, 2]), ([2, 0, 1], [2, 0, 1])],
+)
+def test_keys_that_are_text_are_names(tmp_path: Path, keys: list[Any], partitions: list[int]) -> None:
+    operations: list[dict[str, Any]] = []
+    for number, key in enumerate(keys):
+        sent = {"type": "invoke", "process": 0, "f": "send", "value": [["send", key, number]], "time": number * 4}
+        answer = {**sent, "type": "ok", "value": [["send", key, [0, number]]]}
+        poll = {"type": "invoke", "process": 1, "f": "poll", "value": [["poll"]], "time": number * 4 + 1}
+        operations += [sent, answer, poll, {**poll, "type": "ok", "value": [["poll", {key: [[0, number]]}]]}]
+    assert run("jepsen", lines(tmp_path / "h.jsonl", *operations), "--out", tmp_path / "run").exit_code == 0
+    assert [row["partition"] for row in rows(tmp_path / "run", "produced")] == partitions
+    read = rows(tmp_path / "run", "consumed")
+    assert sorted((row["partition"], row["producer_id"], row["seq"]) for row in read) == sorted(
+        (partition, 0, number) for number, partition in enumerate(partitions)
+    )
 
 
 @pytest.mark.spark

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeGuard
 
 from kafka_chaos.contract.errors import quoted
 from kafka_chaos.contract.run_directory import FORMAT_VERSION, RunDirectoryError
@@ -20,7 +20,7 @@ from kafka_chaos.verification.inputs.file_systems.storage import RunPath, open_b
 
 DEEPEST = 50
 """How deep objects and lists may be nested; the documents of the contract need a tenth of it."""
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
+NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 """A partition or a broker as a key names it: there is one spelling of each."""
 _TAKES_A_LOOK = re.compile(r"\\u[dD][89a-fA-F]")
 """The escape of half a character."""
@@ -93,7 +93,7 @@ def expect(holds: bool, path: RunPath, key: str, problem: str) -> None:
 
 def number_named(path: RunPath, key: str, name: str, expected: str) -> int:
     """The number that a key names, in its one spelling: 1, never 01."""
-    expect(_NUMBER.fullmatch(name) is not None, path, key, f"expected {expected}")
+    expect(NUMBER.fullmatch(name) is not None, path, key, f"expected {expected}")
     return int(name)
 
 
@@ -107,12 +107,12 @@ def partition_named(path: RunPath, key: str, name: str, partitions: Mapping[str,
     return lane, partition
 
 
-def is_whole(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Whether JSON gave a whole number; true and false are none."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def is_offset(value: object) -> bool:
+def is_offset(value: object) -> TypeGuard[int]:
     """Whether JSON gave a whole number of at least 0."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
