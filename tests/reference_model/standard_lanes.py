@@ -8,12 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
+from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import with_phases
+from kafka_chaos.harness.experiment.yaml_text import document_of, text_of
 from kafka_chaos.reference_model import Lane, Lockstep, predict
 from kafka_chaos.reference_model.document.lanes import CUT_THEN_KILL
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
@@ -43,8 +45,9 @@ def of_experiments() -> Iterator[tuple[str, Lane, Lockstep | None]]:
     But for experiments that a benchmark runs on clusters of its own choice.
     """
     for path in sorted(set(EXPERIMENTS.rglob("*.yaml")) - set((EXPERIMENTS / "versions").glob("*.yaml"))):
-        experiment = load_experiment(path)
-        written = with_phases(experiment_values(path))["phases"]
+        values = document_of(text_of(path), str(path), "an experiment")[1]
+        experiment = experiment_of(values, str(path))
+        written = with_phases(values)["phases"]
         for phase, keys in zip(experiment.phases, written, strict=True):
             mixes = generated_mixes(keys.get("schedule"))
             for lane in (experiment.as_lane(phase, spec) for spec in phase.lanes):
@@ -56,6 +59,7 @@ def of_experiments() -> Iterator[tuple[str, Lane, Lockstep | None]]:
                         yield f"{name}-{'+'.join(faults)}", replace(lane, faults=faults), None
 
 
+@cache
 def standard() -> dict[str, tuple[Lane, Lockstep | None]]:
     """The questions whose answers ship with the package, by their keys: those of experiments/ and of docs/model.md, the
     latter in each release."""

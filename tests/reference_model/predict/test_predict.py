@@ -19,6 +19,7 @@ from kafka_chaos.reference_model import (
 from kafka_chaos.reference_model import predict as predict_function
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
+from tests.reference_model.asked import answer, shown
 
 CUT_THEN_KILL = (
     LockstepStep.CUT_REPLICATION,
@@ -33,32 +34,28 @@ def lane(acks: str, *faults: str, idempotence: bool = False, **settings: object)
     return replace(Lane(lane="oracle", acks=acks, idempotence=idempotence, faults=faults), **settings)  # type: ignore[arg-type]
 
 
-def shown(prediction: Prediction) -> set[Anomaly]:
-    return {a for a, answer in prediction.anomalies.items() if answer.status is not Status.FORBIDDEN}
-
-
 @pytest.mark.parametrize("acks", ["0", "1"])
 @pytest.mark.parametrize("fault", ["kill", "pause", "stop", "partition", "power-loss", "session-expiry"])
 def test_an_acknowledgement_by_the_leader_alone_is_lost_with_the_leader(acks: str, fault: str) -> None:
-    assert predict(lane(acks, fault)).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+    assert answer(lane(acks, fault)).status(Anomaly.LOST_WRITE) is Status.PERMITTED
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_nothing_is_lost_without_a_fault(acks: str) -> None:
-    assert predict(lane(acks)).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
+    assert answer(lane(acks)).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
 
 
 @pytest.mark.parametrize("fault", ["kill", "pause", "stop", "partition", "session-expiry"])
 @pytest.mark.parametrize("minimum", [1, 2])
 @pytest.mark.parametrize("idempotence", [False, True])
 def test_acks_all_with_clean_elections_loses_nothing(fault: str, minimum: int, idempotence: bool) -> None:
-    prediction = predict(lane("all", fault, idempotence=idempotence, min_insync_replicas=minimum))
+    prediction = answer(lane("all", fault, idempotence=idempotence, min_insync_replicas=minimum))
     assert not shown(prediction) & {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH}
 
 
 @pytest.mark.parametrize(("fault", "status"), [("kill", Status.FORBIDDEN), ("power-loss", Status.PERMITTED)])
 def test_only_a_loss_of_power_shortens_a_log_within_a_leader_epoch(fault: str, status: Status) -> None:
-    anomalies = predict(lane("all", fault, replication_factor=2)).anomalies
+    anomalies = answer(lane("all", fault, replication_factor=2)).anomalies
     for anomaly in (Anomaly.HIGH_WATERMARK_REGRESSION, Anomaly.UNSEEN):
         assert anomalies[anomaly].status is status
         assert "without leaving the ISR" in anomalies[anomaly].why[-1]
@@ -67,21 +64,21 @@ def test_only_a_loss_of_power_shortens_a_log_within_a_leader_epoch(fault: str, s
 @pytest.mark.parametrize("minimum", [1, 2, 3])
 def test_one_power_loss_of_the_last_replica_standing_loses_at_any_minimum(minimum: int) -> None:
     """The weakness that KIP-966 names: the ISR may shrink below the minimum after the acknowledgement."""
-    answer = predict(lane("all", "power-loss", min_insync_replicas=minimum)).anomalies[Anomaly.LOST_WRITE]
-    assert answer.status is Status.PERMITTED
-    story = " ".join(answer.why)
+    lost = answer(lane("all", "power-loss", min_insync_replicas=minimum)).anomalies[Anomaly.LOST_WRITE]
+    assert lost.status is Status.PERMITTED
+    story = " ".join(lost.why)
     assert story.index("acknowledges record 0") < story.index("loses power")
     assert story.count("drops it from the ISR") == 2
 
 
 @pytest.mark.parametrize("fault", ["kill", "stop", "pause", "partition"])
 def test_an_unclean_election_drops_what_was_committed(fault: str) -> None:
-    prediction = predict(lane("all", fault, unclean_leader_election=True))
+    prediction = answer(lane("all", fault, unclean_leader_election=True))
     assert {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ} <= shown(prediction)
 
 
 def test_with_a_minimum_isr_of_two_one_kill_needs_another_slow_follower_for_an_unclean_loss() -> None:
-    prediction = predict(lane("all", "kill", min_insync_replicas=2, unclean_leader_election=True))
+    prediction = answer(lane("all", "kill", min_insync_replicas=2, unclean_leader_election=True))
     assert prediction.status(Anomaly.LOST_WRITE) is Status.PERMITTED
     story = " ".join(prediction.anomalies[Anomaly.LOST_WRITE].why)
     assert story.count("drops it from the ISR") == 2
@@ -89,56 +86,56 @@ def test_with_a_minimum_isr_of_two_one_kill_needs_another_slow_follower_for_an_u
 
 @pytest.mark.parametrize("acks", ["1", "all"])
 def test_retries_duplicate_unless_the_producer_is_idempotent(acks: str) -> None:
-    assert predict(lane(acks, "kill")).status(Anomaly.DUPLICATE) is Status.PERMITTED
-    assert predict(lane("all", "kill", idempotence=True)).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
+    assert answer(lane(acks, "kill")).status(Anomaly.DUPLICATE) is Status.PERMITTED
+    assert answer(lane("all", "kill", idempotence=True)).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
 
 
 def test_acks_0_is_never_retried_and_so_never_duplicated() -> None:
     for faults in (("kill",), ("pause",), ("pause", "kill"), ("partition", "stop")):
-        assert predict(lane("0", *faults)).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
+        assert answer(lane("0", *faults)).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
 
 
 def test_a_slow_follower_alone_duplicates_with_acks_all_but_not_with_acks_1() -> None:
-    assert shown(predict(lane("all"))) == {Anomaly.DUPLICATE}
-    assert shown(predict(lane("1"))) == set()
-    assert shown(predict(lane("all", idempotence=True, min_insync_replicas=2))) == set()
+    assert shown(answer(lane("all"))) == {Anomaly.DUPLICATE}
+    assert shown(answer(lane("1"))) == set()
+    assert shown(answer(lane("all", idempotence=True, min_insync_replicas=2))) == set()
 
 
 @pytest.mark.parametrize("faults", [("kill",), ("pause",), ("stop",), ("kill", "kill")])
 def test_idempotence_keeps_order_and_copies(faults: tuple[str, ...]) -> None:
-    prediction = predict(lane("all", *faults, idempotence=True, min_insync_replicas=2))
+    prediction = answer(lane("all", *faults, idempotence=True, min_insync_replicas=2))
     assert shown(prediction) == set()
 
 
 def test_a_refused_record_may_be_overtaken_without_any_fault() -> None:
     asked = lane("all", min_insync_replicas=2)
-    assert shown(predict(asked)) == {Anomaly.DUPLICATE, Anomaly.REORDERED}
-    assert shown(predict(replace(asked, max_in_flight=1))) == {Anomaly.DUPLICATE}
+    assert shown(answer(asked)) == {Anomaly.DUPLICATE, Anomaly.REORDERED}
+    assert shown(answer(replace(asked, max_in_flight=1))) == {Anomaly.DUPLICATE}
 
 
 def test_reordering_needs_more_than_one_request_in_flight_under_a_kill() -> None:
-    assert predict(lane("1", "kill", max_in_flight=5)).status(Anomaly.REORDERED) is Status.PERMITTED
-    assert predict(lane("1", "kill", max_in_flight=1)).status(Anomaly.REORDERED) is Status.FORBIDDEN
+    assert answer(lane("1", "kill", max_in_flight=5)).status(Anomaly.REORDERED) is Status.PERMITTED
+    assert answer(lane("1", "kill", max_in_flight=1)).status(Anomaly.REORDERED) is Status.FORBIDDEN
 
 
 def test_an_offset_is_used_again_where_its_acknowledged_record_can_be_lost() -> None:
-    assert predict(lane("1", "kill")).status(Anomaly.INCONSISTENT_OFFSET) is Status.PERMITTED
-    clean = predict(lane("all", "kill", "pause", idempotence=True))
+    assert answer(lane("1", "kill")).status(Anomaly.INCONSISTENT_OFFSET) is Status.PERMITTED
+    clean = answer(lane("all", "kill", "pause", idempotence=True))
     assert clean.status(Anomaly.INCONSISTENT_OFFSET) is Status.FORBIDDEN
 
 
 @pytest.mark.parametrize("acks", ["0", "1"])
 def test_cut_then_kill_requires_the_loss_of_what_the_leader_alone_acknowledged(acks: str) -> None:
-    assert predict(lane(acks), lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.REQUIRED
+    assert answer(lane(acks), lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.REQUIRED
 
 
 def test_beside_the_record_that_a_lock_step_phase_loses_two_others_may_change_their_order() -> None:
     """The lost one shows nothing but its loss, so the scope has one more."""
-    prediction = predict(lane("1"), lockstep=CUT_THEN_KILL)
+    prediction = answer(lane("1"), lockstep=CUT_THEN_KILL)
     assert prediction.bounds["records"] == 3
     assert prediction.status(Anomaly.REORDERED) is Status.PERMITTED
-    assert predict(lane("1", max_in_flight=1), lockstep=CUT_THEN_KILL).status(Anomaly.REORDERED) is Status.FORBIDDEN
-    assert predict(lane("all"), lockstep=CUT_THEN_KILL).bounds["records"] == 2
+    assert answer(lane("1", max_in_flight=1), lockstep=CUT_THEN_KILL).status(Anomaly.REORDERED) is Status.FORBIDDEN
+    assert answer(lane("all"), lockstep=CUT_THEN_KILL).bounds["records"] == 2
 
 
 @pytest.mark.parametrize("minimum", [1, 2])
@@ -146,27 +143,27 @@ def test_beside_the_record_that_a_lock_step_phase_loses_two_others_may_change_th
 @pytest.mark.parametrize("unclean", [False, True])
 def test_cut_then_kill_loses_nothing_with_acks_all(minimum: int, idempotence: bool, unclean: bool) -> None:
     asked = lane("all", idempotence=idempotence, min_insync_replicas=minimum, unclean_leader_election=unclean)
-    assert predict(asked, lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
+    assert answer(asked, lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
 
 
 def test_a_lock_step_phase_without_its_append_requires_nothing() -> None:
     lockstep = tuple(step for step in CUT_THEN_KILL if step is not LockstepStep.APPEND)
-    assert predict(lane("1"), lockstep=lockstep).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+    assert answer(lane("1"), lockstep=lockstep).status(Anomaly.LOST_WRITE) is Status.PERMITTED
 
 
 def test_a_healed_cut_requires_nothing() -> None:
     lockstep = (CUT_THEN_KILL[0], CUT_THEN_KILL[1], LockstepStep.HEAL_REPLICATION, *CUT_THEN_KILL[2:])
-    assert predict(lane("1"), lockstep=lockstep).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+    assert answer(lane("1"), lockstep=lockstep).status(Anomaly.LOST_WRITE) is Status.PERMITTED
 
 
 def test_a_lock_step_phase_that_no_run_gets_through_is_no_answer() -> None:
     with pytest.raises(ScopeNotExhausted, match="no run gets through"):
-        predict(lane("1"), lockstep=(LockstepStep.ELECT,))
+        answer(lane("1"), lockstep=(LockstepStep.ELECT,))
 
 
 def test_a_lock_step_phase_refuses_free_faults_beside_it() -> None:
     with pytest.raises(LaneError, match="faults"):
-        predict(lane("1", "kill"), lockstep=CUT_THEN_KILL)
+        answer(lane("1", "kill"), lockstep=CUT_THEN_KILL)
 
 
 def test_a_scope_that_was_not_exhausted_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,16 +13,9 @@ from ruamel.yaml import YAML
 
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import ACKS
-from kafka_chaos.reference_model import (
-    Anomaly,
-    Lane,
-    Lockstep,
-    Prediction,
-    Status,
-    parse_lockstep,
-    predict_cached,
-)
+from kafka_chaos.reference_model import Anomaly, Lane, Lockstep, Status, parse_lockstep
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
+from tests.reference_model.asked import answer
 
 TABLE = YAML(typ="safe").load(Path(__file__).with_name("truth_table.yaml"))
 """Loading refuses a lane that names an anomaly twice."""
@@ -65,13 +56,6 @@ def name_of(row: Row) -> str:
     faults = "+".join(row.lockstep or settings.pop("faults", ()))
     said = "-".join(f"{key}={value}" for key, value in settings.items() if key != "faults")
     return f"{row.anomaly}-acks={row.lane.acks}-{said}-{faults}"
-
-
-@cache
-def answer(lane: Lane, lockstep: Lockstep | None) -> Prediction:
-    """From the shipped answers or from the model: never from a cache on disk."""
-    with TemporaryDirectory() as nothing_cached:
-        return predict_cached(lane, lockstep, Path(nothing_cached))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
