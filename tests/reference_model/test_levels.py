@@ -28,7 +28,7 @@ from kafka_chaos.reference_model.lockstep.cluster_model import Step
 from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterConfig, ClusterState
 from kafka_chaos.reference_model.search import Budget, breadth_first
 from tests.reference_model.lockstep.cluster_steps import produce
-from tests.reference_model.lockstep.test_search import KILL, POWER_LOSS, SLOW_FOLLOWER, STOP, TWO, ZOMBIE
+from tests.reference_model.lockstep.test_search import FAULTS, KILL, SLOW_FOLLOWER, TWO
 
 RECORDS = ("m1", "m2")
 SCOPE = Scope(records=2, attempts=3)
@@ -85,12 +85,8 @@ def is_in_scope(outcome: Outcome, lane: Lane) -> bool:
     return all(log.count(record) <= attempts for record, attempts in enumerate(SCOPE.attempts_of(lane)))
 
 
-@pytest.mark.parametrize(
-    ("fault", "environment"),
-    [("kill", KILL), ("stop", STOP), ("session-expiry", ZOMBIE), ("power-loss", POWER_LOSS)],
-)
+@pytest.mark.parametrize(("fault", "environment", "unclean"), FAULTS)
 @pytest.mark.parametrize(("acks", "idempotence"), [("0", False), ("1", False), ("all", False), ("all", True)])
-@pytest.mark.parametrize("unclean", [False, True])
 def test_the_lane_reaches_every_outcome_of_the_full_model(
     acks: str, idempotence: bool, fault: str, environment: tuple[Step, ...], unclean: bool
 ) -> None:

@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import Result
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.reference_model import cli, search
 from kafka_chaos.reference_model.cli import predict_command
 from tests.commands import ended
 
@@ -164,16 +168,27 @@ def test_a_refused_lane_names_option_and_expectation(arguments: tuple[str, ...],
 
 FOUR_KINDS = ("--idempotence", "--faults", "kill,pause,partition,power-loss")
 """A search of over 140,000 states: the outer bounds take 40,000, and one fault is enough for a lost write."""
+THREE_KINDS = ("--replication-factor", "2", "--idempotence", "--faults", "kill,pause,power-loss")
+"""The same of over 11,000 states, in which a lost write is found among the first 2,000."""
+PROGRESS = r"(outer bounds|\d of \d faults): \d+ states, \d+ s, \d+ states/s; ends within .+"
 
 
+@pytest.fixture
+def a_second_at_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search looks at the clock every 128 states; here a second has passed each time, however fast it is."""
+    clock = SimpleNamespace(monotonic=map(float, itertools.count()).__next__, process_time=time.process_time)
+    monkeypatch.setattr(search, "time", clock)
+
+
+@pytest.mark.usefixtures("a_second_at_every_look")
 @pytest.mark.parametrize(
     ("bound", "reason"),
-    [(("--max-states", "60000"), "more than 60,000 states"), (("--timeout", "18"), "not done after")],
+    [(("--max-states", "6000"), "more than 6,000 states"), (("--timeout", "60"), "not done after 60 s")],
 )
 def test_a_search_that_ends_early_says_what_it_has_found_and_that_the_rest_is_open(
     bound: tuple[str, ...], reason: str
 ) -> None:
-    result = run_predict(*FOUR_KINDS, *bound, "--json")
+    result = run_predict(*THREE_KINDS, *bound, "--json")
     assert result.exit_code == 2
     answer = json.loads(result.stdout)
     statuses = {name: entry["status"] for name, entry in answer["anomalies"].items()}
@@ -196,7 +211,30 @@ def test_what_was_not_exhausted_is_not_kept(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.json"))
 
 
-def test_a_long_search_reports_its_progress_and_ctrl_c_ends_it_with_what_was_found(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("a_second_at_every_look")
+def test_a_long_search_reports_its_progress_and_a_signal_ends_it_with_what_was_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report = cli._progress
+
+    def then_interrupt(budget: search.Budget) -> None:
+        report(budget)
+        if budget.label.startswith("2 of 3 faults"):
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(cli, "_progress", then_interrupt)
+    result = run_predict(*THREE_KINDS)
+    *progress, last = result.stderr.splitlines()
+    assert {line.partition(":")[0] for line in progress} == {"outer bounds", "1 of 3 faults", "2 of 3 faults"}
+    assert all(re.fullmatch(PROGRESS, line) for line in progress), progress
+    assert result.exit_code == 2
+    assert "lost_write: permitted" in result.stdout
+    assert "duplicate: not exhausted" in result.stdout
+    assert "not exhausted: interrupted" in last
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_search_of_a_process_with_what_was_found(tmp_path: Path) -> None:
     program = "import sys; from kafka_chaos.harness.cli.main import main; sys.argv[0] = 'kafka-chaos'; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", program, "predict", *FOUR_KINDS],
@@ -213,9 +251,7 @@ def test_a_long_search_reports_its_progress_and_ctrl_c_ends_it_with_what_was_fou
     process.send_signal(signal.SIGINT)
     answer, errors = process.communicate(timeout=60)
     for line in progress:
-        assert re.fullmatch(
-            r"(outer bounds|\d of 4 faults): \d+ states, \d+ s, \d+ states/s; ends within .+\n", line
-        ), line
+        assert re.fullmatch(PROGRESS, line.rstrip("\n")), line
     assert process.returncode == 2
     assert "lost_write: permitted" in answer
     assert "duplicate: not exhausted" in answer

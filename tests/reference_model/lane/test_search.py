@@ -41,8 +41,9 @@ from kafka_chaos.reference_model.search import Budget, Search, breadth_first
 
 MIXES = [
     ("kill", "kill"),
-    ("stop", "power-loss"),
+    ("power-loss",),
     ("pause",),
+    pytest.param(("stop", "power-loss"), marks=pytest.mark.slow),
     pytest.param(("pause", "kill"), marks=pytest.mark.slow),
     pytest.param(("session-expiry", "partition"), marks=pytest.mark.slow),
 ]
@@ -237,7 +238,18 @@ def brokers_of(state: LaneState, marked: tuple[int, int] | None) -> Hashable:
     return tuple(sorted(replicas)), state.leader_epoch, state.faults
 
 
-@pytest.mark.parametrize("faults", [("kill",), ("pause",), ("partition",), ("power-loss",), ("stop",)], ids=str)
+@pytest.mark.parametrize(
+    "faults",
+    [
+        ("partition",),
+        ("power-loss",),
+        ("stop",),
+        # What these do, one of the others does: test_what_a_fault_can_do_one_that_makes_it_superfluous_can_do.
+        pytest.param(("kill",), marks=pytest.mark.slow),
+        pytest.param(("pause",), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.lane)
 def test_brokers_do_nothing_that_they_do_not_do_without_a_producer(lane: Lane, faults: tuple[str, ...]) -> None:
     lane = replace(lane, faults=faults)

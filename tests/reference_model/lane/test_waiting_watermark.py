@@ -123,10 +123,12 @@ def test_three_replicas_show_the_same_in_either_form(name: str, unclean: bool, f
 
 
 @pytest.mark.parametrize(
-    "replicas",
-    [2, pytest.param(3, marks=pytest.mark.slow)],
+    ("fault", "replicas"),
+    [
+        ("power-loss", 2),
+        *(pytest.param(*fewer, marks=pytest.mark.slow) for fewer in (("kill", 2), ("kill", 3), ("power-loss", 3))),
+    ],
 )
-@pytest.mark.parametrize("fault", ["kill", "power-loss"])
 @pytest.mark.parametrize(("name", "unclean"), CONFIGURATIONS)
 def test_where_every_replica_has_to_be_in_sync_either_form_shows_the_same(
     name: str, unclean: bool, fault: str, replicas: int

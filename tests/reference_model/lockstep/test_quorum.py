@@ -15,6 +15,8 @@ VOTERS = (101, 102, 103)
 CONFIG = ClusterConfig(controller=101, controllers=VOTERS, kraft=True)
 BEFORE_4_0 = replace(CONFIG, asks_before_election=False)
 BEFORE_3_7 = replace(BEFORE_4_0, resigns_without_majority=False)
+FEW_BROKERS = (1, 2)
+"""Enough for what concerns controllers: the order in which brokers fetch makes the states many."""
 BEHIND_A_CUT = (cut(101, 102, "quorum"), cut(103, 101, "quorum"))
 HEALED = (heal(101, 102, "quorum"), heal(103, 101, "quorum"))
 
@@ -97,11 +99,11 @@ def test_a_successor_of_a_dead_controller_finds_no_session_over() -> None:
 
 
 def test_an_active_controller_that_reaches_no_other_resigns() -> None:
-    model = run(CONFIG, *BEHIND_A_CUT)
+    model = run(replace(CONFIG, brokers=FEW_BROKERS), *BEHIND_A_CUT)
     assert active(model) == {102, 103}
     for one in kill(1):
         model.apply(one)
-    assert {leader for leader, _, _ in partitions(model)} == {2, 3}
+    assert {leader for leader, _, _ in partitions(model)} == {2}
 
 
 def test_before_3_7_it_stays_active_for_brokers_and_can_do_nothing() -> None:
@@ -125,7 +127,7 @@ def test_before_3_7_it_stays_active_for_brokers_and_can_do_nothing() -> None:
 def test_before_4_0_a_controller_that_is_back_makes_the_others_elect_again(
     config: ClusterConfig, reached: set[int]
 ) -> None:
-    model = run(config, *BEHIND_A_CUT)
+    model = run(replace(config, brokers=FEW_BROKERS), *BEHIND_A_CUT)
     model.states = frozenset(state for state in model.states if state.controller == 102)
     for one in HEALED:
         model.apply(one)

@@ -31,6 +31,18 @@ SLOW_FOLLOWER = (
     step("heal", channel="replication", source=2, target=1),
 )
 TWO = ClusterConfig(brokers=(1, 2), controller=2)
+FAULTS = [
+    pytest.param(fault, steps, unclean, id=f"{fault}{'-unclean' * unclean}", marks=[pytest.mark.slow] if later else [])
+    for fault, steps, nightly in (
+        ("kill", KILL, {False}),
+        ("stop", STOP, {True}),
+        ("session-expiry", ZOMBIE, {False}),
+        ("power-loss", POWER_LOSS, {True}),
+    )
+    for unclean in (False, True)
+    for later in [unclean in nightly]
+]
+"""Every fault, and each kind of election under two of them; by night under all."""
 
 
 def search(config: ClusterConfig, *groups: tuple[Step, ...]) -> ClusterSearch:
@@ -54,11 +66,7 @@ def test_the_high_watermark_variant_loses_a_committed_record_to_one_kill() -> No
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-@pytest.mark.parametrize(
-    ("fault", "environment"),
-    [("kill", KILL), ("stop", STOP), ("session-expiry", ZOMBIE), ("power-loss", POWER_LOSS)],
-)
-@pytest.mark.parametrize("unclean", [False, True])
+@pytest.mark.parametrize(("fault", "environment", "unclean"), FAULTS)
 def test_the_full_model_and_the_prediction_agree_on_what_can_be_lost(
     acks: str, fault: str, environment: tuple[Step, ...], unclean: bool
 ) -> None:

@@ -1,0 +1,27 @@
+"""What the model answers, asked once: tests whose subject is the answer, and not the search, share one.
+
+Answers that ship count only while the model's sources are those that gave them: a changed model is searched.
+"""
+
+from __future__ import annotations
+
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model import Lockstep, Prediction, predict
+from kafka_chaos.reference_model.predict.answers import shipped
+from kafka_chaos.reference_model.predict.cache import model_digest, question_key
+
+_ANSWERS: dict[str, Prediction] = {}
+
+
+def answer(lane: Lane, lockstep: Lockstep | None = None) -> Prediction:
+    """From the shipped answers or from the model, never from a cache on disk."""
+    key = question_key(lane, lockstep)
+    if key not in _ANSWERS:
+        _ANSWERS[key] = shipped(key, model_digest()) or predict(lane, lockstep=lockstep)
+    return _ANSWERS[key]
+
+
+def shown(prediction: Prediction) -> set[Anomaly]:
+    """The anomalies that are not forbidden."""
+    return {anomaly for anomaly, found in prediction.anomalies.items() if found.status is not Status.FORBIDDEN}
