@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import io
 import os
 import signal
 import sys
@@ -19,7 +20,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode, Interrupted, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.errors import (
+    EnvironmentFailure,
+    ExitCode,
+    Interrupted,
+    KafkaChaosError,
+    UsageFailure,
+    shortened,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,7 +103,9 @@ def _finish(command: Callable[[], int]) -> int:
             return code or ExitCode.CONFORMS
         raise RuntimeError(f"ended with {code!r}, which is no exit code")
     except click.ClickException as error:
-        error.show()
+        text = io.StringIO()
+        error.show(text)
+        click.echo(shortened(text.getvalue().rstrip("\n")), err=True)
         return ExitCode.USAGE
     except (click.exceptions.Abort, KeyboardInterrupt, Interrupted) as error:
         return _say(str(error) or "interrupted", ExitCode.INTERRUPTED)

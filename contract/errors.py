@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -26,6 +27,27 @@ def quoted(value: object) -> str:
     """A value as a message quotes it, cut if it is so long that it would hide the message."""
     text = repr(value)
     return text if len(text) <= MOST_QUOTED else f"{text[: MOST_QUOTED - 1]}…"
+
+
+_LONGEST_WORD, _LONGEST_LINE, _LONGEST_MESSAGE = 200, 500, 1900
+
+
+def shortened(message: str) -> str:
+    """A message without most of what is endless in it: words and lines lose their middle, and the whole its end.
+
+    A message quotes what users wrote, which may be of any length; what it says of that stands before and after it.
+    """
+    words = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _without_middle(word[0], MOST_QUOTED), message)
+    lines = [_without_middle(line, _LONGEST_LINE) for line in words.split("\n")]
+    kept = list(lines)
+    while len(kept) > 1 and len("\n".join(kept)) > _LONGEST_MESSAGE:
+        kept.pop()
+    left = len(lines) - len(kept)
+    return "\n".join((*kept, f"… and {counted(left, 'more line')}") if left else kept)
+
+
+def _without_middle(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[len(text) - most // 3 + 1 :]}"
 
 
 def counted(number: int, thing: str, things: str | None = None) -> str:
@@ -58,6 +80,9 @@ class UsageFailure(KafkaChaosError):
     """Bad arguments, a bad experiment file or a bad run directory: refused before anything starts."""
 
     exit_code = ExitCode.USAGE
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(shortened(str(message)))
 
 
 class LaneError(UsageFailure, ValueError):

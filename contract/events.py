@@ -57,7 +57,7 @@ class ClusterReady(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterKept(Event):
-    """The run failed and its cluster was left running, as `--keep` asked.
+    """The run is over, or failed, and its cluster was left running, as `--keep` or `--keep-always` asked.
 
     `client_config`: a file with the client settings of a secured listener, empty for a plaintext one.
     """

@@ -76,7 +76,10 @@ def cli() -> None:
 @click.option(
     "--seed", type=click.IntRange(min=0), help="Decides every random choice, instead of the seed in the file."
 )
-@click.option("--keep", is_flag=True, help="Leave the cluster running when the run fails.")
+@click.option("--keep", is_flag=True, help="Leave the cluster running if the run fails before its verdict.")
+@click.option(
+    "--keep-always", is_flag=True, help="Leave the cluster running, whatever the verdict, for a look into it."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print events and the verdict as JSON lines.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -99,6 +102,7 @@ def run_command(
     out: Path,
     seed: int | None,
     keep: bool,
+    keep_always: bool,
     as_json: bool,
     quiet: bool,
     junit: Path | None,
@@ -116,6 +120,7 @@ def run_command(
     Exit code: 0 conforms, 1 violation (apart from --accept-known), 2 unknown, 3 the environment failed, 64 the
     experiment is refused.
     """
+    from kafka_chaos.harness.cluster.cluster import Keep
     from kafka_chaos.harness.experiment.checks.output import check_output, check_writable
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.report.listeners.chosen import chosen_listeners
@@ -129,7 +134,8 @@ def run_command(
         if file is not None:
             check_writable(file.parent, option)
     others = chosen_listeners(junit=junit, events=events)
-    run = partial(run_experiment, loaded, root=out, keep=keep, accept_known=accept_known)
+    kept = Keep.ALWAYS if keep_always else Keep.FAILED if keep else Keep.NEVER
+    run = partial(run_experiment, loaded, root=out, keep=kept, accept_known=accept_known)
     if attach is not None:
         from kafka_chaos.harness.attached.nodes_file import load_allowed
         from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
@@ -177,7 +183,7 @@ def report_command(run_dir: Path) -> None:
 
 
 @cli.command("clean")
-@click.option("--kept", is_flag=True, help="Also remove clusters that were kept with --keep.")
+@click.option("--kept", is_flag=True, help="Also remove clusters that were kept with --keep or --keep-always.")
 def clean_command(kept: bool) -> None:
     """Remove the containers, networks, volumes and disks of runs whose process is dead.
 

@@ -10,6 +10,7 @@ import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -39,20 +40,29 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.disks.disk import Disk
     from kafka_chaos.harness.cluster.links.links import Links
 
-__all__ = ["Cluster", "ClusterLayout"]
+__all__ = ["Cluster", "ClusterLayout", "Keep"]
 
 _START_TIMEOUT = 120.0
 """Seconds for a broker's first start: all of a cluster start at once, maybe beside other work."""
 
 
-class Cluster:
-    """A running cluster as a context manager.
+class Keep(Enum):
+    """When a cluster is left running at the end of its block. An interrupt removes it whatever was asked for."""
 
-    `keep` leaves it running when the block ends with an error; an interrupt still removes it. `folder`: where the
-    brokers' disks are made, if they get some; else a folder of the system's temporary directory.
+    NEVER = "never"
+    FAILED = "failed"
+    ALWAYS = "always"
+
+
+class Cluster:
+    """A running cluster as a context manager, which `keep` may leave running.
+
+    `folder`: where the brokers' disks are made, if they get some; else a folder of the system's temporary directory.
     """
 
-    def __init__(self, spec: ClusterLayout, *, run_id: str, keep: bool = False, folder: Path | None = None) -> None:
+    def __init__(
+        self, spec: ClusterLayout, *, run_id: str, keep: Keep = Keep.NEVER, folder: Path | None = None
+    ) -> None:
         self.spec = spec
         self.run_id = run_id
         self.keep = keep
@@ -78,8 +88,9 @@ class Cluster:
         if self.links is not None:
             # A cluster that is kept serves on, without them.
             self.links.close()
-        if self.keep and isinstance(error, Exception):
-            self.kept = True
+        failed, succeeded = isinstance(error, Exception), error is None
+        self.kept = (failed and self.keep is not Keep.NEVER) or (succeeded and self.keep is Keep.ALWAYS)
+        if self.kept:
             return
         remove_run(docker_client(), self.run_id)
 
@@ -191,9 +202,9 @@ class Cluster:
         heal_abandoned_disks(client)
         for version in (self.spec.version, *self.spec.versions):
             ensure_image(version.number, clock=self.spec.clocks)
-        choose_reaper(client, keep=self.keep)
+        choose_reaper(client, keep=self.keep is not Keep.NEVER)
         logging.getLogger("testcontainers").setLevel(logging.WARNING)
-        labels = run_labels(self.run_id, keep=self.keep)
+        labels = run_labels(self.run_id, keep=self.keep is not Keep.NEVER)
         network = create_network(client, f"kafka-chaos-{self.run_id}", labels)
         names = _node_names(self.spec)
         addresses = dict(zip(names, node_addresses(network, len(names)), strict=True))

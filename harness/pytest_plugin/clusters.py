@@ -15,7 +15,7 @@ import pytest
 
 from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.contract.events import ClusterKept
-from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep
 from kafka_chaos.harness.report.listeners.terminal import advice_on_kept
 from kafka_chaos.harness.run.shared_cluster import delete_topics, topic_name
 
@@ -35,7 +35,7 @@ def running(
             if key in options:
                 options[key] = dict(options[key])
         spec = ClusterLayout(**options)
-        cluster = Cluster(spec, run_id=f"pytest-{secrets.token_hex(4)}", keep=keep)
+        cluster = Cluster(spec, run_id=f"pytest-{secrets.token_hex(4)}", keep=Keep.FAILED if keep else Keep.NEVER)
         with contextlib.suppress(_TestsFailed), cluster:
             yield cluster
             if keep and failed():

@@ -19,7 +19,7 @@ from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.registry import unavailable
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.cluster import Cluster, Keep
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
 from kafka_chaos.harness.event_bus import Listener
@@ -43,7 +43,7 @@ def run_experiment(
     *,
     root: Path,
     listeners: Sequence[Listener] = (),
-    keep: bool = False,
+    keep: Keep = Keep.NEVER,
     cluster: Cluster | None = None,
     applications: Mapping[str, Application] | None = None,
     replay: str | None = None,
@@ -85,7 +85,7 @@ class Stages:
     """The stages of a run that need the cluster; each method is one."""
 
     run: Run
-    keep: bool
+    keep: Keep
     given: Cluster | None
     applications: Mapping[str, Application]
 

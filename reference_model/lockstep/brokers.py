@@ -220,8 +220,7 @@ def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         replica = state.replica(request.to)
         if not replica.runs or state.is_cut(CONTROL, request.controller, replica.broker):
             continue
-        at = state.requests.index(request)
-        rest = state._replace(requests=state.requests[:at] + state.requests[at + 1 :])
+        rest = _delivered(state, request)
         error, after = replay(replica, request) if config.kraft and not request.stop else handle(replica, request)
         if after.role == LEADER and after.partition_epoch > replica.partition_epoch:
             after = advanced(after, config)
@@ -229,6 +228,22 @@ def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         if request.stop:
             what = "StopReplica"
         yield f"Broker {replica.broker} answers {what} with {error}.", rest.with_replica(after)
+
+
+def deliver_news_of_isr(state: ClusterState) -> Iterator[Outcome]:
+    """In KRaft mode, a follower replays a change of the ISR alone. It commutes with all else that happens by itself:
+    nothing asks a follower for the ISR that it knows."""
+    for change in _oldest(state):
+        replica = state.replica(change.to)
+        same = replica.role == FOLLOWER and change.leader_epoch == replica.leader_epoch and not change.stop
+        if same and replica.runs and not state.is_cut(CONTROL, change.controller, replica.broker):
+            _, after = replay(replica, change)
+            yield f"Broker {replica.broker} learns the ISR.", _delivered(state, change).with_replica(after)
+
+
+def _delivered(state: ClusterState, request: LeaderAndIsr) -> ClusterState:
+    at = state.requests.index(request)
+    return state._replace(requests=state.requests[:at] + state.requests[at + 1 :])
 
 
 def _oldest(state: ClusterState) -> Iterator[LeaderAndIsr]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_chaos.reference_model.lockstep.brokers import (
     Outcome,
     checkpoint_meanwhile,
     deliver,
+    deliver_news_of_isr,
     end_parked_fetch,
     fetch,
     truncate,
@@ -55,6 +56,10 @@ URGENT: tuple[Internal, ...] = (
 OPTIONAL: tuple[Internal, ...] = (end_parked_fetch, send_astray, send_to_unnamed)
 MAX_STATES = 200_000
 
+Checkpoints = tuple[int, ...]
+"""Each replica's checkpointed high watermark."""
+_AS_BEFORE = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -69,6 +74,13 @@ def step(name: str, **arguments: Any) -> Step:
     if name not in ACTIONS:
         raise ActionError(f"{name!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
     return Step(name, tuple(sorted(arguments.items())))
+
+
+class _Search(NamedTuple):
+    """The states that were passed, each with its story, and those of them that have settled."""
+
+    passed: dict[ClusterState, tuple[str, ...]]
+    settled: list[ClusterState]
 
 
 @dataclass(slots=True)
@@ -106,30 +118,43 @@ class ClusterModel:
     def settle(self, states: Iterable[ClusterState]) -> frozenset[ClusterState]:
         """Every settled state that internal actions lead to, with the shortest story to each in `stories`.
 
-        Raises `ScopeNotExhausted` beyond `MAX_STATES` states. Checkpoints are added at the end, since nothing
-        that happens between two steps depends on them.
+        Raises `ScopeNotExhausted` beyond `MAX_STATES` states. Nothing that happens between two steps depends on
+        checkpoints: states that differ in them alone are searched once, and what was written meanwhile is added at the
+        end.
         """
-        self.stories = dict.fromkeys(states, ())
-        return frozenset(self._closure(self._run_until_settled(list(self.stories))))
+        checkpoints: dict[ClusterState, list[Checkpoints]] = {}
+        for state in states:
+            bare, written = _without_checkpoints(state)
+            checkpoints.setdefault(bare, []).append(written)
+        self.stories = {}
+        passed = 0
+        for bare, all_written in checkpoints.items():
+            stories = self._run_until_settled(bare, MAX_STATES - passed)
+            passed += len(stories.passed)
+            for written in all_written:
+                for settled in stories.settled:
+                    self.stories.setdefault(_with_checkpoints(settled, written), stories.passed[settled])
+        return frozenset(self._closure(list(self.stories)))
 
-    def _run_until_settled(self, frontier: list[ClusterState]) -> list[ClusterState]:
-        settled = []
+    def _run_until_settled(self, start: ClusterState, most: int) -> _Search:
+        search = _Search({start: ()}, [])
+        frontier = [start]
         while frontier:
             reached = []
             for state in frontier:
                 is_settled = True
                 for sentence, after in self._internal(state):
                     is_settled = is_settled and sentence is None
-                    if after not in self.stories:
-                        story = self.stories[state]
-                        self.stories[after] = (*story, sentence) if sentence else story
+                    if after not in search.passed:
+                        story = search.passed[state]
+                        search.passed[after] = (*story, sentence) if sentence else story
                         reached.append(after)
                 if is_settled:
-                    settled.append(state)
-            if len(self.stories) > MAX_STATES:
+                    search.settled.append(state)
+            if len(search.passed) > most:
                 raise ScopeNotExhausted(f"more than {MAX_STATES} states between two steps")
             frontier = reached
-        return settled
+        return search
 
     def _closure(self, settled: list[ClusterState]) -> set[ClusterState]:
         """The settled states with every checkpoint that may have been written on the way."""
@@ -147,7 +172,11 @@ class ClusterModel:
         return closure
 
     def _internal(self, state: ClusterState) -> Iterator[tuple[str | None, ClusterState]]:
-        """Each internal action's outcome; without a sentence if it is optional."""
+        """Each internal action's outcome; without a sentence if it is optional. One that commutes with all others comes
+        alone: whether they come before or after it, the cluster settles in the same states."""
+        if self.config.kraft and (first := next(deliver_news_of_isr(state), None)) is not None:
+            yield first
+            return
         for urgent in self.urgent:
             yield from urgent(state, self.config)
         for optional in self.optional:
@@ -168,3 +197,20 @@ class ClusterModel:
     def allowed(self, most: int) -> tuple[Observation, ...]:
         """A few of the states as observations, to be shown."""
         return tuple(observe_state(state) for state in sorted(self.states, key=repr)[:most])
+
+
+def _without_checkpoints(state: ClusterState) -> tuple[ClusterState, Checkpoints]:
+    written = tuple(replica.checkpointed_high_watermark for replica in state.replicas)
+    bare = tuple(replica._replace(checkpointed_high_watermark=_AS_BEFORE) for replica in state.replicas)
+    return state._replace(replicas=bare), written
+
+
+def _with_checkpoints(state: ClusterState, written: Checkpoints) -> ClusterState:
+    """The state with the checkpoints from before, except those of replicas that were deleted meanwhile."""
+    replicas = tuple(
+        replica._replace(checkpointed_high_watermark=value)
+        if replica.checkpointed_high_watermark == _AS_BEFORE
+        else replica
+        for replica, value in zip(state.replicas, written, strict=True)
+    )
+    return state._replace(replicas=replicas)

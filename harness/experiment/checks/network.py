@@ -60,7 +60,7 @@ def check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault
     """Refuse what a link can't do, and what can't be done past one."""
     keys = parameters(fault)
     if not needs_links(type(fault)):
-        by_link = cluster.links or any(needs_links(fault_kinds()[entry.fault]) for entry in phase.schedule)
+        by_link = cluster.links or _has_fault_of_links(phase)
         if by_link and avoids_links(type(fault)):
             message = f"{fault.kind}: connections of clients end at links, which break them themselves: expected cut"
             raise ExperimentError((*place, "fault"), message)
@@ -77,3 +77,9 @@ def check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault
     api = keys.get("api")
     if api is not None and (refusal := no_api(api)) is not None:
         raise ExperimentError((*place, "api"), refusal)
+
+
+def _has_fault_of_links(phase: PhaseSpec) -> bool:
+    """Whether a fault of the phase acts at a link. An unknown kind does not: its own entry is refused."""
+    kinds = [fault_kinds().get(entry.fault) for entry in phase.schedule]
+    return any(kind is not None and needs_links(kind) for kind in kinds)

@@ -63,7 +63,7 @@ class TerminalListener:
             case event_types.ClusterReady():
                 self._line(event, f"cluster ready after {event.seconds:.1f} s")
             case event_types.ClusterKept():
-                self._line(event, "[yellow]the run failed; its cluster was kept[/yellow]")
+                self._line(event, "[yellow]the cluster is left running[/yellow]")
                 for line in advice_on_kept(event):
                     self._console.print(f"          {escape(line)}", highlight=False)
             case event_types.FaultRequested(kind="lockstep"):

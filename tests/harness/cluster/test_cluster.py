@@ -16,8 +16,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kazoo.client import KazooClient
 
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.cluster import cluster as module
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep
 from kafka_chaos.harness.cluster.configuration.keys import known_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import PROPERTIES_FILE
 from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, remove_run
@@ -203,7 +204,8 @@ def test_a_broker_that_can_not_start_is_told_with_its_log_and_nothing_is_left() 
 def test_a_failed_run_can_leave_its_cluster_standing() -> None:
     run_id = fresh_id("kept")
     try:
-        with pytest.raises(ZeroDivisionError), Cluster(ClusterLayout(brokers=1), run_id=run_id, keep=True) as kept:
+        kept = Cluster(ClusterLayout(brokers=1), run_id=run_id, keep=Keep.FAILED)
+        with pytest.raises(ZeroDivisionError), kept:
             _ = 1 / 0
         assert kept.kept
         assert len(ClusterAdmin(kept.bootstrap_servers).live_brokers()) == 1
@@ -211,6 +213,30 @@ def test_a_failed_run_can_leave_its_cluster_standing() -> None:
     finally:
         remove_run(docker_client(), run_id)
     assert left_of(run_id) == []
+
+
+class _Interrupted(BaseException):
+    """As KeyboardInterrupt, which pytest would take for its own."""
+
+
+@pytest.mark.parametrize(
+    ("keep", "left_by"),
+    [
+        (Keep.NEVER, []),
+        (Keep.FAILED, [ValueError]),
+        (Keep.ALWAYS, [None, ValueError]),
+    ],
+)
+def test_what_is_kept_depends_on_how_the_block_ended(
+    monkeypatch: pytest.MonkeyPatch, keep: Keep, left_by: list[type[BaseException] | None]
+) -> None:
+    removed: list[str] = []
+    monkeypatch.setattr(module, "docker_client", lambda: None)
+    monkeypatch.setattr(module, "remove_run", lambda client, run_id: removed.append(run_id))
+    for kind in (None, ValueError, _Interrupted):
+        cluster, error = Cluster(ClusterLayout(brokers=1), run_id=str(kind), keep=keep), kind() if kind else None
+        cluster.__exit__(kind, error, None)
+        assert cluster.kept == (kind in left_by) == (str(kind) not in removed)
 
 
 START_AND_WAIT = """

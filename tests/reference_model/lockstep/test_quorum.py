@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_chaos.reference_model.lockstep import cluster_model
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
@@ -132,6 +133,24 @@ def test_before_4_0_a_controller_that_is_back_makes_the_others_elect_again(
     for one in HEALED:
         model.apply(one)
     assert active(model) == reached
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", [CONFIG, BEFORE_4_0, replace(BEFORE_4_0, elects_eligible=True)])
+def test_all_that_a_slow_observation_leaves_open_is_searched(config: ClusterConfig) -> None:
+    model = run(config, produce("m1"))
+    assert len(model.states) == 18
+    for one in BEHIND_A_CUT:
+        model.apply(one)
+    assert active(model) == {102, 103}
+
+
+def test_news_of_the_isr_that_come_alone_leave_out_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = run(CONFIG, *lose(101, 103), cut(3, 1), produce("m1", "1"), *kill(3)).states
+    alone = ClusterModel(CONFIG, states=start).apply(recover(101)[0])
+    monkeypatch.setattr(cluster_model, "deliver_news_of_isr", lambda state: iter(()))
+    assert ClusterModel(CONFIG, states=start).apply(recover(101)[0]) == alone
+    assert len(alone) > 50
 
 
 def test_a_cut_between_followers_changes_nothing() -> None:

@@ -59,6 +59,7 @@ def test_no_other_experiment_pays_for_links() -> None:
             "",
             "port: replication: connections to the target's listeners pass its link",
         ),
+        (["fault: partition, target: all, port: replication", "fault: bomb, target: all"], "", "'bomb' is not a fault"),
     ],
 )
 def test_what_a_link_cannot_do_is_refused(faults: list[str], cluster: str, refusal: str) -> None:
