@@ -45,7 +45,6 @@ def test_a_row_of_transactions_is_up_to_date(name: str) -> None:
 def test_the_rules_of_groups_are_up_to_date() -> None:
     assert "\n".join(groups.introduction()) in written()
     assert "\n".join(groups.broken()) in written()
-    assert "\n".join(groups.slow_member()) in written()
 
 
 @pytest.mark.parametrize(("commits", "is_loop"), [("before", False), ("after", True)])
@@ -68,7 +67,7 @@ def test_what_upgrades_change_is_up_to_date() -> None:
     assert "\n".join(lanes.upgrades(predict_cached)) in written()
 
 
-@pytest.mark.parametrize("protocol", ["truncate-to-high-watermark", "kip101"])
+@pytest.mark.parametrize("protocol", ["truncate-to-high-watermark", pytest.param("kip101", marks=pytest.mark.slow)])
 def test_the_first_breach_is_told_as_it_is_found(protocol: str) -> None:
     found = explore(PROTOCOLS[protocol], document.SCOPE, until=frozenset({"followers_agree"}))
     trace = found.invariants["followers_agree"][1]

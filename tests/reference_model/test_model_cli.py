@@ -20,6 +20,9 @@ from kafka_chaos.reference_model import cli, search
 from kafka_chaos.reference_model.cli import predict_command
 from tests.commands import ended
 
+pytestmark = pytest.mark.xdist_group("transactions")
+"""In one process, which searches once for what the known defects show."""
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +102,7 @@ def test_groups_and_loops_are_predicted_when_asked_for(arguments: tuple[str, ...
 
 
 def test_a_loop_in_transactions_brings_them_along() -> None:
-    result = run_predict("--loop", "transaction", "--members", "2", "--transaction-size", "1", "--json")
+    result = run_predict("--loop", "transaction", "--members", "1", "--transaction-size", "1", "--json")
     assert result.exit_code == 0, result.output
     answer = json.loads(result.stdout)
     assert set(answer) == {"anomalies", "transactions", "groups", "scope"}

@@ -11,19 +11,27 @@ from kafka_chaos.contract.groups import CONSUMER, OF_GROUPS, Group, Loop
 from kafka_chaos.contract.groups import GroupAnomaly as A
 from kafka_chaos.contract.transactions import Transactional
 from kafka_chaos.reference_model import Anomaly, Lane, Prediction, Status, predict
+from kafka_chaos.reference_model.groups.rules import EAGER_RULES
+from kafka_chaos.reference_model.predict import grouped as module
 from kafka_chaos.reference_model.predict.cache import cache_key
 from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted, internal_topic
 from kafka_chaos.reference_model.search import Budget
 
+pytestmark = pytest.mark.xdist_group("transactions")
+"""In one process, which searches once for what the known defects show."""
+
 LANE = Lane(lane="one", replication_factor=2)
+ALONE = replace(LANE, group=Group(members=1))
 GROUP = replace(LANE, group=Group(members=2))
 LOOP = replace(LANE, loop=Loop(source="in", offsets="after"))
-EXACTLY_ONCE = replace(
-    LANE,
-    idempotence=True,
-    transactional=Transactional(size=1, producers=2),
-    loop=Loop(source="in", group=Group(members=2)),
-)
+
+
+def exactly_once(members: int) -> Lane:
+    """The output of a loop in transactions; each member has a producer."""
+    transactional = Transactional(size=1, producers=members)
+    return replace(
+        LANE, idempotence=True, transactional=transactional, loop=Loop(source="in", group=Group(members=members))
+    )
 
 
 def shown(prediction: Prediction) -> set[A]:
@@ -48,10 +56,17 @@ def test_a_lane_without_a_group_is_asked_nothing_of_them() -> None:
     ("lane", "expected"),
     [
         (GROUP, set()),
-        (replace(GROUP, group=Group(members=2, crashes=1)), set()),
-        (replace(GROUP, group=Group(members=2, crashes=1, commits="before")), {A.SKIPPED_AFTER_REBALANCE}),
-        (replace(GROUP, group=Group(members=2, crashes=1, commits="auto")), {A.SKIPPED_AFTER_REBALANCE}),
-        (replace(GROUP, faults=("power-loss",)), {A.COMMIT_LOST, A.COMMIT_REGRESSED, A.OWNED_TWICE}),
+        (replace(LANE, group=Group(members=1, crashes=1)), set()),
+        (replace(LANE, group=Group(members=1, crashes=1, commits="before")), {A.SKIPPED_AFTER_REBALANCE}),
+        (replace(LANE, group=Group(members=1, crashes=1, commits="auto")), {A.SKIPPED_AFTER_REBALANCE}),
+        (replace(ALONE, faults=("power-loss",)), {A.COMMIT_LOST, A.COMMIT_REGRESSED}),
+        *(
+            pytest.param(lane, shows, marks=pytest.mark.slow)
+            for lane, shows in (
+                (replace(LANE, group=Group(members=2, crashes=1, commits="auto")), {A.SKIPPED_AFTER_REBALANCE}),
+                (replace(GROUP, faults=("power-loss",)), {A.COMMIT_LOST, A.COMMIT_REGRESSED, A.OWNED_TWICE}),
+            )
+        ),
         (LOOP, {A.PROCESSED_TWICE}),
         (replace(LOOP, loop=Loop(source="in", offsets="before")), set()),
         (replace(LOOP, acks="1", faults=("kill",)), {A.PROCESSED_TWICE, A.NOT_PROCESSED}),
@@ -62,6 +77,8 @@ def test_a_lane_without_a_group_is_asked_nothing_of_them() -> None:
         "crash-commits-before",
         "crash-commits-by-itself",
         "power-loss",
+        "two-crash-commits-by-themselves",
+        "two-power-loss",
         "loop",
         "loop-commits-before",
         "loop-that-loses-records",
@@ -71,8 +88,9 @@ def test_what_groups_and_loops_may_show(lane: Lane, expected: set[A]) -> None:
     assert shown(predict(lane)) == expected
 
 
-def test_a_loop_in_transactions_shows_nothing_but_by_a_known_defect() -> None:
-    prediction = predict(EXACTLY_ONCE)
+@pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_loop_in_transactions_shows_nothing_but_by_a_known_defect(members: int) -> None:
+    prediction = predict(exactly_once(members))
     assert shown(prediction) == set()
     named = {a: [trace.defect.id for trace in answer.known_defects] for a, answer in prediction.groups.items()}
     torn = {A.PROCESSED_TWICE, A.NOT_PROCESSED}
@@ -125,7 +143,8 @@ def test_the_protocol_of_brokers_is_searched_by_its_own_rules() -> None:
     assert shown(prediction) == set()
 
 
-def test_what_a_small_budget_has_not_searched_is_not_known() -> None:
+def test_what_a_small_budget_has_not_searched_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "rules_of_group", lambda _: replace(EAGER_RULES, name="asked by no other test"))
     states = predict(replace(LANE)).states
     with pytest.raises(PredictionNotExhausted) as raised:
         predict(

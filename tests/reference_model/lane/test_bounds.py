@@ -79,9 +79,10 @@ def test_an_empty_budget_ends_the_pairs() -> None:
     assert budget.reason
 
 
+@pytest.mark.parametrize("replicas", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["kill", "power-loss"])
-def test_many_faults_of_a_kind_cost_no_more_than_a_few(kind: str) -> None:
-    lane = Lane(lane="looping", idempotence=True, unclean_leader_election=True)
+def test_many_faults_of_a_kind_cost_no_more_than_a_few(kind: str, replicas: int) -> None:
+    lane = Lane(lane="looping", idempotence=True, unclean_leader_election=True, replication_factor=replicas)
     told = []
     for count in (5, 40):
         budget = Budget(20_000)

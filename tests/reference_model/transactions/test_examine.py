@@ -14,7 +14,11 @@ from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS, Quest
 from kafka_chaos.reference_model.transactions.rules import V1, V1_UNVERIFIED, V2, Kind, Rules, v1_in
 from kafka_chaos.reference_model.transactions.state import Setup, initial_state
 
+pytestmark = pytest.mark.xdist_group("transactions")
+"""In one process, which searches once for what the known defects show."""
+
 ALL = frozenset(A)
+LATE_END = replace(V1, late=V1.late | {Kind.END})
 LOST_DATA = {A.ABORTED_READ, A.TORN_TRANSACTION, A.LOST_TRANSACTION, A.HANGING_TRANSACTION}
 
 
@@ -27,10 +31,20 @@ def test_every_anomaly_is_searched_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "several"), [(V1, True), (V1_UNVERIFIED, False), (V2, True)], ids=["v1", "v1 unverified", "v2"]
+    ("rules", "partitions", "records"),
+    [
+        (V1, 1, 2),
+        (V1, 2, 1),
+        pytest.param(V1, 2, 2, marks=pytest.mark.slow),
+        (V1_UNVERIFIED, 1, 2),
+        (V2, 2, 2),
+    ],
+    ids=["v1, two records", "v1, two partitions", "v1, two of both", "v1 unverified, two records", "v2, two of both"],
 )
-def test_failing_brokers_and_late_requests_break_nothing_that_is_promised(rules: Rules, several: bool) -> None:
-    found = asked(rules, brokers_may_fail=True, several_partitions=several)
+def test_failing_brokers_and_late_requests_break_nothing_that_is_promised(
+    rules: Rules, partitions: int, records: int
+) -> None:
+    found = asked(rules, brokers_may_fail=True, several_partitions=partitions > 1, several_records=records > 1)
     assert (found.complete, found.stories) == (True, {})
 
 
@@ -45,7 +59,7 @@ def test_a_larger_scope_breaks_nothing_either(rules: Rules, delayed: int, failov
 def test_what_replication_loses_breaks_transactions() -> None:
     found = asked(V2, brokers_may_fail=True, data_may_lose=True, several_partitions=False)
     assert (found.complete, found.stories.keys()) == (True, LOST_DATA)
-    states = asked(V2, brokers_may_fail=True, states_may_be_lost=True)
+    states = asked(V2, brokers_may_fail=True, states_may_be_lost=True, several_partitions=False)
     assert (states.complete, states.stories.keys()) == (True, LOST_DATA | {A.ZOMBIE_COMMIT})
 
 
@@ -55,6 +69,8 @@ def test_losses_show_the_same_on_two_partitions(rules: Rules) -> None:
     assert asked(rules, brokers_may_fail=True, data_may_lose=True).stories.keys() == LOST_DATA
     both = asked(rules, brokers_may_fail=True, data_may_lose=True, states_may_be_lost=True)
     assert both.stories.keys() == LOST_DATA | {A.ZOMBIE_COMMIT}
+    states = asked(rules, brokers_may_fail=True, states_may_be_lost=True)
+    assert (states.complete, states.stories.keys()) == (True, LOST_DATA | {A.ZOMBIE_COMMIT})
 
 
 def test_losses_break_v1_in_the_same_ways() -> None:
@@ -76,9 +92,7 @@ def test_producers_beside_each_other_are_not_isolated(several: bool) -> None:
 
 def test_a_late_end_ends_the_next_transaction() -> None:
     """KAFKA-17754."""
-    late_end = replace(V1, late=V1.late | {Kind.END})
-    stories = stories_with(late_end, True, True)
-    assert stories.keys() == {A.TORN_TRANSACTION, A.ABORTED_READ, A.LOST_TRANSACTION}
+    stories = TRANSACTIONS.stories({A.TORN_TRANSACTION, A.ABORTED_READ}, Question(LATE_END).setup)
     torn = stories[A.TORN_TRANSACTION]
     assert (
         "Incarnation 1 of the producer asks to abort transaction 1; the request is late, and no answer comes." in torn
@@ -91,9 +105,18 @@ def test_a_late_end_ends_the_next_transaction() -> None:
     )
 
 
-def test_two_late_requests_lose_a_transaction_that_was_acknowledged() -> None:
-    late_end = replace(V1, late=V1.late | {Kind.END})
-    story = stories_with(late_end, True, True)[A.LOST_TRANSACTION]
+@pytest.mark.parametrize(
+    ("several", "shows"),
+    [
+        (False, {A.ABORTED_READ, A.LOST_TRANSACTION}),
+        pytest.param(True, {A.ABORTED_READ, A.LOST_TRANSACTION, A.TORN_TRANSACTION}, marks=pytest.mark.slow),
+    ],
+    ids=["one record", "two records"],
+)
+def test_two_late_requests_lose_a_transaction_that_was_acknowledged(several: bool, shows: set[A]) -> None:
+    stories = stories_with(LATE_END, several, several)
+    assert stories.keys() == shows
+    story = stories[A.LOST_TRANSACTION]
     assert len([sentence for sentence in story if sentence.startswith("The late request")]) == 2
     assert "transaction 2: its commit was acknowledged; a read_committed consumer was given nothing." in story[-1]
 
@@ -106,8 +129,9 @@ def test_a_late_end_leaves_records_hanging_where_leaders_do_not_verify() -> None
 
 def test_a_late_record_hangs_where_leaders_do_not_verify() -> None:
     """KAFKA-14402."""
-    stories = stories_with(replace(V1_UNVERIFIED, late=V1_UNVERIFIED.late | {Kind.PRODUCE}), False, False)
-    assert A.HANGING_TRANSACTION in stories
+    late_record = replace(V1_UNVERIFIED, late=V1_UNVERIFIED.late | {Kind.PRODUCE})
+    smallest = Question(late_record, several_records=False, several_partitions=False)
+    stories = TRANSACTIONS.stories({A.HANGING_TRANSACTION}, smallest.setup)
     assert stories[A.HANGING_TRANSACTION][-2] == (
         "The late record 1 of transaction 1 arrives at the leader of partition 0 and is taken."
     )
@@ -129,7 +153,8 @@ def test_a_run_ends_only_where_no_coordinator_has_anything_to_do() -> None:
 
 
 def test_an_empty_budget_leaves_the_findings_incomplete() -> None:
-    found = TRANSACTIONS.examine(Question(V1, several_records=False, brokers_may_fail=True), Budget(50))
+    asked_nowhere_else = replace(V1, name="of this test")
+    found = TRANSACTIONS.examine(Question(asked_nowhere_else, several_records=False), Budget(50))
     assert not found.complete
     assert found.stories == {}
 

@@ -21,6 +21,10 @@ from kafka_chaos.reference_model.predict.transactional import (
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.search import Budget
+from kafka_chaos.reference_model.transactions.rules import V1
+
+pytestmark = pytest.mark.xdist_group("transactions")
+"""In one process, which searches once for what the known defects show."""
 
 ONE = Lane(lane="one", idempotence=True, transactional=Transactional(size=1), replication_factor=2)
 """The smallest of its kind: transactions of one record."""
@@ -72,11 +76,16 @@ def test_producers_beside_each_other_may_depend_on_each_other_in_a_cycle() -> No
     assert shown(predict(replace(ONE, transactional=two))) == set()
 
 
-def test_the_late_end_is_a_known_defect_of_every_client_so_far() -> None:
-    two_records = replace(ONE, transactional=Transactional(size=2), partitions=2)
-    answers = predict(two_records).transactions
+@pytest.mark.parametrize(
+    ("size", "ended"),
+    [
+        (1, {A.ABORTED_READ, A.LOST_TRANSACTION}),
+        pytest.param(2, {A.ABORTED_READ, A.TORN_TRANSACTION, A.LOST_TRANSACTION}, marks=pytest.mark.slow),
+    ],
+)
+def test_the_late_end_is_a_known_defect_of_every_client_so_far(size: int, ended: set[A]) -> None:
+    answers = predict(replace(ONE, transactional=Transactional(size=size), partitions=size)).transactions
     named = {anomaly: [trace.defect.id for trace in answer.known_defects] for anomaly, answer in answers.items()}
-    ended = {A.ABORTED_READ, A.TORN_TRANSACTION, A.LOST_TRANSACTION}
     assert named == {a: ["KAFKA-17754"] if a in ended else [] for a in A}
     assert all(answer.status is Status.FORBIDDEN for answer in answers.values())
 
@@ -124,7 +133,8 @@ def test_a_lock_step_phase_may_have_transactions() -> None:
     assert prediction.bounds["transactions"]["coordinator_failovers"] == 1
 
 
-def test_a_search_that_is_not_exhausted_is_no_answer() -> None:
+def test_a_search_that_is_not_exhausted_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "v1_in", lambda _: replace(V1, name="asked by no other test"))
     with pytest.raises(PredictionNotExhausted) as raised:
         predict(replace(ONE, transactional=Transactional(size=2, producers=2)), budget=Budget(1_000))
     answer = raised.value.found.to_json()
@@ -155,4 +165,5 @@ def test_what_does_not_matter_is_not_in_the_key() -> None:
 def test_statuses_come_from_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     careless = replace(module.v1_in("3.9.1"), aborts_on_time_out=False)
     monkeypatch.setattr(module, "v1_in", lambda _: careless)
+    monkeypatch.setattr(module, "VARIANTS", {})
     assert A.HANGING_TRANSACTION in shown(predict(ONE))
