@@ -1,4 +1,4 @@
-"""The site builds without a warning, and what the documentation shows can be done.
+"""The site builds without a warning (by day in CI's step `docs`), and what the documentation shows can be done.
 
 Experiments are checked as a run would check them, commands and options have to exist, Python has to work. The guide to
 the pytest plugin is run on a cluster by tests/plugin/test_from_wheel.py, the tutorial by the last test here.
@@ -56,6 +56,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_links_only_what_is_there(built: Path) -> None:
     broken = []
     for page in built.rglob("*.html"):
@@ -65,6 +66,7 @@ def test_the_site_builds_without_a_warning_and_links_only_what_is_there(built: P
     assert broken == []
 
 
+@pytest.mark.slow
 def test_the_reference_names_every_command_key_fault_anomaly_and_event(built: Path) -> None:
     from kafka_chaos.contract.anomalies import Anomaly
     from kafka_chaos.contract.events import Event

@@ -1,4 +1,7 @@
-"""One import name, wherever the package comes from: checkout, wheel or source archive."""
+"""One import name, wherever the package comes from: checkout, wheel or source archive.
+
+By day CI's step `package` builds and tests the archives.
+"""
 
 from __future__ import annotations
 
@@ -66,6 +69,7 @@ def run(*command: str, cwd: Path = ROOT) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_wheel_claims_one_name_and_carries_every_package(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name for name in names if ".dist-info/" not in name} == files_of_the_packages()
@@ -80,6 +84,7 @@ def test_the_wheel_claims_one_name_and_carries_every_package(wheel: Path) -> Non
         assert f"kafka_chaos/{path}" in names
 
 
+@pytest.mark.slow
 def test_an_installed_wheel_leaves_a_project_its_own_harness_and_experiments(wheel: Path, tmp_path: Path) -> None:
     venv, project = tmp_path / "venv", tmp_path / "project"
     run(sys.executable, "-m", "venv", "--without-pip", str(venv))
@@ -130,6 +135,7 @@ def test_an_installed_wheel_leaves_a_project_its_own_harness_and_experiments(whe
     assert "leader-epoch-A" in run(str(venv / "bin" / "kafka-chaos"), "scenario", "list", cwd=project)
 
 
+@pytest.mark.slow
 def test_the_source_archive_holds_every_package_and_what_a_reader_needs(archive: Path) -> None:
     with tarfile.open(archive) as opened:
         names = {name.split("/", 1)[1] for name in opened.getnames()}
@@ -139,12 +145,14 @@ def test_the_source_archive_holds_every_package_and_what_a_reader_needs(archive:
     assert {"LICENSE", "CHANGELOG.md", "README.md", "ARCHITECTURE.md", "pyproject.toml", "PKG-INFO"} <= names
 
 
+@pytest.mark.slow
 def test_a_wheel_built_from_the_source_archive_is_the_same(wheel: Path, archive: Path, tmp_path: Path) -> None:
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(archive))
     (again,) = tmp_path.glob("kafka_chaos-*.whl")
     assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
 
 
+@pytest.mark.slow
 def test_the_wheel_says_version_license_and_extras(wheel: Path) -> None:
     import kafka_chaos
 

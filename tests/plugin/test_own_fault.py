@@ -1,14 +1,20 @@
-"""The guide's own fault kind, as a package that is installed beside the wheel of kafka-chaos."""
+"""The guide's own fault kind, as a package that is installed beside kafka-chaos."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
+import tomllib
 from pathlib import Path
+from subprocess import run as run_process
 
 import pytest
 
-from tests.plugin.installed import ROOT, build_wheel, must, run, venv_with
+from kafka_chaos.contract.errors import ExitCode
+from kafka_chaos.faults import registry
+from tests.plugin.installed import ROOT, build_wheel, run, venv_with
 
 GUIDE = (ROOT / "docs" / "guides" / "own-fault.md").read_text(encoding="utf-8")
 EXPERIMENT = """\
@@ -27,17 +33,18 @@ def block(language: str) -> str:
     return found[1]
 
 
-@pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The Python of an environment with kafka-chaos and the guide's package."""
-    source, built = tmp_path_factory.mktemp("slow-fault"), tmp_path_factory.mktemp("built")
-    (source / "slow_fault.py").write_text(block("python"))
-    (source / "pyproject.toml").write_text(block("toml"))
-    return venv_with(tmp_path_factory.mktemp("venv") / "venv", wheel, build_wheel(source, built))[0]
+def install(folder: Path, value: str = "slow_fault:Slow") -> None:
+    """The guide's package as an installer leaves it, with an entry point of this value."""
+    entry_points = tomllib.loads(block("toml"))["project"]["entry-points"]
+    assert entry_points == {registry.GROUP: {"slow": "slow_fault:Slow"}}
+    (folder / "slow_fault.py").write_text(block("python"))
+    metadata = folder / "slow_fault-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: slow-fault\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[{registry.GROUP}]\nslow = {value}\n")
 
 
-def test_an_experiment_takes_the_kind_s_own_keys_and_no_others(python: str, tmp_path: Path) -> None:
-    program = """
+PROGRAM = """
 import sys
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.experiment.file import dump_experiment, parse_experiment
@@ -51,10 +58,22 @@ for old, new in ((": 64", ": many"), (": 64", ": 0"), ("fault: slow", "fault: ki
         parse_experiment(text.replace(old, new), "slow.yaml")
     except UsageFailure as refusal:
         print(refusal)
+
+from kafka_chaos import load, slow
+from kafka_chaos.harness.report.timeline.fault_styles import kind_class, patterns, style_sheet
+print(slow("follower(orders)", kbit_per_second=64).at(3).entry(load(seconds=10)))
+print(kind_class("slow"), 'id="kind-slow"' in patterns(), "--fault-slow:#4a6785" in style_sheet())
 """
-    (tmp_path / "program.py").write_text(program)
-    (tmp_path / "slow.yaml").write_text(EXPERIMENT)
-    printed = must("sh", "-c", f"{python} program.py < slow.yaml", cwd=tmp_path).splitlines()
+
+
+def test_experiments_tests_and_the_report_know_the_kind_and_its_own_keys(tmp_path: Path) -> None:
+    install(tmp_path)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    command = [sys.executable, "-c", PROGRAM]
+    done = run_process(command, input=EXPERIMENT, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    entry = {"fault": "slow", "target": "follower(orders)", "at": 3.0, "duration": 7.0, "kbit_per_second": 64}
+    printed = done.stdout.splitlines()
     place = "slow.yaml:6: schedule[0]"
     assert printed == [
         "Slow 64",
@@ -64,19 +83,9 @@ for old, new in ((": 64", ": many"), (": 64", ": 0"), ("fault: slow", "fault: ki
         f"{place}.kbit_per_second: a fault of kind kill has no such key; expected fault, target, at, duration",
         f"{place}.mbit_per_second: a fault of kind slow has no such key; expected fault, target, at, duration, "
         "kbit_per_second",
+        str(entry),
+        "kind-slow True True",
     ]
-
-
-def test_tests_and_the_report_know_the_kind(python: str, tmp_path: Path) -> None:
-    program = """
-from kafka_chaos import load, slow
-from kafka_chaos.harness.report.timeline.fault_styles import kind_class, patterns, style_sheet
-print(slow("follower(orders)", kbit_per_second=64).at(3).entry(load(seconds=10)))
-print(kind_class("slow"), 'id="kind-slow"' in patterns(), "--fault-slow:#4a6785" in style_sheet())
-"""
-    printed = must(python, "-c", program, cwd=tmp_path).splitlines()
-    entry = {"fault": "slow", "target": "follower(orders)", "at": 3.0, "duration": 7.0, "kbit_per_second": 64}
-    assert printed == [str(entry), "kind-slow True True"]
 
 
 @pytest.mark.parametrize(
@@ -88,24 +97,27 @@ print(kind_class("slow"), 'id="kind-slow"' in patterns(), "--fault-slow:#4a6785"
     ],
 )
 def test_a_kind_that_can_not_be_used_is_one_line_and_exit_code_3(
-    value: str, expected: str, wheel: Path, tmp_path: Path
+    value: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "slow_fault.py").write_text(block("python"))
-    (source / "pyproject.toml").write_text(block("toml").replace("slow_fault:Slow", value))
-    (tmp_path / "slow.yaml").write_text(EXPERIMENT)
-    python, _ = venv_with(tmp_path / "venv", wheel, build_wheel(source, tmp_path))
-    done = run(python, "-m", "kafka_chaos.harness.cli.main", "run", "slow.yaml", cwd=tmp_path)
-    assert done.returncode == 3
-    assert expected in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    install(tmp_path, value)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "slow_fault", raising=False)
+    with pytest.raises(registry.FaultKindError, match=re.escape(expected)) as refusal:
+        registry.fault_kinds.__wrapped__()
+    monkeypatch.delitem(sys.modules, "slow_fault", raising=False)
+    assert refusal.value.exit_code == ExitCode.ENVIRONMENT
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_run_injects_proves_and_heals_it(python: str, tmp_path: Path) -> None:
+def test_a_run_of_its_wheel_injects_proves_and_heals_it(wheel: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "slow_fault.py").write_text(block("python"))
+    (source / "pyproject.toml").write_text(block("toml"))
+    python, _ = venv_with(tmp_path / "venv", wheel, build_wheel(source, tmp_path))
     (tmp_path / "slow.yaml").write_text(EXPERIMENT)
     done = run(python, "-m", "kafka_chaos.harness.cli.main", "run", "slow.yaml", "--quiet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

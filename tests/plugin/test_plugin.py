@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
+from kafka_chaos.harness.pytest_plugin import clusters
+
 pytest_plugins = ["pytester"]
 
-FAKE_CLUSTERS = """
+CONFTEST = """
     import pytest
     from kafka_chaos.harness.pytest_plugin import clusters
 
-    started = []
-
-    def running(wanted, *, keep, failed, note):
-        started.append(dict(wanted))
-        yield started[-1]
-        note(f"ended {wanted} keep {keep} failed {failed()}")
-
-    clusters.running = running
-
     @pytest.fixture(scope="session")
     def log():
-        yield started
+        yield clusters.running.started
+"""
+A_WORKER = """
+    def pytest_configure(config):
+        config.workerinput = {"workercount": %d}
 """
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    pytester.makeconftest(FAKE_CLUSTERS)
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A project whose clusters are what was wanted of them. Its tests run in this process."""
+    started: list[Mapping[str, Any]] = []
+
+    def running(
+        wanted: Mapping[str, Any], *, keep: bool, failed: Callable[[], bool], note: Callable[[str], None]
+    ) -> Iterator[Mapping[str, Any]]:
+        started.append(dict(wanted))
+        yield started[-1]
+        note(f"ended {wanted} keep {keep} failed {failed()}")
+
+    running.started = started  # type: ignore[attr-defined]
+    monkeypatch.setattr(clusters, "running", running)
+    pytester.makeconftest(CONFTEST)
     pytester.makeini("[pytest]\naddopts = --strict-markers -p no:cacheprovider")
     return pytester
 
@@ -48,7 +58,7 @@ def test_tests_that_want_the_same_cluster_share_one_and_follow_each_other(projec
         def test_e(kafka_chaos_cluster, log):
             assert log == [{"brokers": 5}, {}]
     """)
-    result = project.runpytest_subprocess("-v")
+    result = project.runpytest("-v")
     result.assert_outcomes(passed=5)
     result.stdout.fnmatch_lines(["*test_a?brokers=5?*", "*test_d?brokers=5?*", "*test_b *", "*test_e *"])
 
@@ -62,7 +72,7 @@ def test_a_session_fixture_of_the_user_can_stand_on_the_cluster(project: pytest.
 
         def test_it(service): assert service == ("service on", {})
     """)
-    project.runpytest_subprocess().assert_outcomes(passed=1)
+    project.runpytest().assert_outcomes(passed=1)
 
 
 def test_the_version_comes_from_the_command_line_or_the_marker(project: pytest.Pytester) -> None:
@@ -74,7 +84,7 @@ def test_the_version_comes_from_the_command_line_or_the_marker(project: pytest.P
         def test_b(kafka_chaos_cluster):
             assert kafka_chaos_cluster == {"kafka_version": "3.6.2", "broker_configs": (("log.roll.ms", 1),)}
     """)
-    project.runpytest_subprocess("--kafka-chaos-version=3.8.1").assert_outcomes(passed=2)
+    project.runpytest("--kafka-chaos-version=3.8.1").assert_outcomes(passed=2)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +101,7 @@ def test_a_wrong_marker_is_refused_with_what_is_expected(project: pytest.Pyteste
         @pytest.mark.{marker}
         def test_it(kafka_chaos_cluster): pass
     """)
-    result = project.runpytest_subprocess()
+    result = project.runpytest()
     assert result.ret != 0
     result.stdout.fnmatch_lines([f"*{expected}*"])
 
@@ -100,20 +110,38 @@ def test_a_failed_test_is_known_when_its_cluster_ends(project: pytest.Pytester) 
     project.makepyfile("""
         def test_it(kafka_chaos_cluster): assert False
     """)
-    result = project.runpytest_subprocess("--kafka-chaos-keep=cluster")
+    result = project.runpytest("--kafka-chaos-keep=cluster")
     result.stdout.fnmatch_lines(["*= kafka-chaos =*", "ended {} keep True failed True"])
 
 
-def test_several_workers_are_refused_with_the_reason_unless_asked_for(project: pytest.Pytester) -> None:
-    project.makepyfile("""
-        def test_a(kafka_chaos_cluster): pass
-        def test_b(): pass
-    """)
-    result = project.runpytest_subprocess("-n2")
+TWO_TESTS = """
+    def test_a(kafka_chaos_cluster): pass
+    def test_b(): pass
+"""
+REFUSED = "*each would start its own Kafka cluster*--kafka-chaos-cluster-per-worker*"
+
+
+def test_one_of_several_workers_is_refused_with_the_reason_unless_asked_for(project: pytest.Pytester) -> None:
+    project.makepyfile(TWO_TESTS)
+    project.makeconftest(CONFTEST + A_WORKER % 2)
+    result = project.runpytest("-p", "no:xdist")
     result.assert_outcomes(errors=1, passed=1)
-    result.stdout.fnmatch_lines(["*each would start its own Kafka cluster*--kafka-chaos-cluster-per-worker*"])
-    project.runpytest_subprocess("-n2", "--kafka-chaos-cluster-per-worker").assert_outcomes(passed=2)
-    project.runpytest_subprocess("-n1").assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines([REFUSED])
+    project.runpytest("-p", "no:xdist", "--kafka-chaos-cluster-per-worker").assert_outcomes(passed=2)
+
+
+def test_a_worker_alone_may_have_its_cluster(project: pytest.Pytester) -> None:
+    project.makepyfile(TWO_TESTS)
+    project.makeconftest(CONFTEST + A_WORKER % 1)
+    project.runpytest("-p", "no:xdist").assert_outcomes(passed=2)
+
+
+@pytest.mark.slow
+def test_xdist_tells_its_workers_how_many_they_are(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TWO_TESTS)
+    result = pytester.runpytest_subprocess("-n2")
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines([REFUSED])
 
 
 def test_a_spec_that_no_cluster_can_have_is_an_error_of_the_test_in_one_line(pytester: pytest.Pytester) -> None:
@@ -135,7 +163,7 @@ def test_without_an_engine_the_test_says_what_to_do(pytester: pytest.Pytester, m
         def test_one(kafka_chaos_run): pass
         def test_two(kafka_chaos_run): pass
     """)
-    result = pytester.runpytest_subprocess("--tb=short", "-rN")
+    result = pytester.runpytest("--tb=short", "-rN")
     result.assert_outcomes(errors=2)
     lines = result.stdout.lines
     (said,) = [number for number, line in enumerate(lines) if "no Docker engine" in line]
@@ -146,36 +174,19 @@ def test_without_an_engine_the_test_says_what_to_do(pytester: pytest.Pytester, m
     assert lines[said + 2] == "kafka-chaos: no cluster, for the reason above"
 
 
-def test_nothing_heavy_is_imported_until_a_fixture_is_used(pytester: pytest.Pytester) -> None:
-    heavy = (
-        "pyspark", "pyarrow", "numpy", "docker", "confluent_kafka", "testcontainers", "pydantic", "rich", "click",
-        "jinja2", "ruamel", "kafka", "kazoo",
-    )  # fmt: skip
-    pytester.makepyfile(f"""
-        import sys
-        from kafka_chaos import kill, lane, load, partition, pause, stop
-
-        def test_it():
-            assert "kafka_chaos.harness.pytest_plugin.plugin" in sys.modules
-            assert [name for name in {heavy!r} if name in sys.modules] == []
-    """)
-    result = pytester.run(sys.executable, "-m", "pytest", "-q")
-    result.assert_outcomes(passed=1)
-
-
 def test_help_names_every_option_and_the_marker(pytester: pytest.Pytester) -> None:
-    options = pytester.run(sys.executable, "-m", "pytest", "--help").stdout.str()
+    options = pytester.runpytest("--help").stdout.str()
     for name in ("version", "seed", "out", "keep", "accept-known", "cluster-per-worker"):
         assert f"--kafka-chaos-{name}" in options
-    markers = pytester.run(sys.executable, "-m", "pytest", "--markers").stdout.str()
+    markers = pytester.runpytest("--markers").stdout.str()
     assert "@pytest.mark.kafka_chaos(*, brokers=3, metadata_mode='zookeeper', zookeepers=1" in markers
 
 
 def test_an_unknown_defect_to_accept_is_refused_before_any_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): pass")
     options = ["--kafka-chaos-accept-known=librdkafka-4953", "--kafka-chaos-accept-known=x"]
-    refused = pytester.run(sys.executable, "-m", "pytest", *options)
+    refused = pytester.runpytest(*options)
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
     expected = "--kafka-chaos-accept-known: 'x': expected known defects out of librdkafka-4953, KAFKA-15591"
     assert expected in refused.stderr.str()
-    pytester.run(sys.executable, "-m", "pytest", *options[:1]).assert_outcomes(passed=1)
+    pytester.runpytest(*options[:1]).assert_outcomes(passed=1)
