@@ -11,6 +11,7 @@ from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
 from kafka_chaos.faults.fault import Nodes, Proof
 from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.waiting import wait_until
 
 
 @dataclass
@@ -339,7 +340,7 @@ class FakeCluster:
 class FakeFault:
     """A fault that notes what is asked of it in `notes`, and bites from the `bites_at`th proof on.
 
-    Healing takes `heal_seconds`.
+    Healing takes `heal_seconds`, or until `heals_after` is noted.
     """
 
     notes: list[str]
@@ -350,6 +351,7 @@ class FakeFault:
     bites_at: int = 1
     fails: str | None = None
     heal_seconds: float = 0.0
+    heals_after: str | None = None
     ends_with_process: bool = False
     kind = "fake"
     colour = "#000000"
@@ -368,6 +370,8 @@ class FakeFault:
     def heal(self, cluster: Any, nodes: Nodes) -> None:
         self._note("heal")
         time.sleep(self.heal_seconds)
+        if self.heals_after is not None:
+            wait_until(lambda: self.heals_after in self.notes, self.heals_after, timeout=60, interval=0.01)
         self._note("healed")
 
     def _note(self, what: str) -> None:

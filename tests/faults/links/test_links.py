@@ -118,6 +118,7 @@ def test_a_node_without_a_link_is_refused() -> None:
 
 
 def test_a_machine_without_root_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setattr(machine, "has_capability", lambda _: False)
     assert "root" in str(on_frames.why_no_links())
     monkeypatch.setattr(machine, "has_capability", lambda _: True)

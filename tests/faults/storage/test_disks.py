@@ -204,6 +204,7 @@ def test_they_and_no_others_need_disks() -> None:
 
 
 def test_a_machine_without_root_can_do_none_of_them_and_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setattr(disks, "has_capability", lambda _: False)
     assert {unavailable(kind) for kind in KINDS} == {
         "disks are loop mounts: it needs root (with CAP_SYS_ADMIN, where this is a container)"
@@ -216,6 +217,7 @@ def test_an_engine_on_another_machine_has_other_disks(monkeypatch: pytest.Monkey
 
 
 def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setattr(disks, "has_capability", lambda _: True)
     monkeypatch.setattr(disks.shutil, "which", lambda tool: None if tool == "mkfs.ext4" else f"/sbin/{tool}")
     assert str(disks.why_no_disks()).startswith("mkfs.ext4 not found in PATH")

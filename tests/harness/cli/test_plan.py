@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.faults import registry
 from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.harness.cli.faults_command import faults_command
 from kafka_chaos.harness.cli.plan_command import plan_command
@@ -111,12 +112,14 @@ def test_a_bad_experiment_is_refused_as_by_run(experiment: Path) -> None:
 
 def test_faults_are_listed_with_their_proofs_and_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(registry, "unavailable", lambda kind: None if kind is Kill else "no root")
     text = " ".join(CliRunner().invoke(faults_command, []).output.split())
     assert "kill Kill the processes (SIGKILL). Its proof: each is gone with the signal's exit code" in text
     kinds = [json.loads(line) for line in CliRunner().invoke(faults_command, ["--json"]).output.splitlines()]
     partition = next(kind for kind in kinds if kind["kind"] == "partition")
     assert partition["keys"] == {"direction": "both", "port": None, "action": "drop", "peers": None}
-    assert all(kind["unavailable"] is None for kind in kinds)
+    assert {kind["kind"] for kind in kinds if kind["unavailable"] is None} == {"kill"}
+    assert {kind["unavailable"] for kind in kinds if kind["kind"] != "kill"} == {"no root"}
 
 
 def test_what_this_machine_cannot_do_is_refused_before_anything_starts(

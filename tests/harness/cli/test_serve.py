@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def port(root: Path) -> Iterator[int]:
     with make_server(root, 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server.server_port
         server.shutdown()

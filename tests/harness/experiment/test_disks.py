@@ -114,6 +114,7 @@ def test_a_cluster_that_runs_without_disks_is_refused_with_the_way_to_get_them(
 def test_a_machine_that_can_not_do_it_is_told_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setattr(disks, "has_capability", lambda _: False)
     with pytest.raises(EnvironmentFailure, match=r"power-loss can't be done on this machine: .* needs root"):
         run_experiment(experiment(), root=tmp_path)

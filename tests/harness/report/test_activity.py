@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 import report_runs as runs
 from activity_runs import S, group_over_time, transactional_id
 from test_page import Page, full_run, page_of, series_of
@@ -193,8 +194,9 @@ def test_tables_that_a_lane_should_have_are_missed(tmp_path: Path) -> None:
         assert lack in text
 
 
-def test_many_lanes_with_long_histories_fit_a_page(tmp_path: Path) -> None:
-    names = [f"lane-{number:02}" for number in range(40)]
+@pytest.mark.parametrize("lanes", [8, pytest.param(40, marks=pytest.mark.slow)])
+def test_many_lanes_with_long_histories_fit_a_page(tmp_path: Path, lanes: int) -> None:
+    names = [f"lane-{number:02}" for number in range(lanes)]
     one = active("x", ids=12, bars=480, partitions=12, commits=480)
     series = Series(
         lanes=dict.fromkeys(names, one.lanes["x"]),
