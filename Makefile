@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories breaches \
+.PHONY: demo test test-unit test-spark test-cluster test-night test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories breaches \
 	nightly nightly-turn \
 	keep-summaries docs links bench bench-verify bench-verify-sizes bench-verify-transactions bench-versions lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
@@ -12,25 +12,41 @@ DEMO ?= demo
 MUTATION_LOWEST ?= 70
 WALKS ?= 200
 SCHEDULES ?= 20
-# Tests of pure Python run side by side; then those with a cluster or Spark, which need the whole machine, one by one.
-PURE := not cluster and not spark
+PYTEST := $(BIN)/python -m pytest
+# One worker has the tests on clusters, another those with Spark; both go on with the rest (tests/conftest.py).
+SIDE_BY_SIDE := -n 2 --dist loadgroup
+SHARDS := model verification faults cluster runs conformance matrix users
+# Tests start many processes: their modules are compiled once, not in each of them.
+unexport PYTHONDONTWRITEBYTECODE
 
 # DEMO=kraft shows the same on Kafka 4 in KRaft mode; its image is built first.
 demo: setup
 	$(BIN)/kafka-chaos run experiments/$(DEMO).yaml
 
+# Every test of the day, in 10 minutes; test-unit, test-spark and test-cluster are its three levels.
 test: setup
-	@docker/set-up browser
-	$(BIN)/python -m pytest -n 2 -m "not slow and $(PURE)"
-	$(BIN)/python -m pytest --durations=20 -m "not slow and not ($(PURE))"
+	@docker/set-up tests
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
 
+# Needs neither an engine nor a JVM nor a browser.
 test-unit: .venv/.installed
-	$(BIN)/python -m pytest -m "not slow and not cluster and not spark and not browser"
+	$(PYTEST) -n 2 -m "not slow and not cluster and not spark and not browser"
 
-test-all: setup
-	@docker/set-up browser
-	$(BIN)/python -m pytest -n 2 -m "$(PURE)"
-	$(BIN)/python -m pytest -m "not ($(PURE))"
+test-spark: setup
+	$(PYTEST) -m "spark and not cluster and not slow"
+
+test-cluster: setup
+	@docker/set-up tests
+	$(PYTEST) -m "cluster and not slow"
+
+# The tests of the night, shard by shard; test-night-NAME is one of them.
+test-night: $(addprefix test-night-,$(SHARDS))
+
+test-night-%: setup
+	@docker/set-up tests
+	$(PYTEST) $(SIDE_BY_SIDE) --shard=$*
+
+test-all: test test-night
 
 # How many small changes of the verdict's and the model's rules the fast tests notice.
 mutation: .venv/.installed

@@ -1,9 +1,8 @@
-"""Fixtures for all tests: one cluster for the session, a browser, and names for what a test makes."""
+"""Fixtures for all tests: the session's clusters, a browser, names for what a test makes, shards of the night."""
 
 from __future__ import annotations
 
 import itertools
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,8 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
+from tests.clusters import PLAIN, SharedClusters
+from tests.night import SHARDS, shard_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -36,13 +37,43 @@ _FLAGS = (
 _numbers = itertools.count(1)
 
 
+# What needs the machine's engine, its JVM or its browser: each is one after the other, in one worker, and begins first.
+_ONE_BY_ONE = ("cluster", "spark", "browser")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shard", choices=sorted(SHARDS), help="the slow tests of one shard of the night")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose a shard's tests; let the workers of `-n` have whole levels."""
+    if shard := config.getoption("shard"):
+        chosen = [item for item in items if _is_of(item, shard)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        items[:] = chosen
+    if config.getoption("dist", "no") == "loadgroup":
+        items.sort(key=_level)
+        for item in items:
+            if (level := _level(item)) < len(_ONE_BY_ONE):
+                item.add_marker(pytest.mark.xdist_group(_ONE_BY_ONE[level]))
+
+
+def _is_of(item: pytest.Item, shard: str) -> bool:
+    return item.get_closest_marker("slow") is not None and shard_of(item.nodeid.partition("::")[0]) == shard
+
+
+def _level(item: pytest.Item) -> int:
+    return next((level for level, name in enumerate(_ONE_BY_ONE) if item.get_closest_marker(name)), len(_ONE_BY_ONE))
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium, driven by Playwright, never a downloaded one; without it the test fails, it is not skipped."""
     from playwright import sync_api
 
     if not CHROMIUM.exists():
-        pytest.fail(f"{CHROMIUM} is missing: run docker/set-up browser, or leave these tests out with -m 'not browser'")
+        pytest.fail(f"{CHROMIUM} is missing: run docker/set-up tests, or leave these tests out with -m 'not browser'")
     with sync_api.sync_playwright() as driver:
         running = driver.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
         yield running
@@ -50,25 +81,37 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    """ZooKeeper and three brokers; every test leaves them healed."""
-    with Cluster(ClusterLayout(), run_id=f"test-{secrets.token_hex(4)}") as running:
-        yield running
+def clusters() -> Iterator[SharedClusters]:
+    shared = SharedClusters()
+    yield shared
+    shared.close()
 
 
 @pytest.fixture(scope="module")
+def layout() -> ClusterLayout:
+    """What the module's cluster consists of; a module that needs something else has a fixture of this name."""
+    return PLAIN
+
+
+@pytest.fixture(scope="module")
+def cluster(clusters: SharedClusters, layout: ClusterLayout) -> Cluster:
+    """A shared cluster; every test leaves it healed."""
+    return clusters.of(layout)
+
+
+@pytest.fixture(scope="session")
 def pool() -> Iterator[ClusterPool]:
-    """Clusters for scenarios, started on first use and removed with the module's last test."""
+    """Clusters for scenarios, started on first use."""
     with ClusterPool() as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def admin(cluster: Cluster) -> ClusterAdmin:
-    return ClusterAdmin(cluster.bootstrap_servers)
+    return cluster.admin()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def view(cluster: Cluster, admin: ClusterAdmin) -> ClusterView:
     return ClusterView(cluster, admin)
 

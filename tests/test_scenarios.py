@@ -16,7 +16,7 @@ from kafka_chaos.reference_model.transactions.rules import BROKEN
 
 pytestmark = pytest.mark.cluster
 
-QUICK = ("replication-describe", "high-watermark-visibility", "acks-1-recovery", "split-brain")
+QUICK = ("replication-describe", "acks-1-recovery")
 """Quick scenarios that show the most, in `make test`; all others are slow."""
 
 

@@ -18,13 +18,11 @@ from kafka_chaos.reference_model.lockstep.controller import session_ends
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("seed", "steps"), [(2, 6), *(pytest.param(seed, 12, marks=pytest.mark.slow) for seed in (1, 10))]
-)
+@pytest.mark.parametrize(("seed", "steps"), [(2, 6), (1, 12), (10, 12)])
 def test_kafka_and_the_model_agree_after_every_step(seed: int, steps: int, pool: ClusterPool) -> None:
     group = draw(seed, steps=steps)
     record = replay(group, pool)
@@ -32,7 +30,6 @@ def test_kafka_and_the_model_agree_after_every_step(seed: int, steps: int, pool:
     assert [len(act.steps) for act in record.acts] == [1 + steps + len(group.closing)] * len(group.walks)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_kafka_in_kraft_mode_and_the_model_agree_after_every_step() -> None:
     """With eligible leader replicas, which are on in new clusters since 4.1."""
@@ -59,7 +56,6 @@ def leaves_the_leader(config: ClusterConfig, states: frozenset[ClusterState]) ->
     return ClusterModel(config, urgent=urgent, states=states)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "wrong", "field"),
     [(10, truncates_to_the_high_watermark, "log"), (1, leaves_the_leader, "leader")],

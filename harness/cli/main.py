@@ -218,7 +218,8 @@ def clean_command(kept: bool) -> None:
     multiple=True,
     help="Build the image of this version of Kafka too; may be repeated.",
 )
-def prepare_command(kafka_versions: tuple[str, ...]) -> None:
+@click.option("--clocks", is_flag=True, help="Build the image of nodes whose clocks can be moved too.")
+def prepare_command(kafka_versions: tuple[str, ...], clocks: bool) -> None:
     """Build the broker image and fetch the jars of Spark's Kafka source, which all runs share."""
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.image import ensure_image, is_built
@@ -233,6 +234,8 @@ def prepare_command(kafka_versions: tuple[str, ...]) -> None:
             _say("the reaper's image is not available: `kafka-chaos clean` removes what a killed run leaves")
     for number in others:
         ensure_image(number, say=_say)
+    if clocks:
+        ensure_image(clock=True, say=_say)
     if not cache_dir().is_dir():
         _say("fetching the jars of Spark's Kafka source with Maven")
         ensure_jars()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -20,26 +19,13 @@ from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
 
-pytestmark = pytest.mark.cluster
-nightly = pytest.mark.slow
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Three controllers and three brokers; every test leaves them healed."""
-    layout = ClusterLayout(metadata_mode="kraft", controllers=3)
-    with Cluster(layout, run_id=f"test-controllers-{secrets.token_hex(4)}") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> ClusterAdmin:
-    return cluster.admin()
-
-
-@pytest.fixture(scope="module")
-def view(cluster: Cluster, admin: ClusterAdmin) -> ClusterView:
-    return ClusterView(cluster, admin)
+def layout() -> ClusterLayout:
+    """Three controllers and three brokers."""
+    return ClusterLayout(metadata_mode="kraft", controllers=3)
 
 
 @pytest.fixture
@@ -52,18 +38,16 @@ def topic(make_topic: Callable[..., str]) -> str:
     [
         (Kill, "controllers:majority", {}),
         (Partition, "controller", {}),
-        pytest.param(Kill, "controllers:minority", {}, marks=nightly),
-        pytest.param(Kill, "controllers", {}, marks=nightly),
-        pytest.param(Stop, "controllers:minority", {}, marks=nightly),
-        pytest.param(Stop, "controllers:majority", {}, marks=nightly),
-        pytest.param(Stop, "controllers", {}, marks=nightly),
-        pytest.param(Pause, "controller", {}, marks=nightly),
-        pytest.param(Pause, "controllers:majority", {}, marks=nightly),
-        pytest.param(Partition, "controllers:majority", {"port": "control", "action": "reject"}, marks=nightly),
-        pytest.param(
-            Partition, "controller", {"peers": "brokers", "port": "control", "direction": "in"}, marks=nightly
-        ),
-        pytest.param(Isolate, "controllers:majority", {}, marks=nightly),
+        (Kill, "controllers:minority", {}),
+        (Kill, "controllers", {}),
+        (Stop, "controllers:minority", {}),
+        (Stop, "controllers:majority", {}),
+        (Stop, "controllers", {}),
+        (Pause, "controller", {}),
+        (Pause, "controllers:majority", {}),
+        (Partition, "controllers:majority", {"port": "control", "action": "reject"}),
+        (Partition, "controller", {"peers": "brokers", "port": "control", "direction": "in"}),
+        (Isolate, "controllers:majority", {}),
     ],
 )
 def test_leaders_serve_on_while_controllers_are_hit(

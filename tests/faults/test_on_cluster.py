@@ -45,7 +45,7 @@ def _if_bit(proof: Proof) -> Proof | None:
     return proof if proof.took_effect else None
 
 
-@pytest.mark.parametrize("kind", [Kill, Stop])
+@pytest.mark.parametrize("kind", [Kill, pytest.param(Stop, marks=pytest.mark.slow)])
 def test_a_broker_that_is_killed_or_stopped(
     kind: type[Kill | Stop], topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
 ) -> None:
@@ -91,6 +91,7 @@ def _answers_api_versions(cluster: Cluster, broker: int) -> bool:
             return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["drop", "reject"])
 def test_a_leader_whose_replication_port_is_closed_loses_its_followers_and_gets_them_back(
     action: str, make_topic: Callable[..., str], view: ClusterView, admin: ClusterAdmin
@@ -111,7 +112,7 @@ def test_a_leader_whose_replication_port_is_closed_loses_its_followers_and_gets_
     admin.await_full_isr([topic])
 
 
-@pytest.mark.parametrize("direction", ["both", "in", "out"])
+@pytest.mark.parametrize("direction", ["both", *(pytest.param(one, marks=pytest.mark.slow) for one in ("in", "out"))])
 def test_a_broker_cut_off_from_the_others(direction: str, topic: str, view: ClusterView, admin: ClusterAdmin) -> None:
     fault = Partition(target=Target.parse("broker:1"), direction=direction)
     nodes = fault.target.resolve(view, 0)
@@ -135,6 +136,7 @@ def test_two_partitions_of_one_broker_do_not_lift_each_other(topic: str, view: C
     second.heal(view, nodes)
 
 
+@pytest.mark.slow
 def test_zookeeper_can_be_killed_and_comes_back(view: ClusterView, cluster: Cluster) -> None:
     fault = Kill(target=Target.parse("zookeeper"))
     nodes = fault.target.resolve(view, 0)
@@ -144,6 +146,7 @@ def test_zookeeper_can_be_killed_and_comes_back(view: ClusterView, cluster: Clus
     wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to hold their sessions", timeout=30)
 
 
+@pytest.mark.slow
 def test_an_isolated_broker_is_reached_by_nobody(topic: str, view: ClusterView, cluster: Cluster) -> None:
     fault = Isolate(target=Target.parse("broker:1"))
     nodes = fault.target.resolve(view, 0)
@@ -176,6 +179,7 @@ def test_a_frozen_broker_can_be_isolated(topic: str, view: ClusterView, cluster:
     wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=30)
 
 
+@pytest.mark.slow
 def test_a_broker_is_let_back_while_it_is_frozen(topic: str, view: ClusterView, cluster: Cluster) -> None:
     frozen, isolated = Pause(target=Target.parse("broker:1")), Isolate(target=Target.parse("broker:1"))
     nodes = frozen.target.resolve(view, 0)
@@ -189,6 +193,7 @@ def test_a_broker_is_let_back_while_it_is_frozen(topic: str, view: ClusterView, 
     wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=30)
 
 
+@pytest.mark.slow
 def test_a_part_of_the_packets_is_lost_and_replication_goes_on(
     topic: str, view: ClusterView, admin: ClusterAdmin
 ) -> None:
@@ -203,6 +208,7 @@ def test_a_part_of_the_packets_is_lost_and_replication_goes_on(
     assert not fault.proof(view, nodes).took_effect
 
 
+@pytest.mark.slow
 def test_faults_of_a_schedule_overlap_and_all_end(topic: str, view: ClusterView, cluster: Cluster) -> None:
     faults = [
         Stop(target=Target.parse("brokers:1,2"), at=0.0, duration=4.0),

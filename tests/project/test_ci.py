@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from tests.night import SHARDS, shard_of
+
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
 STEPS = (ROOT / ".ci" / "steps").read_text(encoding="utf-8")
 SLOW = [
-    "test-all",
+    *(f"test-night-{shard}" for shard in SHARDS),
     "scenarios",
     "random-walks",
     "random-schedules",
@@ -73,9 +75,27 @@ def test_every_benchmark_and_every_test_is_run_by_some_step() -> None:
     assert run | {"verify_duckdb.py", "tables.py", "leftovers.py"} == {
         path.name for path in (ROOT / "benchmarks").glob("*.py")
     }
-    (recipe,) = re.findall(r"^test-all:.*\n((?:\t.*\n)*)", makefile, re.MULTILINE)
-    choices = re.findall(r"pytest.* -m \"(.*)\"$", recipe, re.MULTILINE)
-    assert choices == ["$(PURE)", "not ($(PURE))"], "a choice of tests leaves some out"
+
+
+def test_every_test_belongs_to_the_day_or_to_one_shard_of_the_night() -> None:
+    """The day leaves out the slow ones, and a shard has the slow ones of its modules: together that is all of them."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    recipes = dict(re.findall(r"^([a-z%-]+):.*\n((?:\t.*\n)*)", makefile, re.MULTILINE))
+    assert re.findall(r"\$\(PYTEST\) \$\(SIDE_BY_SIDE\) (.*)$", recipes["test"], re.MULTILINE) == ['-m "not slow"']
+    assert re.findall(r"\$\(PYTEST\) \$\(SIDE_BY_SIDE\) (.*)$", recipes["test-night-%"], re.MULTILINE) == ["--shard=$*"]
+    (shards,) = re.findall(r"^SHARDS := (.*)$", makefile, re.MULTILINE)
+    assert shards.split() == list(SHARDS)
+    modules = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
+    used = {shard_of(module) for module in modules}
+    assert used == set(SHARDS), "each shard has modules"
+    beginnings = [path for paths in SHARDS.values() for path in paths]
+    assert len(beginnings) == len(set(beginnings)), "no module has two shards"
+    assert all((ROOT / path).exists() for path in beginnings)
+
+
+def test_a_module_without_a_shard_is_refused() -> None:
+    with pytest.raises(LookupError, match=r"tests/new/test_it\.py belongs to no shard of the night"):
+        shard_of("tests/new/test_it.py")
 
 
 def test_the_night_keeps_its_summaries_and_fails_on_a_violation() -> None:

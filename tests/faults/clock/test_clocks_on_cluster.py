@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,24 +19,26 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
+from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of
 
-# An image of its own has to be there, with libfaketime in it.
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = pytest.mark.cluster
 BROKER = Target.parse("broker:1")
 TOPIC = "stamped"
 
 
-@pytest.fixture(scope="module", params=["3.9.1", "4.3.1"])
-def clocked(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """With ZooKeeper, and in KRaft mode; broker 1 leads the topic, whose records have its time."""
-    mode = {"3.9.1": "zookeeper", "4.3.1": "kraft"}[request.param]
-    layout = ClusterLayout(clocks=True, kafka_version=request.param, metadata_mode=mode)
-    with Cluster(layout, run_id=f"test-{secrets.token_hex(4)}") as running:
-        configs = {"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "3"}
-        admin = running.admin()
-        admin.create_topic(TOPIC, replica_assignment=[[1, 2, 3]], configs=configs)
-        admin.await_full_isr([TOPIC])
-        yield running
+@pytest.fixture(scope="module", params=[EQUIPPED, pytest.param(NEWEST_EQUIPPED, marks=pytest.mark.slow)], ids=mode_of)
+def layout(request: pytest.FixtureRequest) -> ClusterLayout:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def clocked(cluster: Cluster) -> Cluster:
+    """Broker 1 leads the topic, whose records have its time."""
+    configs = {"message.timestamp.type": "LogAppendTime", "min.insync.replicas": "3"}
+    admin = cluster.admin()
+    admin.create_topic(TOPIC, replica_assignment=[[1, 2, 3]], configs=configs)
+    admin.await_full_isr([TOPIC])
+    return cluster
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +91,7 @@ def test_a_clock_that_jumps_is_the_broker_s_own_and_records_go_on(clocked: Clust
     clocked.admin().await_full_isr([TOPIC])
 
 
+@pytest.mark.slow
 def test_a_clock_that_drifts(clocked: Cluster) -> None:
     view = ClusterView(clocked, clocked.admin())
     with broken(ClockDrift(target=BROKER, percent=50, duration=60), view) as proof:
@@ -99,6 +101,7 @@ def test_a_clock_that_drifts(clocked: Cluster) -> None:
     wait_until(lambda: abs(stamped_ahead(clocked)) < 1, "the clock to be right again", timeout=10)
 
 
+@pytest.mark.slow
 def test_a_clock_stays_off_over_a_restart(clocked: Cluster) -> None:
     view = ClusterView(clocked, clocked.admin())
     with broken(ClockStep(target=BROKER, seconds=120), view):
@@ -111,6 +114,7 @@ def test_a_clock_stays_off_over_a_restart(clocked: Cluster) -> None:
     wait_until(lambda: abs(stamped_ahead(clocked)) < 1, "the clock to be right again", timeout=20)
 
 
+@pytest.mark.slow
 def test_nothing_else_inside_has_another_time_and_waits_are_as_long(clocked: Cluster) -> None:
     view = ClusterView(clocked, clocked.admin())
     with broken(ClockStep(target=BROKER, seconds=600), view):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from functools import partial
 
 import pytest
 
-from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import Leadership
 from kafka_chaos.faults.coordination.controller_move import ControllerMove
 from kafka_chaos.faults.coordination.leader_transfer import LeaderTransfer
@@ -28,29 +25,24 @@ from kafka_chaos.harness.cluster.storage.replica import NoReplica, read_replica
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.waiting import wait_until
+from tests.clusters import NEWEST, PLAIN, mode_of
 
 pytestmark = pytest.mark.cluster
 
-LAYOUTS = {
-    ZOOKEEPER: ClusterLayout(metadata_mode=ZOOKEEPER),
-    KRAFT: ClusterLayout(metadata_mode=KRAFT, kafka_version="4.3.1"),
-}
+
+@pytest.fixture(scope="module", params=[PLAIN, pytest.param(NEWEST, marks=pytest.mark.slow)], ids=mode_of)
+def layout(request: pytest.FixtureRequest) -> ClusterLayout:
+    return request.param
 
 
-@pytest.fixture(
-    scope="module",
-    # The other mode needs the image of another version, which the nightly job builds.
-    params=[ZOOKEEPER, pytest.param(KRAFT, marks=pytest.mark.slow)],
-)
-def running(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Three brokers, in each metadata mode."""
-    with Cluster(LAYOUTS[request.param], run_id=f"test-{secrets.token_hex(4)}") as cluster:
-        yield cluster
+@pytest.fixture
+def running(cluster: Cluster) -> Cluster:
+    return cluster
 
 
 def test_leadership_moves_away_from_a_broker_that_runs_on(running: Cluster) -> None:
     admin = running.admin()
-    view = ClusterView(running, admin)
+    view = ClusterView(running, admin, topics=["moves", "moves-too", "alone", "elsewhere"])
     for topic, replicas in {"moves": (1, 2, 3), "moves-too": (1, 3), "alone": (1,), "elsewhere": (2, 1)}.items():
         admin.create_topic(topic, replica_assignment=[replicas], configs={})
     admin.await_full_isr(["moves", "moves-too", "alone", "elsewhere"])
@@ -103,6 +95,7 @@ def test_a_broker_whose_session_is_over_is_replaced_and_registers_anew(running: 
     admin.await_full_isr(["expires"])
 
 
+@pytest.mark.slow
 def test_a_controller_is_elected_again_and_nobody_else_moves(running: Cluster) -> None:
     if not running.zookeepers:
         assert ControllerMove.refusal(running.spec)
@@ -142,6 +135,7 @@ def _moved(view: ClusterView, **keys: str) -> tuple[Reassignment, Nodes, Proof]:
     return fault, nodes, proof
 
 
+@pytest.mark.slow
 def test_replicas_move_to_a_broker_that_had_none(running: Cluster) -> None:
     admin = running.admin()
     view = ClusterView(running, admin, topics=["travels", "stays"])
@@ -219,6 +213,7 @@ def test_a_move_that_does_not_end_is_cancelled(running: Cluster, monkeypatch: py
     view.await_registered([frozen])
 
 
+@pytest.mark.slow
 def test_a_topic_grows_by_partitions_that_the_targets_lead(running: Cluster) -> None:
     admin = running.admin()
     view = ClusterView(running, admin, topics=["grows"])

@@ -28,6 +28,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
+from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of
 from tests.faults.fakes import Notes
 
 LACKS = why_no_links()
@@ -35,34 +36,20 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(LACKS is not None, reason=f"links: {LACKS}"),
 ]
-CONFIGS = {"replica.lag.time.max.ms": 4000}
-LAYOUTS = {
-    "zookeeper": ClusterLayout(links=True, controller=3, broker_configs=CONFIGS),
-    "kraft": ClusterLayout(
-        links=True, metadata_mode="kraft", kafka_version="4.3.1", controllers=1, broker_configs=CONFIGS
-    ),
-}
 BROKER = Target.parse("broker:1")
-one_mode = pytest.mark.parametrize("cluster", ["zookeeper"], indirect=True)
+one_mode = pytest.mark.parametrize("layout", [EQUIPPED], indirect=True, ids=mode_of)
 _topics = itertools.count(1)
 
 
-@pytest.fixture(scope="module", params=["zookeeper", pytest.param("kraft", marks=pytest.mark.slow)])
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Three brokers behind links, in each metadata mode; every test leaves them healed."""
-    with Cluster(LAYOUTS[request.param], run_id=f"test-links-{secrets.token_hex(4)}") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> ClusterAdmin:
-    return cluster.admin()
+@pytest.fixture(scope="module", params=[EQUIPPED, pytest.param(NEWEST_EQUIPPED, marks=pytest.mark.slow)], ids=mode_of)
+def layout(request: pytest.FixtureRequest) -> ClusterLayout:
+    return request.param
 
 
 @pytest.fixture
 def topic(admin: ClusterAdmin) -> str:
     """A topic that broker 1 leads."""
-    name = f"topic-{next(_topics)}"
+    name = f"linked-{next(_topics)}"
     admin.create_topic(name, replica_assignment=[[1, 2, 3]], configs={"min.insync.replicas": 1})
     admin.await_full_isr([name])
     return name
@@ -137,6 +124,7 @@ def test_a_request_is_held_until_the_fault_ends_and_no_other(
     assert not fault.proof(ClusterView(cluster, admin), occurrence.nodes).took_effect
 
 
+@pytest.mark.slow
 def test_a_response_is_delayed_by_as_many_seconds(
     cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
 ) -> None:
@@ -176,7 +164,7 @@ def test_the_nth_request_alone_gets_lost_and_is_sent_again(
     injector.heal(injector.inject(fault))
 
 
-@pytest.mark.parametrize("side", ["request", "response"])
+@pytest.mark.parametrize("side", [pytest.param("request", marks=pytest.mark.slow), "response"])
 def test_a_cut_before_the_answer_makes_a_duplicate(
     cluster: Cluster,
     admin: ClusterAdmin,
@@ -197,6 +185,7 @@ def test_a_cut_before_the_answer_makes_a_duplicate(
     injector.heal(injector.inject(fault))
 
 
+@pytest.mark.slow
 def test_what_one_follower_fetches_is_held(
     cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
 ) -> None:
@@ -218,6 +207,7 @@ def _of_the_controller(cluster: Cluster, topic: str) -> Hold:
     return Hold(target=Target.parse("controllers"), api="BrokerHeartbeat", sender="broker:2", duration=30)
 
 
+@pytest.mark.slow
 def test_between_controller_and_broker_requests_are_held_too(
     cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str
 ) -> None:
@@ -244,6 +234,7 @@ def test_between_controller_and_broker_requests_are_held_too(
     admin.await_full_isr([topic])
 
 
+@pytest.mark.slow
 @one_mode
 def test_a_broker_that_starts_again_has_its_link_and_its_rules(
     cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str
@@ -260,6 +251,7 @@ def test_a_broker_that_starts_again_has_its_link_and_its_rules(
     admin.await_full_isr([topic])
 
 
+@pytest.mark.slow
 @one_mode
 def test_who_hung_up_is_heard_all_the_same(
     cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
@@ -275,6 +267,7 @@ def test_who_hung_up_is_heard_all_the_same(
     wait_until(lambda: end_of(admin, topic) == written + 1, "what was held to be written", timeout=5)
 
 
+@pytest.mark.slow
 @one_mode
 def test_nothing_is_left_of_links_whose_harness_was_killed(cluster: Cluster, topic: str) -> None:
     """A broker of its own, since its own links would be in the way."""

@@ -67,10 +67,14 @@ def seconds_for(cluster: Cluster, topic: str, records: int = 1, size: int = 100)
             5 * 0.05,
             marks=pytest.mark.slow,
         ),
-        (PacketReorder(target=Target.parse("all"), percent=30), 0.0),
+        pytest.param(PacketReorder(target=Target.parse("all"), percent=30), 0.0, marks=pytest.mark.slow),
         # 5 records of 20 KB to each of two followers.
-        (PacketRate(target=Target.parse("broker:1"), direction="out", kbit_per_second=800), 1.0),
-        (PacketDuplicate(target=Target.parse("all"), percent=50), 0.0),
+        pytest.param(
+            PacketRate(target=Target.parse("broker:1"), direction="out", kbit_per_second=800),
+            1.0,
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(PacketDuplicate(target=Target.parse("all"), percent=50), 0.0, marks=pytest.mark.slow),
     ],
     ids=["delay", "delay-clients", "delay-all", "reorder", "rate", "duplicate"],
 )

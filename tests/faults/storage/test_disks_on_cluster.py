@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.run.shared_cluster import restore
 from kafka_chaos.harness.waiting import wait_until
+from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of
 from tests.faults.fakes import Notes
 
 LACKS = why_no_disks()
@@ -38,35 +38,14 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(LACKS is not None, reason=f"storage faults: {LACKS}"),
 ]
-LAYOUTS = {
-    # An admin client goes on asking the controller that it learned of first: broker 1 is the one that is ended here.
-    "zookeeper": ClusterLayout(disk_mib=512, controller=3),
-    "kraft": ClusterLayout(disk_mib=512, metadata_mode="kraft", kafka_version="4.3.1", controllers=1),
-}
 BROKER = Target.parse("broker:1")
-one_mode = pytest.mark.parametrize("cluster", ["zookeeper"], indirect=True)
+one_mode = pytest.mark.parametrize("layout", [EQUIPPED], indirect=True, ids=mode_of)
 """For what has nothing to do with metadata."""
 
 
-@pytest.fixture(
-    scope="module",
-    # The other mode needs the image of another version, which the nightly job builds.
-    params=["zookeeper", pytest.param("kraft", marks=pytest.mark.slow)],
-)
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Three brokers with disks, in each metadata mode; every test leaves them healed."""
-    with Cluster(LAYOUTS[request.param], run_id=f"test-disks-{secrets.token_hex(4)}") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> ClusterAdmin:
-    return cluster.admin()
-
-
-@pytest.fixture(scope="module")
-def view(cluster: Cluster, admin: ClusterAdmin) -> ClusterView:
-    return ClusterView(cluster, admin)
+@pytest.fixture(scope="module", params=[EQUIPPED, pytest.param(NEWEST_EQUIPPED, marks=pytest.mark.slow)], ids=mode_of)
+def layout(request: pytest.FixtureRequest) -> ClusterLayout:
+    return request.param
 
 
 @pytest.fixture
@@ -180,7 +159,7 @@ def test_power_loss_takes_what_a_kill_leaves(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cluster", ["kraft"], indirect=True)
+@pytest.mark.parametrize("layout", [NEWEST_EQUIPPED], indirect=True, ids=mode_of)
 def test_a_controller_that_loses_power_keeps_the_metadata(
     make_topic: Callable[..., str], view: ClusterView, cluster: Cluster, admin: ClusterAdmin
 ) -> None:
@@ -202,6 +181,7 @@ def test_a_controller_that_loses_power_keeps_the_metadata(
     admin.await_full_isr([make_topic(), topic])
 
 
+@pytest.mark.slow
 def test_a_frozen_disk_stalls_its_leader_which_stays_leader(
     topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
 ) -> None:
@@ -241,6 +221,7 @@ def test_a_slow_disk_lets_every_record_wait_and_loses_none(
     assert (sent.acknowledged, sent.failed) == (6, 0)
 
 
+@pytest.mark.slow
 def test_a_broker_ends_on_a_segment_that_fails_and_comes_back(
     topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
 ) -> None:
@@ -260,6 +241,7 @@ def test_a_broker_ends_on_a_segment_that_fails_and_comes_back(
     assert (sent.acknowledged, sent.failed) == (20, 0)
 
 
+@pytest.mark.slow
 def test_a_broker_ends_on_a_full_disk_and_comes_back(
     topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
 ) -> None:
@@ -273,6 +255,7 @@ def test_a_broker_ends_on_a_full_disk_and_comes_back(
         heal_twice(fault, view, cluster)
 
 
+@pytest.mark.slow
 def test_a_broker_ends_on_a_read_only_disk_and_comes_back(
     topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
 ) -> None:

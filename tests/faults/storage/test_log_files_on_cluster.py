@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import Producer
 
-from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.fault import build
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import Target
@@ -16,30 +12,16 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.replica import read_replica
+from tests.clusters import NEWEST, PLAIN, mode_of
 
 pytestmark = pytest.mark.cluster
 
 RECORDS = 500
-LAYOUTS = {
-    ZOOKEEPER: ClusterLayout(metadata_mode=ZOOKEEPER),
-    KRAFT: ClusterLayout(metadata_mode=KRAFT, kafka_version="4.3.1"),
-}
 
 
-@pytest.fixture(
-    scope="module",
-    # The other mode needs the image of another version, which the nightly job builds.
-    params=[ZOOKEEPER, pytest.param(KRAFT, marks=pytest.mark.slow)],
-)
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Three brokers, in each metadata mode."""
-    with Cluster(LAYOUTS[request.param], run_id=f"test-{secrets.token_hex(4)}") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> ClusterAdmin:
-    return cluster.admin()
+@pytest.fixture(scope="module", params=[PLAIN, pytest.param(NEWEST, marks=pytest.mark.slow)], ids=mode_of)
+def layout(request: pytest.FixtureRequest) -> ClusterLayout:
+    return request.param
 
 
 def filled(cluster: Cluster, admin: ClusterAdmin, topic: str, replicas: tuple[int, ...]) -> None:
@@ -53,11 +35,13 @@ def filled(cluster: Cluster, admin: ClusterAdmin, topic: str, replicas: tuple[in
     assert admin.end_offsets(topic, [0]) == {0: RECORDS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lost-checkpoint", "lost-index", "truncated-segment", "corrupted-segment"])
 def test_a_broker_comes_back_without_them_and_lacks_nothing_that_others_have(
     kind: str, cluster: Cluster, admin: ClusterAdmin
 ) -> None:
-    view, topic = ClusterView(cluster, admin), f"{kind}-topic"
+    topic = f"{kind}-topic"
+    view = ClusterView(cluster, admin, topics=[topic])
     filled(cluster, admin, topic, (1, 2, 3))
     fault = build(fault_kinds()[kind], target=Target.parse(f"leader({topic})"), at=1, duration=1, keys={})
     nodes = fault.target.resolve(view, 0)
@@ -77,9 +61,10 @@ def test_a_broker_comes_back_without_them_and_lacks_nothing_that_others_have(
     assert offsets == {broker: list(range(RECORDS)) for broker in (1, 2, 3)}
 
 
-@pytest.mark.parametrize("kind", ["truncated-segment", "corrupted-segment"])
+@pytest.mark.parametrize("kind", ["truncated-segment", pytest.param("corrupted-segment", marks=pytest.mark.slow)])
 def test_the_end_of_the_only_replica_is_gone_for_good(kind: str, cluster: Cluster, admin: ClusterAdmin) -> None:
-    view, topic = ClusterView(cluster, admin), f"{kind}-alone"
+    topic = f"{kind}-alone"
+    view = ClusterView(cluster, admin, topics=[topic])
     filled(cluster, admin, topic, (2,))
     keys = {"lane": topic, "bytes": 1000}
     fault = build(fault_kinds()[kind], target=Target.parse("broker:2"), at=1, duration=1, keys=keys)

@@ -53,6 +53,7 @@ def test_every_node_is_served_on_the_loopback_address_only(cluster: Cluster) -> 
         assert [(entry["HostIp"], int(entry["HostPort"])) for entry in bound] == [("127.0.0.1", node.host_port)]
 
 
+@pytest.mark.slow
 def test_listeners_are_apart_and_configurations_pass_through() -> None:
     run_id = fresh_id("configs")
     spec = ClusterLayout(
@@ -104,6 +105,7 @@ def test_partitions_are_added_to_a_topic_that_has_the_name_of_another_lane(
     assert len(admin.partitions(other)) == 1
 
 
+@pytest.mark.slow
 def test_a_broker_that_finds_its_id_taken_is_started_once_more(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +138,7 @@ def test_a_broker_that_finds_its_id_taken_is_started_once_more(
     wait_until(lambda: cluster.registered_brokers() == set(cluster.brokers), "all brokers to be registered", timeout=30)
 
 
+@pytest.mark.slow
 def test_a_broker_that_fails_for_another_reason_is_not_started_again(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +159,7 @@ def test_a_broker_that_fails_for_another_reason_is_not_started_again(
     cluster.start_again([node])
 
 
+@pytest.mark.slow
 def test_an_ensemble_of_three_survives_the_loss_of_its_leader() -> None:
     run_id = fresh_id("ensemble")
     with Cluster(ClusterLayout(brokers=1, zookeepers=3), run_id=run_id) as running:
@@ -265,6 +269,7 @@ def test_clean_removes_what_a_killed_run_left_and_nothing_else(cluster: Cluster)
     assert len(left_of(cluster.run_id)) >= len(cluster.nodes)
 
 
+@pytest.mark.slow
 def test_the_known_configuration_keys_are_those_of_the_image(cluster: Cluster) -> None:
     for kind, main in (
         ("broker", "kafka.server.KafkaConfig"),

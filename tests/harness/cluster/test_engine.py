@@ -155,6 +155,7 @@ def test_another_refusal_is_not_asked_again() -> None:
 WRITING = "for i in 1 2 3 4; do (while :; do dd if=/dev/zero of=/tmp/$i bs=4M count=8 conv=fsync 2>&-; done) & done"
 
 
+@pytest.mark.slow
 def test_a_container_is_frozen_whatever_its_processes_wait_for(container: Any) -> None:
     """With cgroup version 1, one of ten of these is refused at first: a process is just waiting for its disk."""
     container.exec_run(["sh", "-c", f"{WRITING}; wait"], detach=True)

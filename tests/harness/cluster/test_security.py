@@ -158,6 +158,7 @@ def anonymous(configs: dict[str, str]) -> dict[str, str]:
     return {"security.protocol": "SSL", "ssl.ca.location": configs["ssl.ca.location"]}
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_clients_with_the_configs_get_in(secured: Cluster) -> None:
     common = {"bootstrap.servers": secured.bootstrap_servers, "log_level": 0, **secured.client_configs}
@@ -177,6 +178,7 @@ def test_clients_with_the_configs_get_in(secured: Cluster) -> None:
         assert stranger.metadata_mode() == "zookeeper"
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_clients_without_them_do_not(secured: Cluster, foreign: dict[str, str]) -> None:
     address = secured.client_address(1)
@@ -189,6 +191,7 @@ def test_clients_without_them_do_not(secured: Cluster, foreign: dict[str, str]) 
         BrokerClient(address, configs={"security.protocol": "SSL"})
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_wrong_password_or_certificate_is_one_line_and_exit_code_3(
     secured: Cluster, foreign: dict[str, str], tmp_path: Path

@@ -36,7 +36,7 @@ MOMENTS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 @pytest.mark.parametrize(
     "moment",
-    [pytest.param(name, marks=pytest.mark.slow) if name == "while the log is read" else name for name in MOMENTS],
+    [name if name == "while a broker is frozen" else pytest.param(name, marks=pytest.mark.slow) for name in MOMENTS],
 )
 def test_an_interrupted_run_leaves_nothing(moment: str, tmp_path: Path) -> None:
     with started(tmp_path) as process:
@@ -54,6 +54,7 @@ def test_an_interrupted_run_leaves_nothing(moment: str, tmp_path: Path) -> None:
     check_ended(process, errors, tmp_path / run_id, has_started=moment != "while containers are started")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(why_no_disks() is not None, reason=f"storage faults: {why_no_disks()}")
 def test_a_frozen_disk_does_not_hold_up_an_interrupt(tmp_path: Path) -> None:
     with started(tmp_path, FROZEN_DISK) as process:

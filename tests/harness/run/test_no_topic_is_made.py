@@ -23,7 +23,8 @@ from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle, ProducerHandle
 from kafka_chaos.harness.workload.load import PhaseLoad
 
-pytestmark = pytest.mark.cluster
+# A cluster of its own, and by day no other test needs one that creates topics.
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 EXPERIMENT = """\
 name: staging

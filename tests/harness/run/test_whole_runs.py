@@ -44,6 +44,7 @@ schedule:
 """
 
 
+@pytest.mark.slow
 def test_elections_and_high_watermarks_of_a_run(tmp_path: Path) -> None:
     """A leader is killed: the partition that it alone holds is without a leader for an epoch."""
     result = run_experiment(parse_experiment(KILLED, "killed.yaml"), root=tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,6 +13,7 @@ from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
+from tests.clusters import IN_KRAFT
 from tests.harness.leftovers import left_of
 
 pytestmark = pytest.mark.cluster
@@ -22,17 +22,15 @@ EVERYONE = frozenset({1, 2, 3})
 
 
 @pytest.fixture(scope="module")
-def kraft() -> Iterator[Cluster]:
-    """Three brokers of 3.9.1 that are controllers too, in the image that clusters with ZooKeeper have."""
-    run_id = f"test-kraft-{secrets.token_hex(4)}"
-    with Cluster(ClusterLayout(metadata_mode="kraft"), run_id=run_id) as running:
-        yield running
-    assert left_of(run_id) == []
+def layout() -> ClusterLayout:
+    """In the image that clusters with ZooKeeper have."""
+    return IN_KRAFT
 
 
-def test_the_active_controller_can_be_killed_and_comes_back(kraft: Cluster) -> None:
-    admin, metadata = kraft.admin(), kraft.metadata()
-    view = ClusterView(kraft, admin)
+@pytest.mark.slow
+def test_the_active_controller_can_be_killed_and_comes_back(cluster: Cluster) -> None:
+    admin, metadata = cluster.admin(), cluster.metadata()
+    view = ClusterView(cluster, admin)
     epoch = metadata.controller_epoch()
     fault = Kill(target=Target.parse("controller"))
     nodes: Nodes = fault.target.resolve(view, seed=0)
@@ -51,30 +49,30 @@ def test_the_active_controller_can_be_killed_and_comes_back(kraft: Cluster) -> N
         assert (record.leader, record.isr, record.leader_epoch) == (leader, tuple(others), 1)
         wait_until(lambda: metadata.controller() in others, "another active controller", timeout=10)
         assert metadata.controller_epoch() > epoch
-        assert kraft.registered_brokers() == set(others)
+        assert cluster.registered_brokers() == set(others)
     finally:
         fault.heal(view, nodes)
     admin.await_full_isr([topic])
-    assert kraft.registered_brokers() == EVERYONE
+    assert cluster.registered_brokers() == EVERYONE
 
 
-def test_the_controller_can_be_deposed(kraft: Cluster) -> None:
-    metadata = kraft.metadata()
+def test_the_controller_can_be_deposed(cluster: Cluster) -> None:
+    metadata = cluster.metadata()
     before = metadata.controller()
     metadata.depose_controller()
     assert metadata.controller() not in (None, before)
-    wait_until(lambda: kraft.registered_brokers() == EVERYONE, "all brokers to be unfenced", timeout=30)
+    wait_until(lambda: cluster.registered_brokers() == EVERYONE, "all brokers to be unfenced", timeout=30)
 
 
 @pytest.mark.slow
-def test_a_majority_that_is_gone_comes_back_one_by_one(kraft: Cluster) -> None:
+def test_a_majority_that_is_gone_comes_back_one_by_one(cluster: Cluster) -> None:
     """Each fault heals its own broker: the first to come back has no quorum to register with."""
     for broker in (1, 2):
-        kraft.brokers[broker].kill()
-    kraft.brokers[3].kill()
+        cluster.brokers[broker].kill()
+    cluster.brokers[3].kill()
     for broker in (1, 2, 3):
-        kraft.start_again([kraft.brokers[broker]])
-    wait_until(lambda: kraft.registered_brokers() == EVERYONE, "all brokers to be unfenced", timeout=60)
+        cluster.start_again([cluster.brokers[broker]])
+    wait_until(lambda: cluster.registered_brokers() == EVERYONE, "all brokers to be unfenced", timeout=60)
 
 
 @pytest.mark.slow

@@ -96,6 +96,7 @@ def test_records_are_those_that_kafka_s_own_tool_prints(cluster: Cluster, make_t
     assert [other.records for other in others] == [replica.records] * 2
 
 
+@pytest.mark.slow
 def test_a_replica_looks_the_same_while_its_broker_serves_is_paused_and_is_dead(pair: Cluster) -> None:
     admin = ClusterAdmin(pair.bootstrap_servers)
     admin.create_topic("looks", replica_assignment=[[1, 2]], configs={})
@@ -121,6 +122,7 @@ def test_a_replica_looks_the_same_while_its_broker_serves_is_paused_and_is_dead(
     admin.await_full_isr(["looks"])
 
 
+@pytest.mark.slow
 def test_a_loss_of_power_takes_only_what_was_not_flushed(pair: Cluster) -> None:
     admin = ClusterAdmin(pair.bootstrap_servers)
     admin.create_topic("power", replica_assignment=[[2]], configs={})

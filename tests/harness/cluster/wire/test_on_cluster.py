@@ -185,6 +185,7 @@ def test_a_capture_that_can_not_be_is_told(cluster: Cluster) -> None:
         node.unpause()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "versions"),
     [
@@ -321,6 +322,7 @@ def test_requests_with_old_epochs_are_refused(cluster: Cluster, make_topic: Call
             assert ask(version, to=broker_epoch - 1, leader_epoch=newer)[0] == STALE_BROKER_EPOCH
 
 
+@pytest.mark.slow
 def test_an_authorizer_and_an_offline_log_directory_refuse() -> None:
     run_id = f"test-wire-{secrets.token_hex(4)}"
     configs = {**AUTHORIZER_CONFIGS, "replica.high.watermark.checkpoint.interval.ms": 300}

@@ -1,0 +1,80 @@
+"""One pool of clusters for a session of tests: a cluster of each layout, started when a test first asks for it.
+
+Guarantee: a test module gets a cluster in which every node runs, nothing is frozen and every disk is whole, whatever
+the module before did to it. By day four layouts are all that is needed, at night the one that was asked for longest ago
+makes room.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import ExitStack
+
+from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.run.shared_cluster import restore
+from kafka_chaos.harness.waiting import wait_until
+
+# An admin client keeps asking the controller that it learned of first, and tests end broker 1.
+PLAIN = ClusterLayout(controller=3)
+"""ZooKeeper and three brokers."""
+EQUIPPED = ClusterLayout(
+    controller=3, links=True, disk_mib=512, clocks=True, broker_configs={"replica.lag.time.max.ms": 4000}
+)
+"""The same behind links, with disks of their own and clocks that can be moved."""
+IN_KRAFT = ClusterLayout(metadata_mode=KRAFT)
+"""Three brokers that are controllers, too."""
+NEWEST = ClusterLayout(metadata_mode=KRAFT, kafka_version="4.3.1")
+"""The same in the newest version of Kafka, whose image is built at night."""
+NEWEST_EQUIPPED = ClusterLayout(
+    metadata_mode=KRAFT,
+    kafka_version="4.3.1",
+    controllers=1,
+    links=True,
+    disk_mib=512,
+    clocks=True,
+    broker_configs={"replica.lag.time.max.ms": 4000},
+)
+MOST_AT_ONCE = 4
+"""A cluster takes about 1.3 GB."""
+
+
+def mode_of(layout: ClusterLayout) -> str:
+    """The metadata mode, as a name of a test has it."""
+    return layout.metadata_mode
+
+
+class SharedClusters:
+    """Running clusters by layout."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Cluster] = {}
+
+    def of(self, layout: ClusterLayout) -> Cluster:
+        """The cluster of this layout, whole."""
+        key = repr(layout)
+        cluster = self._running.pop(key, None)
+        if cluster is None:
+            while len(self._running) >= MOST_AT_ONCE:
+                self._remove(next(iter(self._running)))
+            cluster = Cluster(layout, run_id=f"test-{secrets.token_hex(4)}")
+            cluster.__enter__()
+        self._running[key] = cluster
+        restore(cluster)
+        numbers = set(cluster.brokers)
+        wait_until(
+            lambda: cluster.registered_brokers() == numbers,
+            "all brokers of a shared cluster to be registered",
+            timeout=30,
+            seen=lambda: str(cluster.registered_brokers()),
+        )
+        return cluster
+
+    def close(self) -> None:
+        """Remove all of them."""
+        with ExitStack() as stack:
+            for key in list(self._running):
+                stack.callback(self._remove, key)
+
+    def _remove(self, key: str) -> None:
+        self._running.pop(key).__exit__(None, None, None)

@@ -1,0 +1,43 @@
+"""The shards of the night: which of them runs the slow tests of which modules.
+
+Guarantee: every test module belongs to exactly one shard; the longest path that it begins with decides. Each shard ends
+within an hour on two cores (`benchmarks/test_times.py --shard NAME` measures it).
+"""
+
+from __future__ import annotations
+
+SHARDS = {
+    "model": ("tests/reference_model", "tests/contract"),
+    "verification": ("tests/verification",),
+    "faults": ("tests/faults",),
+    "cluster": ("tests/harness/cluster", "tests/harness/attached"),
+    "runs": ("tests/harness/run", "tests/harness/workload", "tests/test_end_to_end.py"),
+    "conformance": (
+        "tests/conformance",
+        "tests/harness/scenario",
+        "tests/harness/reproduce",
+        "tests/test_scenarios.py",
+        "tests/test_walks.py",
+    ),
+    "matrix": ("tests/test_acks_matrix.py", "tests/test_version_differences.py"),
+    "users": (
+        "tests/harness",
+        "tests/plugin",
+        "tests/project",
+        "tests/test_docs.py",
+        "tests/test_benchmark_tables.py",
+        "tests/test_packaging.py",
+    ),
+}
+"""The beginnings of paths by shard."""
+
+
+def shard_of(path: str) -> str:
+    """The shard of a test module, by its path from the checkout's root."""
+    parts = path.split("/")
+    for length in range(len(parts), 0, -1):
+        beginning = "/".join(parts[:length])
+        for shard, paths in SHARDS.items():
+            if beginning in paths:
+                return shard
+    raise LookupError(f"{path} belongs to no shard of the night: add it to SHARDS in tests/night.py")
