@@ -1,7 +1,7 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
 .PHONY: demo test test-unit test-spark test-cluster test-night test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories breaches \
 	nightly nightly-turn \
-	keep-summaries docs links bench bench-verify bench-verify-sizes bench-verify-transactions bench-versions lint \
+	keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-versions lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
@@ -155,6 +155,12 @@ bench-versions: setup
 	$(BIN)/python benchmarks/versions.py
 	$(BIN)/python benchmarks/acks_matrix.py
 	$(BIN)/python benchmarks/version_differences.py
+
+# Where the minutes of `make test` go, and how often it is green: RUNS in a row, BUSY=--busy beside other work.
+bench-suite: setup
+	@docker/set-up tests
+	$(BIN)/python benchmarks/test_times.py
+	$(BIN)/python benchmarks/suite_stability.py $(or $(RUNS),1) $(BUSY)
 
 # What CI checks; the hooks in .pre-commit-config.yaml are the same four.
 lint: lint-style lint-format lint-types lint-imports

@@ -14,8 +14,6 @@ SHARDS = {
     "runs": ("tests/harness/run", "tests/harness/workload", "tests/test_end_to_end.py"),
     "conformance": (
         "tests/conformance",
-        "tests/harness/scenario",
-        "tests/harness/reproduce",
         "tests/test_scenarios.py",
         "tests/test_walks.py",
     ),
