@@ -93,7 +93,7 @@ def experiment_files() -> str:
         ("workload", WorkloadSpec),
         ("schedule[…]", FaultSpec),
         ("schedule.generate", GenerateSpec),
-        ("lockstep", LockstepSpec),
+        ("steps", LockstepSpec),
     ):
         rows = [
             (

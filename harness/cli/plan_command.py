@@ -95,7 +95,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     return {
         "phase": phase.phase,
         "workload": phase.workload.model_dump(mode="json"),
-        "lockstep": phase.lockstep.model_dump(mode="json") if phase.lockstep else None,
+        "steps": phase.steps.model_dump(mode="json") if phase.steps else None,
         "schedule": schedule,
         "model_faults_together": list(together(phase.faults(), cluster)),
         "lanes": lanes,
@@ -111,9 +111,9 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     for lane in phase["lanes"]:
         for words in clients_described(lane):
             terminal.print(f"  {lane['lane']}: {words}", highlight=False)
-    if phase["lockstep"]:
-        steps = ", ".join(phase["lockstep"]["steps"])
-        terminal.print(f"  in lock step at {phase['lockstep']['target']}: {steps}", highlight=False)
+    if phase["steps"]:
+        steps = ", ".join(phase["steps"]["steps"])
+        terminal.print(f"  in steps at {phase['steps']['target']}: {steps}", highlight=False)
     if phase["schedule"]:
         table = Table(box=None, padding=(0, 2, 0, 0))
         for heading in ("at", "until", "fault", "target", "hits", "the model expects at most"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from kafka_chaos.harness.experiment.yaml_text import document_of, line_of, one_l
 
 Place = tuple[str | int, ...]
 _WHAT = "an experiment"
+_STEPS, _FORMER = "steps", "lockstep"
 
 
 def load_experiment(path: Path, *, overrides: Mapping[str, Any] | None = None) -> Experiment:
@@ -54,7 +56,7 @@ def experiment_of(values: Mapping[str, Any], source: str) -> Experiment:
 
 def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) -> Experiment:
     try:
-        experiment = Experiment.model_validate(expand(values))
+        experiment = Experiment.model_validate(expand(_renamed(values, located)))
         check(experiment)
     except ValidationError as error:
         # What several phases share is refused in each of them.
@@ -65,13 +67,38 @@ def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) ->
     return experiment
 
 
+def _renamed(values: Mapping[str, Any], located: Callable[[Place, str], str]) -> Mapping[str, Any]:
+    """The values with the key `steps` of phases where they have its former name, which is told to people."""
+
+    def of_phase(phase: Any, *place: str | int) -> Any:
+        if not isinstance(phase, Mapping) or _FORMER not in phase or _STEPS in phase:
+            return phase
+        if phase[_FORMER] is not None:
+            print(f"kafka-chaos: {one_line(located((*place, _FORMER), f'called {_STEPS} now'))}", file=sys.stderr)
+        return {_STEPS if key == _FORMER else key: value for key, value in phase.items()}
+
+    phases = values.get("phases")
+    if isinstance(phases, list):
+        values = {**values, "phases": [of_phase(phase, "phases", number) for number, phase in enumerate(phases)]}
+    renamed: Mapping[str, Any] = of_phase(values)
+    return renamed
+
+
 def _as_written(place: Place, values: Mapping[Any, Any]) -> Place:
     """Where the file has what stands at a place of the checked experiment: keys of a phase may be at the top."""
     of_phase = place[0:1] == ("phases",) and len(place) > 1
     if of_phase and "phases" not in values:
-        return place[2:]
-    shared = of_phase and len(place) > 2 and place[2] in values and place[2] not in values["phases"][place[1]]
-    return place[2:] if shared else place
+        place, phase = place[2:], values
+    elif of_phase and len(place) > 2:
+        phase = values["phases"][place[1]]
+        if place[2] in values and place[2] not in phase:
+            place, phase = place[2:], values
+    else:
+        return place
+    at = 0 if phase is values else 2
+    if place[at : at + 1] == (_STEPS,) and _STEPS not in phase and _FORMER in phase:
+        place = (*place[:at], _FORMER, *place[at + 1 :])
+    return place
 
 
 def dump_experiment(experiment: Experiment, extra: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from kafka_chaos.contract.errors import quoted
 from kafka_chaos.contract.refusals import expected
 
-RENAMED_KEYS = {"course": "lockstep"}
+RENAMED_KEYS = {"course": "steps", "lockstep": "steps"}
 """Keys of former versions, and their new names."""
 
 

@@ -1,7 +1,7 @@
 """An experiment as one checked value: a cluster, lanes, a workload and faults.
 
 A run of several phases uses one cluster. Each phase has its own lanes, its own load and its own `schedule` (timed
-faults) or `lockstep` (faults whose steps wait for conditions). It begins when the former phase has settled, with all
+faults) or `steps` (faults whose steps wait for conditions). It begins when the former phase has settled, with all
 replicas in sync. Every refusal names the place in the file; `file.py` adds the line.
 """
 
@@ -29,7 +29,7 @@ from kafka_chaos.harness.experiment.model_faults import all_model_faults, broker
 from kafka_chaos.harness.experiment.values import Name, Seconds, Spec
 from kafka_chaos.reference_model import LockstepStep
 
-_OF_A_PHASE = ("lanes", "workload", "schedule", "lockstep", "outside_faults")
+_OF_A_PHASE = ("lanes", "workload", "schedule", "steps", "outside_faults")
 _SHARED = ("lanes", "workload")
 
 
@@ -52,7 +52,7 @@ def dotted(place: tuple[str | int, ...]) -> str:
 
 
 class LockstepSpec(Spec):
-    """The key `lockstep`: faults at one target, in which each step waits for its own condition."""
+    """The key `steps`: faults at one target, in which each step waits for its own condition."""
 
     target: str = Field(description="`leader(LANE)`, the broker that the steps act on")
     steps: tuple[str, ...] = Field(min_length=1, strict=False, description="the steps, in order (listed below)")
@@ -60,7 +60,7 @@ class LockstepSpec(Spec):
 
 
 class PhaseSpec(Spec):
-    """An entry of `phases`; it has a `schedule` or a `lockstep`, or neither (load without faults)."""
+    """An entry of `phases`; it has a `schedule` or `steps`, or neither (load without faults)."""
 
     phase: Name = Field(description="the phase's name")
     lanes: tuple[LaneSpec, ...] = Field(min_length=1, strict=False, description="topics with their producers")
@@ -68,7 +68,7 @@ class PhaseSpec(Spec):
     schedule: Annotated[tuple[FaultSpec, ...], AfterValidator(one_by_one)] = Field(
         default=(), strict=False, description="timed faults, or the key `generate`"
     )
-    lockstep: LockstepSpec | None = Field(default=None, description="faults whose steps wait for conditions")
+    steps: LockstepSpec | None = Field(default=None, description="faults whose steps wait for conditions")
     outside_faults: tuple[str, ...] = Field(
         default=(),
         strict=False,
@@ -87,14 +87,14 @@ class PhaseSpec(Spec):
 
     def lockstep_steps(self) -> tuple[LockstepStep, ...] | None:
         """The steps of a lock-step phase as the model knows them."""
-        return tuple(LockstepStep(step) for step in self.lockstep.steps) if self.lockstep else None
+        return tuple(LockstepStep(step) for step in self.steps.steps) if self.steps else None
 
     def lane_faults(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
         """The faults of a lane in this phase, in such a cluster: `faults` in lanes.json.
 
         A fault may hit as many of a partition's replicas as it hits brokers. While some move, there are more of them.
         """
-        if self.lockstep is not None:
+        if self.steps is not None:
             return ("partition", "kill", *self.outside_faults)
         faults = [fault for fault in self.faults() if concerns(fault, lane.lane)]
         arriving = max((brokers_hit(fault, cluster) for fault in faults if isinstance(fault, Reassignment)), default=0)

@@ -262,7 +262,11 @@ def _workloads(evidence: Evidence) -> list[tuple[str, Mapping[str, Any], Mapping
     if not isinstance(phases, list):
         phases = [evidence.experiment] if "workload" in evidence.experiment else []
     return [
-        (str(phase.get("phase", "run")), as_dict(phase.get("workload")), as_dict(phase.get("lockstep")))
+        (
+            str(phase.get("phase", "run")),
+            as_dict(phase.get("workload")),
+            as_dict(phase.get("steps") or phase.get("lockstep")),
+        )
         for phase in phases
         if isinstance(phase, dict)
     ]

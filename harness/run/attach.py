@@ -163,9 +163,9 @@ def _break(run: Run, broken: AttachedCluster, admin: ClusterAdmin, phase: PhaseS
 
 def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
     for number, phase in enumerate(experiment.phases):
-        if phase.lockstep is not None:
+        if phase.steps is not None:
             message = "the steps of a lock-step phase need containers of this project's own: leave it out"
-            raise ExperimentError(("phases", number, "lockstep"), message)
+            raise ExperimentError(("phases", number, "steps"), message)
         if phase.schedule and cluster.nodes is None:
             raise ExperimentError(
                 ("phases", number, "schedule"),

@@ -98,7 +98,7 @@ class PhaseRun:
 
     def run_lockstep(self, injector: Injector, load: PhaseLoad, *, lag_time_max: float) -> bool:
         """Run the lock-step phase under load; returns whether its conditions held. `lag_time_max` is in seconds."""
-        lockstep = self.phase.lockstep
+        lockstep = self.phase.steps
         assert lockstep is not None
         # The phase as a whole needs a proof, too: its prediction holds only if its conditions were met.
         lockstep_id = f"{self.phase.phase}/lockstep"

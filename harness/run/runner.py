@@ -98,8 +98,8 @@ class Stages:
             for number, phase in enumerate(phases):
                 # Spark's start takes both cores for seconds: timed faults come first. It does no harm where steps wait
                 # for conditions, or while a phase settles.
-                no_timed_left = all(later.lockstep is not None for later in phases[number + 1 :])
-                if no_timed_left and phase.lockstep is not None:
+                no_timed_left = all(later.steps is not None for later in phases[number + 1 :])
+                if no_timed_left and phase.steps is not None:
                     self.run.start_spark()
                 with self.phase(cluster, admin, phase):
                     if no_timed_left:
@@ -205,7 +205,7 @@ class Stages:
             topics = [lane.topic_name for lane in phase.lanes]
             view = ClusterView(cluster, admin, loops=loops, clients=load.clients, topics=topics)
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:
-                if phase.lockstep is None:
+                if phase.steps is None:
                     self.follow_schedule(phase, injector)
                 elif not running.run_lockstep(injector, load, lag_time_max=self.lag_time_max):
                     self.run.predict_timed(phase)

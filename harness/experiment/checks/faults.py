@@ -17,8 +17,8 @@ from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec
 
 def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
     """Refuse what the faults of a phase can't be; raises `ExperimentError`."""
-    if phase.lockstep is not None and phase.schedule:
-        raise ExperimentError(("phases", number, "lockstep"), "expected either lockstep or schedule, not both")
+    if phase.steps is not None and phase.schedule:
+        raise ExperimentError(("phases", number, "steps"), "expected either steps or schedule, not both")
     for index, entry in enumerate(phase.schedule):
         place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry(index))
         try:
@@ -43,8 +43,8 @@ def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         _check_power(cluster, place, fault, number)
         if entry.at >= phase.workload.duration:
             raise ExperimentError((*place, "at"), f"{entry.at:g} s is past the load of {phase.workload.duration:g} s")
-    if phase.lockstep is not None:
-        check_lockstep(cluster, ("phases", number, "lockstep"), phase, phase.lockstep)
+    if phase.steps is not None:
+        check_lockstep(cluster, ("phases", number, "steps"), phase, phase.steps)
 
 
 def _check_kraft(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:

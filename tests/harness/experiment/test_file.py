@@ -99,7 +99,7 @@ REFUSALS = [
     ("fault: kill", "fault: partition\n    port: 99", "schedule[0].port", "expected text, got 99", 13),
     ("fault: kill", "fault: partition\n    action: burn", "schedule[0].action", "expected drop or reject", 13),
     ("    at: 2\n", "", "schedule[0].at", "missing, but required", 12),
-    ("name: good", "name: good\ncourse: {}", "course", "renamed: expected lockstep", 2),
+    ("name: good", "name: good\ncourse: {}", "course", "renamed: expected steps", 2),
     ("name: good", "name: good\nworkload: {rate: 0}", "workload.rate", "got 0", 2),
     ("name: good", "name: good\nworkload: {record_size: 10}", "workload.record_size", "got 10", 2),
 ]  # fmt: skip
@@ -261,3 +261,44 @@ def test_a_refusal_names_the_entry_that_stands_for_the_fault() -> None:
 """
     with pytest.raises(UsageFailure, match=r"good\.yaml:13: schedule\[1\]\.target"):
         parse_experiment(GOOD[: GOOD.index("  - fault")] + entries, "good.yaml")
+
+
+STEPPED = """\
+name: stepped
+phases:
+  - phase: cut
+    lanes: [{lane: one, acks: "1", leader: 2}]
+    KEY:
+      target: leader(one)
+      steps: [cut-replication, append, kill-leader, elect, restart]
+"""
+
+
+def test_the_former_name_of_steps_is_read_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    now = parse_experiment(STEPPED.replace("KEY", "steps"), "new.yaml")
+    assert capsys.readouterr().err == ""
+    former = parse_experiment(STEPPED.replace("KEY", "lockstep"), "old.yaml")
+    assert former.model_dump(exclude={"seed"}) == now.model_dump(exclude={"seed"})
+    assert former.phases[0].steps is not None
+    assert capsys.readouterr().err == "kafka-chaos: old.yaml:5: phases[0].lockstep: called steps now\n"
+    shared = GOOD + "lockstep: null\n"
+    assert parse_experiment(shared, "none.yaml").phases[0].steps is None
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (STEPPED.replace("KEY", "lockstep").replace("elect", "vote"), "bad.yaml:7: phases[0].lockstep.steps[3]: "),
+        (STEPPED.replace("KEY", "steps").replace("elect", "vote"), "bad.yaml:7: phases[0].steps.steps[3]: "),
+        (STEPPED.replace("KEY", "lockstep") + "    steps: null\n", "bad.yaml:5: phases[0].lockstep: renamed: expected"),
+        (
+            GOOD + "lockstep: {target: nobody, steps: [append]}\n",
+            "bad.yaml:15: lockstep: expected either steps or sche",
+        ),
+    ],
+)
+def test_what_is_wrong_in_steps_is_named_as_it_is_written(text: str, expected: str) -> None:
+    with pytest.raises(UsageFailure) as refusal:
+        parse_experiment(text, "bad.yaml")
+    assert expected in str(refusal.value)

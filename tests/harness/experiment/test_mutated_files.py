@@ -54,7 +54,7 @@ phases:
       generate: {faults: [kill, pause], targets: [leader(safe)], count: 2, first_at: 2, duration: [1, 3], gap: [2, 4]}
   - phase: steps
     lanes: [{lane: fast, acks: 1, leader: 1}]
-    lockstep:
+    steps:
       target: leader(fast)
       steps: [cut-replication, append, kill-leader, elect, restart]
       step_seconds: 1

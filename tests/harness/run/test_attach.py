@@ -105,12 +105,12 @@ def test_a_topic_that_is_not_there_is_not_made(cluster: Cluster, admin: ClusterA
     ("added", "expected"),
     [
         ("schedule:\n  - {fault: kill, target: controller, at: 1}\n", "broken only with --nodes and --allow-faults"),
-        ("lockstep: {target: leader(orders), steps: [append]}\n", "a lock-step phase need containers"),
+        ("steps: {target: leader(orders), steps: [append]}\n", "a lock-step phase need containers"),
     ],
 )
 def test_what_would_break_or_change_the_cluster_is_refused(tmp_path: Path, added: str, expected: str) -> None:
     text = TEXT.format(topic="orders") + added
-    if "lockstep" in added:
+    if "steps" in added:
         text = text.replace("acks: all", "acks: all, leader: 1")
     with pytest.raises(UsageFailure, match=expected):
         run_attached(parse_experiment(text, "a.yaml"), Attached("127.0.0.1:1"), root=tmp_path)
