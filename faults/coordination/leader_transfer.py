@@ -61,10 +61,12 @@ class LeaderTransfer:
         """Note who leads, and let others lead."""
         now, moving = cluster.leadership(), cluster.moving()
         still = {place: state for place, state in now.items() if moving is not None and place not in moving}
-        heirs = {place: heir for place, state in still.items() if (heir := self._heir(cluster, nodes, place, state))}
+        successors = {
+            place: found for place, state in still.items() if (found := self._next_leader(cluster, nodes, place, state))
+        }
         noted = cluster.noted.setdefault(mark(self), {})
-        noted.update({place: now[place] for place in heirs})
-        cluster.transfer(heirs)
+        noted.update({place: now[place] for place in successors})
+        cluster.transfer(successors)
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """All that the targets led have another leader."""
@@ -82,12 +84,12 @@ class LeaderTransfer:
         told = [f"{one['partition']} to broker {one['leader'][1]} (epoch {one['leader_epoch'][1]})" for one in moved]
         return f"leadership of {counted(len(moved), 'partition')} moved: {first_of(told)}"
 
-    def _heir(self, cluster: ClusterControl, nodes: Nodes, place: Place, state: Leadership) -> int | None:
+    def _next_leader(self, cluster: ClusterControl, nodes: Nodes, place: Place, state: Leadership) -> int | None:
         targets = {node.number for node in nodes}
         if state.leader not in targets or (self.lane is not None and cluster.topic(self.lane) != place[0]):
             return None
-        heirs = [broker for broker in state.replicas if broker in state.isr and broker not in targets]
-        return next((broker for broker in heirs if cluster.brokers[broker].is_running()), None)
+        candidates = [broker for broker in state.replicas if broker in state.isr and broker not in targets]
+        return next((broker for broker in candidates if cluster.brokers[broker].is_running()), None)
 
 
 def _moved(node: NodeControl, before: Mapping[Place, Leadership], now: Mapping[Place, Leadership]) -> Proof:

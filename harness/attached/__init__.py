@@ -1,1 +1,1 @@
-"""Clusters of somebody else's, and how to break them: by the commands that a file names for each of their nodes."""
+"""Externally managed clusters, and how to break them: by the commands that a file names for each of their nodes."""

@@ -117,23 +117,23 @@ class AttachedNode:
         return int(said)
 
     def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
-        """Nothing runs inside a node of somebody else's: raises `ClusterFailure`."""
+        """Nothing runs inside an externally managed node: raises `ClusterFailure`."""
         raise ClusterFailure(f"{self.name}: no command runs inside a node of an attached cluster")
 
     def must_execute(self, *command: str, in_network: bool = False) -> str:
-        """Nothing runs inside a node of somebody else's: raises `ClusterFailure`."""
+        """Nothing runs inside an externally managed node: raises `ClusterFailure`."""
         return self.execute(*command)[1]
 
     def suspend(self) -> None:
-        """Files of somebody else's node are left alone: raises `ClusterFailure`."""
+        """Files of an externally managed node are left alone: raises `ClusterFailure`."""
         raise ClusterFailure(f"{self.name}: the files of an attached cluster's nodes are left alone")
 
     def file_size(self, path: str) -> int | None:
-        """Files of somebody else's node are left alone: raises `ClusterFailure`."""
+        """Files of an externally managed node are left alone: raises `ClusterFailure`."""
         raise ClusterFailure(f"{self.name}: the files of an attached cluster's nodes are left alone")
 
     def read_at(self, path: str, offset: int, length: int) -> bytes:
-        """Files of somebody else's node are left alone: raises `ClusterFailure`."""
+        """Files of an externally managed node are left alone: raises `ClusterFailure`."""
         raise ClusterFailure(f"{self.name}: the files of an attached cluster's nodes are left alone")
 
     def _told(self) -> str:

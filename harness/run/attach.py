@@ -43,7 +43,7 @@ _ANSWER_TIMEOUT = 20.0
 
 @dataclass(frozen=True)
 class Attached:
-    """How clients reach a cluster of somebody else's. Printing this shows neither address nor credentials."""
+    """How clients reach an externally managed cluster. Printing this shows neither address nor credentials."""
 
     bootstrap_servers: str = field(repr=False)
     client_configs: Mapping[str, str] = field(default_factory=dict, repr=False)

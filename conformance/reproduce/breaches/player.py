@@ -17,7 +17,7 @@ from kafka_chaos.conformance.reproduce.breaches.requests import TakenRequests
 from kafka_chaos.conformance.reproduce.breaches.stories import BreachStory
 from kafka_chaos.conformance.reproduce.playing.evidence import Evidence, TakenStep
 from kafka_chaos.conformance.reproduce.playing.followers import ONE_BATCH, HeldFollowers
-from kafka_chaos.conformance.reproduce.playing.stage import StoryLeft
+from kafka_chaos.conformance.reproduce.playing.stage import TraceNotReproduced
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
@@ -102,7 +102,7 @@ class BreachPlayer:
         left = ""
         try:
             stage.take_all(self.say)
-        except (StoryLeft, ClusterFailure) as failure:
+        except (TraceNotReproduced, ClusterFailure) as failure:
             left = str(failure)
         finally:
             self._note(evidence, stage, left)
@@ -146,7 +146,7 @@ class _Stage:
         self._has_held = False
 
     def take_all(self, say: Say) -> None:
-        """Take the steps, one after the other. Raises `StoryLeft` for the first that brokers do not take."""
+        """Take the steps, one after the other. Raises `TraceNotReproduced` for the first that brokers do not take."""
         self.controllers.begin()
         for number, step in enumerate(self.story.steps, 1):
             start = time.monotonic()
@@ -154,8 +154,8 @@ class _Stage:
             try:
                 self._take(step)
                 self._await_agreement(step)
-            except (WaitTimeout, StoryLeft, BrokerUnreachable) as error:
-                raise StoryLeft(f"step {number} ({step.sentence}): {error}") from error
+            except (WaitTimeout, TraceNotReproduced, BrokerUnreachable) as error:
+                raise TraceNotReproduced(f"step {number} ({step.sentence}): {error}") from error
             self.taken.append(TakenStep(step.sentence, time.monotonic() - start))
             say(f"{number:3}. {self.taken[-1]}")
 
@@ -188,7 +188,7 @@ class _Stage:
         with self._client(step.broker) as client:
             error, offset = client.produce(self.topic, record, acks="1")
         if error != NONE or offset != step.number:
-            raise StoryLeft(f"the broker answers {error_name(error)}, offset {offset}")
+            raise TraceNotReproduced(f"the broker answers {error_name(error)}, offset {offset}")
 
     def _fetch(self, step: BreachStep) -> None:
         """Answers reach the follower, one by one, until it has the record."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from kafka_chaos.conformance.reproduce.playing import clients, faults, replicas
-from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage, StoryLeft
+from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage, TraceNotReproduced
 from kafka_chaos.conformance.reproduce.stories.reading import StoryStep
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
@@ -29,7 +29,7 @@ def begin(stage: Stage) -> None:
 
 
 def take(stage: Stage, number: int) -> None:
-    """Take one step, and wait until all parts are where the story says. Raises `StoryLeft`."""
+    """Take one step, and wait until all parts are where the story says. Raises `TraceNotReproduced`."""
     step = stage.story.steps[number]
     try:
         ACTIONS[step.name](stage, number, step)
@@ -37,8 +37,8 @@ def take(stage: Stage, number: int) -> None:
         _await_agreement(stage, number)
         for part in stage.parts:
             clients.read(stage, part, part.step(number))
-    except (WaitTimeout, StoryLeft) as error:
-        raise StoryLeft(f"step {number + 1} ({step.sentence}): {error}") from error
+    except (WaitTimeout, TraceNotReproduced) as error:
+        raise TraceNotReproduced(f"step {number + 1} ({step.sentence}): {error}") from error
     faults.flush_what_outlives(stage, number)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from kafka_chaos.conformance.reproduce.playing.producer import PRODUCER
-from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Part, Stage, StoryLeft
+from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Part, Stage, TraceNotReproduced
 from kafka_chaos.conformance.reproduce.stories.reading import StoryStep
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
 from kafka_chaos.harness.cluster.broker.error_codes import NONE
@@ -64,7 +64,9 @@ def acknowledge(stage: Stage, number: int, step: StoryStep) -> None:
         offset = _answer(part, step, "NONE")
         held = stage.offset(part, step.broker, int(step.action.detail))
         if offset != held:
-            raise StoryLeft(f"broker {step.broker} acknowledges offset {offset}, and holds the record at {held}")
+            raise TraceNotReproduced(
+                f"broker {step.broker} acknowledges offset {offset}, and holds the record at {held}"
+            )
 
 
 def not_enough_replicas(stage: Stage, number: int, step: StoryStep) -> None:
@@ -100,7 +102,7 @@ def lose_answers(stage: Stage, number: int, step: StoryStep) -> None:
 def _answer(part: Part, step: StoryStep, expected: str) -> int:
     error, offset = part.producer.answer(step.record)
     if error != expected:
-        raise StoryLeft(f"the answer for record {step.record} was {error}, expected {expected}")
+        raise TraceNotReproduced(f"the answer for record {step.record} was {error}, expected {expected}")
     return offset
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage, StoryLeft
+from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage, TraceNotReproduced
 from kafka_chaos.conformance.reproduce.stories.reading import StoryStep
 from kafka_chaos.faults.coordination.session_expiry import SessionExpiry
 from kafka_chaos.faults.storage.power_loss import PowerLoss
@@ -36,7 +36,7 @@ def power_loss(stage: Stage, number: int, step: StoryStep) -> None:
     _end(stage, step.broker, lambda node: fault.inject(stage.lease.view, nodes))
     proof = fault.proof(stage.lease.view, nodes)
     if not proof.took_effect:
-        raise StoryLeft(f"broker {step.broker} lost no power: {proof.reason}")
+        raise TraceNotReproduced(f"broker {step.broker} lost no power: {proof.reason}")
 
 
 def _end(stage: Stage, broker: int, end: Callable[[Node], None]) -> None:

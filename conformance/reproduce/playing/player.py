@@ -15,7 +15,7 @@ from kafka_chaos.conformance.reproduce.playing.evidence import Evidence, TakenSt
 from kafka_chaos.conformance.reproduce.playing.followers import ONE_BATCH, HeldFollowers
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, StepProducer
 from kafka_chaos.conformance.reproduce.playing.refusals import assignment, remark
-from kafka_chaos.conformance.reproduce.playing.stage import Part, Stage, StoryLeft
+from kafka_chaos.conformance.reproduce.playing.stage import Part, Stage, TraceNotReproduced
 from kafka_chaos.conformance.reproduce.stories.claims import Claim, distinct_lanes
 from kafka_chaos.conformance.reproduce.stories.reading import Story
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
@@ -115,7 +115,7 @@ class StoryPlayer:
         try:
             with self._lease(self.claims[0].story) as lease:
                 self._observe(lease, evidence)
-        except (StoryLeft, ClusterFailure) as left:
+        except (TraceNotReproduced, ClusterFailure) as left:
             return Played(self.claims, evidence.path, str(left))
         return Played(self.claims, evidence.path)
 
@@ -187,7 +187,7 @@ class StoryPlayer:
 
 
 def _require_ending(part: Part, lease: ClusterLease) -> None:
-    """The final log and the outcomes have to be those of the story. Raises `StoryLeft`."""
+    """The final log and the outcomes have to be those of the story. Raises `TraceNotReproduced`."""
     from kafka_chaos.harness.cluster.storage.replica import read_replica
 
     leader = lease.admin.await_leader(part.topic, 0)
@@ -195,7 +195,9 @@ def _require_ending(part: Part, lease: ClusterLease) -> None:
     held = [seq for producer, seq in part.identities(one.value for one in replica.records) if producer != OTHER]
     expected = [record_of(value) for value in final_log(part.story.end) or ()]
     if held != expected:
-        raise StoryLeft(f"the final log of {part.story.lane.lane} holds records {held}, the story's {expected}")
+        raise TraceNotReproduced(
+            f"the final log of {part.story.lane.lane} holds records {held}, the story's {expected}"
+        )
 
 
 def _findings(verdict: RunVerdict) -> str:

@@ -25,7 +25,7 @@ TIMEOUT = 60.0
 """Seconds that brokers have for what a step waits for."""
 
 
-class StoryLeft(KafkaChaosError):
+class TraceNotReproduced(KafkaChaosError):
     """Brokers did not take a step as the story tells it: nothing is shown."""
 
 
@@ -110,7 +110,7 @@ class Stage:
         held = self.logs(broker)[part.topic]
         places = [place for place, (producer, _) in enumerate(held) if producer != OTHER]
         if place >= len(places):
-            raise StoryLeft(
+            raise TraceNotReproduced(
                 f"broker {broker} holds {len(places)} records of lane {part.story.lane.lane}: none at {place}"
             )
         return places[place]

@@ -36,7 +36,7 @@ _SILENT = logging.Logger("kafka_chaos.member")
 _SILENT.addHandler(logging.NullHandler())
 
 
-class Told:
+class CommandInbox:
     """The orders that came in on `source` so far."""
 
     def __init__(self, source: TextIO) -> None:
@@ -84,20 +84,20 @@ def main() -> int:
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     settings = MemberSettings.from_line(sys.stdin.readline())
-    told = Told(sys.stdin)
+    inbox = CommandInbox(sys.stdin)
 
     def tell(kind: str, **values: Any) -> None:
         out.write(json.dumps([kind, values], separators=(",", ":")) + "\n")
         out.flush()
 
     try:
-        member = Member(settings, connect=lambda configs: Consumer(configs, logger=_SILENT), tell=tell, orders=told)
+        member = Member(settings, connect=lambda configs: Consumer(configs, logger=_SILENT), tell=tell, orders=inbox)
     except Exception:  # noqa: BLE001 - the harness raises it
         tell("error", text=traceback.format_exc())
         return ExitCode.BUG
     try:
         if settings.output is not None:
-            member.process = LoopProcessing(settings.output, member, tell=tell, give_up=told.gives_up, logger=_SILENT)
+            member.process = LoopProcessing(settings.output, member, tell=tell, give_up=inbox.gives_up, logger=_SILENT)
         member.run()
     except (ProducerLost, MemberLost) as lost:
         tell("notice", text=f"its {'producer' if isinstance(lost, ProducerLost) else 'consumer'} is lost: {lost}")

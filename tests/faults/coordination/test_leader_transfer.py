@@ -70,7 +70,7 @@ def test_nothing_moves_where_nobody_can_inherit_or_another_leads(state: Leadersh
     )
 
 
-def test_an_heir_is_running() -> None:
+def test_the_next_leader_is_running() -> None:
     cluster = FakeCluster(led={ORDERS: led(1, 1, 2, 3)})
     cluster.brokers[2].running = False
     injected(cluster)

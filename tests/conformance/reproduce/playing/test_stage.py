@@ -10,7 +10,7 @@ import pytest
 
 from kafka_chaos.conformance.reproduce.playing import replicas, stage
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, PRODUCER
-from kafka_chaos.conformance.reproduce.playing.stage import Part, Stage, StoryLeft
+from kafka_chaos.conformance.reproduce.playing.stage import Part, Stage, TraceNotReproduced
 from kafka_chaos.conformance.reproduce.stories.claims import claim
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.identity import encode_identity
@@ -66,7 +66,7 @@ def test_an_offset_of_the_story_is_found_where_records_of_others_come_before(wor
     stage = made(world)
     world.held[1] = [(OTHER, 0), (PRODUCER, 0), (OTHER, 1), (PRODUCER, 1)]
     assert [stage.offset(stage.parts[0], 1, told) for told in (0, 1)] == [1, 3]
-    with pytest.raises(StoryLeft, match="holds 2 records of lane story: none at 2"):
+    with pytest.raises(TraceNotReproduced, match="holds 2 records of lane story: none at 2"):
         stage.offset(stage.parts[0], 1, 2)
 
 
