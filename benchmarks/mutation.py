@@ -4,7 +4,7 @@
 
 mutmut changes one operator, value or argument at a time, in the rules that need no Spark: what the evidence is worth
 and the verdict (verification/judging), what is read from a run's small files (verification/inputs), the plain checker
-(verification/oracle) and the protocol of the model (reference_model/protocol). For each change it runs the tests that
+(verification/plain) and the protocol of the model (reference_model/protocol). For each change it runs the tests that
 reach it. Prints the score per package, and every change that survived or that no test reached. Exits with 1 if less
 than PERCENT of the changes were noticed.
 
@@ -29,7 +29,7 @@ STAGE = ROOT / "runs" / "mutation"
 DOCUMENTS = ("checkpoints", "events", "leadership", "predictions", "reading")
 CHANGED = (
     "verification/judging/*",
-    "verification/oracle/*",
+    "verification/plain/*",
     "verification/inputs/run_directory.py",
     "verification/inputs/tables.py",
     *(f"verification/inputs/documents/{name}.py" for name in DOCUMENTS),

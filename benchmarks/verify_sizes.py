@@ -70,8 +70,8 @@ def with_duckdb(run_dir: Path) -> dict[str, Any]:
 def with_plain(run_dir: Path) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
-    from kafka_chaos.verification.oracle.anomalies import check
-    from kafka_chaos.verification.oracle.rows import LaneHistory, Produced, Read, Stored
+    from kafka_chaos.verification.plain.anomalies import check
+    from kafka_chaos.verification.plain.rows import LaneHistory, Produced, Read, Stored
 
     started = time.perf_counter()
     histories: dict[str, LaneHistory] = defaultdict(lambda: LaneHistory(log=[]))

@@ -11,6 +11,9 @@ from enum import StrEnum
 
 from kafka_chaos.contract.errors import ExitCode
 
+WIDEST_LISTED_GAP = 10_000
+"""In findings/, a hole of up to this many offsets has a row for each; a wider one has a single row with its width."""
+
 
 class Anomaly(StrEnum):
     """A named deviation between what was produced, consumed and stored."""
@@ -59,3 +62,14 @@ class Verdict(StrEnum):
     def gravest(cls, verdicts: Iterable[str], *, of_none: str = CONFORMS) -> Verdict:
         """One verdict for several: violation > unknown > conforms."""
         return max(map(cls, verdicts), key=list(cls).index, default=cls(of_none))
+
+
+class Engine(StrEnum):
+    """What examines a run directory: Spark, or plain Python, which starts no JVM and takes up to `MOST_ROWS` rows."""
+
+    SPARK = "spark"
+    PLAIN = "plain"
+
+
+MOST_ROWS = 2_000_000
+"""The rows of all tables of a run, up to which the plain engine examines it."""

@@ -1,27 +1,37 @@
 """`kafka-chaos verify DIR…`: reads run directories, prints a table per run, and exits with the worst verdict.
 
-Guarantee: PySpark is imported only after the arguments were accepted. Bad input exits with 64 and one sentence that
-names file and column; a missing Java exits with 3. Neither leaves anything half-written.
+Guarantee: PySpark is imported only after the arguments were accepted, and never for the engine plain. Bad input exits
+with 64 and one sentence that names file and column; a missing Java exits with 3. Neither leaves anything half-written.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
-from kafka_chaos.contract.anomalies import Status, Verdict
+from kafka_chaos.contract.anomalies import MOST_ROWS, Engine, Status, Verdict
 from kafka_chaos.contract.command_line import console
+from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.verification.inputs.file_systems.storage import is_remote
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.spark.session import DEFAULT_MASTER, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNKNOWN: "yellow"}
 
 
 @click.command("verify")
 @click.argument("run_dirs", metavar="DIR…", nargs=-1, required=True)
+@click.option("--engine", type=click.Choice([engine.value for engine in Engine]), default=Engine.SPARK.value,
+              show_default=True,
+              help="What examines the tables, with the same result. plain needs no Java, and takes up to "
+              f"{MOST_ROWS:,} rows.")  # fmt: skip
 @click.option("--spark-master", metavar="MASTER", show_default=f"{DEFAULT_MASTER}, or spark-submit's",
               help="Spark master to run on.")  # fmt: skip
 @click.option("--topics", metavar="SERVERS",
@@ -34,6 +44,7 @@ _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNK
 @click.option("--quiet", is_flag=True, help="Print nothing. The result is in the exit code and in verdict.json.")
 def verify_command(
     run_dirs: tuple[str, ...],
+    engine: str,
     spark_master: str | None,
     topics: str | None,
     accept_known: tuple[str, ...],
@@ -51,25 +62,30 @@ def verify_command(
     can't start, 64 for a run directory that breaks the contract (the other directories are then not verified).
     """
     from kafka_chaos.reference_model.protocol.known_defects import require_known
-    from kafka_chaos.verification.inputs.run_directory import open_run
+    from kafka_chaos.verification import verify
 
     require_known(accept_known, "--accept-known")
-    rows = 0
-    for run_dir in run_dirs:
-        if is_remote(run_dir):
-            spark_session(master=spark_master)
-        rows += open_run(run_dir).rows
-    session = spark_session(master=spark_master, with_kafka_source=topics is not None, rows=rows)
-    from kafka_chaos.verification import verify, verify_topics
+    judge = partial(verify, engine=engine, write=not no_write, accept_known=accept_known)
+    if engine == Engine.PLAIN:
+        for option, given in {"--spark-master": spark_master, "--topics": topics}.items():
+            if given is not None:
+                raise UsageFailure(f"{option} is for the engine {Engine.SPARK}, not for {Engine.PLAIN}")
+    else:
+        session = _session(run_dirs, spark_master, with_kafka_source=topics is not None)
+        judge = partial(judge, spark=session)
+        if topics is not None:
+            from kafka_chaos.verification import verify_topics
 
+            judge = partial(
+                verify_topics,
+                bootstrap_servers=topics,
+                spark=session,
+                write=not no_write,
+                accept_known=accept_known,
+            )
     outcomes = []
     for run_dir in run_dirs:
-        if topics:
-            verdict = verify_topics(
-                run_dir, bootstrap_servers=topics, spark=session, write=not no_write, accept_known=accept_known
-            )
-        else:
-            verdict = verify(run_dir, spark=session, write=not no_write, accept_known=accept_known)
+        verdict = judge(run_dir)
         outcomes.append(verdict.outcome)
         if as_json:
             click.echo(json.dumps({"run_dir": str(run_dir), **verdict.to_json()}))
@@ -78,12 +94,25 @@ def verify_command(
     sys.exit(Verdict.gravest(outcomes).exit_code)
 
 
+def _session(run_dirs: tuple[str, ...], master: str | None, *, with_kafka_source: bool) -> SparkSession:
+    """A session for runs of this size; directories that break the contract are refused before it starts."""
+    from kafka_chaos.verification.inputs.run_directory import open_run
+
+    rows = 0
+    for run_dir in run_dirs:
+        if is_remote(run_dir):
+            spark_session(master=master)
+        rows += open_run(run_dir).rows
+    return spark_session(master=master, with_kafka_source=with_kafka_source, rows=rows)
+
+
 def print_verdict(verdict: RunVerdict) -> None:
     """A table of the run on the terminal: lane by lane what was predicted, observed and concluded."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"{verdict.run_dir}  ({verdict.seconds:.1f} s)", title_justify="left")
+    by = "Spark" if verdict.engine == Engine.SPARK else "the plain engine"
+    table = Table(title=f"{verdict.run_dir}  ({verdict.seconds:.1f} s, by {by})", title_justify="left")
     table.add_column("lane", no_wrap=True)
     for heading in ("produced", "acknowledged", "consumed"):
         table.add_column(heading, justify="right")

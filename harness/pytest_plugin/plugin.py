@@ -40,6 +40,7 @@ _KEYS = (
     "security",
 )
 _KEPT = ("runs", "cluster")
+ENGINES = ("spark", "plain")
 ACCEPT_KNOWN = "--kafka-chaos-accept-known"
 
 Wanted = tuple[tuple[str, Any], ...]
@@ -92,6 +93,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Let assert_conforms pass for lanes that violate only by this known defect, where the run shows what it "
         "needs. May be given again.",
     )
+    engine_help = "What verifies runs: spark, or plain, which starts no JVM and writes no report."
+    group.addoption("--kafka-chaos-engine", choices=ENGINES, help=f"{engine_help} By default that of the ini file.")
+    parser.addini("kafka_chaos_engine", engine_help, default=ENGINES[0])
     group.addoption(
         "--kafka-chaos-cluster-per-worker",
         action="store_true",
@@ -111,6 +115,8 @@ def pytest_configure(config: pytest.Config) -> None:
             require_known(accepted, ACCEPT_KNOWN)
         except UsageFailure as error:
             raise pytest.UsageError(str(error)) from None
+    if (engine := _engine(config)) not in ENGINES:
+        raise pytest.UsageError(f"kafka_chaos_engine: {engine!r}: expected {' or '.join(ENGINES)}")
     config.stash[SESSION] = Session()
 
 
@@ -199,6 +205,7 @@ def kafka_chaos_run(request: pytest.FixtureRequest, kafka_chaos_cluster: Cluster
         seed=config.getoption("--kafka-chaos-seed"),
         nodeid=request.node.nodeid,
         accept_known=config.getoption(ACCEPT_KNOWN),
+        engine=_engine(config),
     )
     yield runs
     keep = "runs" in config.getoption("--kafka-chaos-keep") or request.node.stash.get(FAILED, False)
@@ -234,6 +241,10 @@ def _wanted(node: pytest.Item | Any) -> Wanted:
 def _defaults(config: pytest.Config) -> dict[str, Any]:
     version = config.getoption("--kafka-chaos-version")
     return {} if version is None else {"kafka_version": version}
+
+
+def _engine(config: pytest.Config) -> str:
+    return str(config.getoption("--kafka-chaos-engine") or config.getini("kafka_chaos_engine"))
 
 
 def _refuse_many_workers(config: pytest.Config) -> None:

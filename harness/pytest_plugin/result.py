@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kafka_chaos.contract.anomalies import Status, Verdict
+from kafka_chaos.contract.anomalies import Engine, Status, Verdict
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, REPORT_FILE
 from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.harness.pytest_plugin.records import first_records
@@ -32,7 +32,7 @@ class ChaosRun:
 
     @property
     def report(self) -> Path:
-        """The path of the report, one HTML file."""
+        """The path of the report, one HTML file. The engine plain writes none."""
         return self.path / REPORT_FILE
 
     def lane(self, name: str) -> LaneVerdict:
@@ -103,7 +103,9 @@ class ChaosRun:
         return lines if count <= EXAMPLES else [*lines, f"{count - EXAMPLES:,} more in {FINDINGS_FOLDER}/"]
 
     def _evidence(self) -> list[str]:
-        return [f"report: {self.report}", f"replay: {self.replay}"]
+        # The engine plain writes none.
+        report = self.report if self.result.engine == Engine.SPARK else f"kafka-chaos report {self.path}"
+        return [f"report: {report}", f"replay: {self.replay}"]
 
     def __repr__(self) -> str:
         return f"<ChaosRun {self.path.name}: {self.verdict}>"

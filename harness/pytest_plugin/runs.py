@@ -16,9 +16,10 @@ from typing import Any
 
 from rich.console import Console
 
+from kafka_chaos.contract.anomalies import Engine
 from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.contract.metadata import ZOOKEEPER
-from kafka_chaos.contract.run_directory import LANES_FILE, REPORT_FILE
+from kafka_chaos.contract.run_directory import LANES_FILE, REPORT_FILE, VERDICT_FILE
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.checks.output import check_output
@@ -41,13 +42,21 @@ class Runs:
     """The runs of one test; a call makes a run."""
 
     def __init__(
-        self, cluster: Cluster, *, out: Path, seed: int | None, nodeid: str, accept_known: Collection[str] = ()
+        self,
+        cluster: Cluster,
+        *,
+        out: Path,
+        seed: int | None,
+        nodeid: str,
+        accept_known: Collection[str] = (),
+        engine: str = Engine.SPARK,
     ) -> None:
         self._cluster = cluster
         self._out = out
         self._seed = seed
         self._nodeid = nodeid
         self._accept_known = accept_known
+        self._engine = Engine(engine)
         self._notes: list[str] = []
         self._made: list[Path] = []
 
@@ -99,6 +108,7 @@ class Runs:
                     applications=applications,
                     replay=self._again(experiment),
                     accept_known=self._accept_known,
+                    engine=self._engine,
                 )
             finally:
                 self._made += sorted(path for path in set(self._out.glob("*")) - before if not path.is_symlink())
@@ -113,11 +123,13 @@ class Runs:
     def finish(self, *, keep: bool) -> list[str]:
         """Remove the run directories, or `keep` them.
 
-        Returns a line for each lane with accepted defects, and for each report that is kept.
+        Returns a line for each lane with accepted defects, and for each report, or run without one, that is kept.
         """
         if keep:
             return self._notes + [
-                f"{self._nodeid}: {path / REPORT_FILE}" for path in self._made if (path / REPORT_FILE).exists()
+                f"{self._nodeid}: {path / REPORT_FILE if (path / REPORT_FILE).exists() else path}"
+                for path in self._made
+                if (path / VERDICT_FILE).exists()
             ]
         for path in self._made:
             shutil.rmtree(path, ignore_errors=True)

@@ -47,7 +47,7 @@ class Row:
 class Ledger:
     """The run's ledger. `left_out`: evidence that the run did not collect; `tables`: rows of the run's files.
 
-    `second_look`: what the plain checker looked at, and where it disagrees with Spark; empty where it did not look.
+    `second_look`: what the plain checker looked at, and where it disagrees with Spark; empty where nothing says so.
     """
 
     rows: Sequence[Row]
@@ -112,7 +112,7 @@ def _second_look(look: Mapping[str, Any]) -> str:
     if lanes is None or rows is None or of_rows is None:
         return ""
     if look.get("problem"):
-        return f"The plain checker looked at nothing: {look['problem']}."
+        return f"No second look: {look['problem']}."
     seen = f"A second look, by the plain checker: {counted(lanes, 'lane')}, {rows:,} of {counted(of_rows, 'row')}. "
     named = [
         f"{one.get('lane')}: {one.get('anomaly')} is {one.get('spark')} by Spark, {one.get('plain')} by this checker."
@@ -156,7 +156,7 @@ def _prediction(prediction: Mapping[str, Any]) -> Cell:
 
 
 def _table(name: str, table: Mapping[str, Any]) -> Cell:
-    """A table's rows as its footers promise them and as Spark read them."""
+    """A table's rows as its footers promise them and as they were read."""
     footers, read = _int(table.get("rows_by_footer")), _int(table.get("rows_as_read"))
     files = counted(len(as_list(table.get("files"))), "file")
     if footers is None or read is None:

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract import events as event_types
+from kafka_chaos.contract.anomalies import MOST_ROWS, Engine
+from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
 from kafka_chaos.harness.event_bus import EventBus, EventFile, Listener
@@ -44,7 +46,8 @@ class Run:
     """A run on its way, with its directory and its events.
 
     `replay` is the command that does it again, where the experiment's file alone does not. `cancelled` is set once the
-    run is over, whatever became of it. `accept_known`: see `verify`.
+    run is over, whatever became of it. `accept_known`: see `verify`. `engine`: what verifies it; without Spark there is
+    no report.
     """
 
     def __init__(
@@ -56,7 +59,11 @@ class Run:
         kafka_version: str,
         replay: str | None,
         accept_known: Collection[str] = (),
+        engine: Engine = Engine.SPARK,
     ) -> None:
+        if engine == Engine.PLAIN and (rows := _expected_rows(experiment)) > MOST_ROWS:
+            problem = f"leaves about {rows:,} rows, but the engine {engine} takes at most {MOST_ROWS:,}"
+            raise UsageFailure(f"experiment {experiment.name}: {problem}: use {Engine.SPARK}")
         self.experiment = experiment
         self.gaps: dict[str, float] = {}
         self.started_at = time.time()
@@ -68,6 +75,7 @@ class Run:
         self._kafka_version = kafka_version
         self._replay = replay
         self._accept_known = accept_known
+        self._engine = engine
         self._predictions: dict[str, dict[str, Any]] = {}
         self._event_file = EventFile(self.directory.path / EVENTS_FILE)
         self.events = EventBus(self._event_file, *listeners)
@@ -95,7 +103,7 @@ class Run:
 
     def start_spark(self) -> None:
         """Let Spark start and warm up on the side, from the first call on."""
-        if self._spark is None:
+        if self._spark is None and self._engine == Engine.SPARK:
             self._spark = self._starter.submit(_start_spark, _expected_rows(self.experiment))
 
     @property
@@ -144,13 +152,13 @@ class Run:
         self.directory.write_predictions(self._predictions)
 
     def _verify(self) -> RunVerdict:
-        """The verdict and the report out of a complete run directory."""
-        from kafka_chaos.harness.report import write_report
+        """The verdict out of a complete run directory, and with Spark the report."""
         from kafka_chaos.verification import verify
 
-        self.start_spark()
-        self.say("verifying with Spark")
-        verdict = verify(self.directory.path, spark=self.spark, accept_known=self._accept_known)
+        is_plain = self._engine == Engine.PLAIN
+        self.say(f"verifying with {'the plain engine' if is_plain else 'Spark'}")
+        spark = None if is_plain else self.spark
+        verdict = verify(self.directory.path, engine=self._engine, spark=spark, accept_known=self._accept_known)
         for lane in verdict.lanes:
             self.events.emit(
                 event_types.LaneJudged(
@@ -164,8 +172,11 @@ class Run:
                     accepted_defects=lane.accepted_defects,
                 )
             )
-        self.say("writing the report")
-        write_report(self.directory.path, spark=self.spark)
+        if spark is not None:
+            from kafka_chaos.harness.report import write_report
+
+            self.say("writing the report")
+            write_report(self.directory.path, spark=spark)
         return verdict
 
 

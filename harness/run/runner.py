@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_chaos.contract import events as event_types
+from kafka_chaos.contract.anomalies import Engine
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
 from kafka_chaos.contract.run_directory import LOGS_FOLDER, TRACE_FILE
 from kafka_chaos.contract.transactions import transactional_id
@@ -48,12 +49,13 @@ def run_experiment(
     applications: Mapping[str, Application] | None = None,
     replay: str | None = None,
     accept_known: Collection[str] = (),
+    engine: Engine = Engine.SPARK,
 ) -> RunResult:
     """Run an experiment below `root` and verify it. Raises `KafkaChaosError` if the environment fails.
 
     `cluster`: a running cluster that matches the experiment's `cluster`; it is left running. `applications` maps lanes
     to functions that replace their producer or consumer. `replay`: the command that repeats the run, if the experiment
-    file alone cannot. `accept_known`: see `verify`.
+    file alone cannot. `accept_known`, `engine`: see `verify`; the engine plain writes no report.
     """
     require_available(experiment)
     layout = layout_of(experiment)
@@ -67,6 +69,7 @@ def run_experiment(
         kafka_version=version,
         replay=replay,
         accept_known=accept_known,
+        engine=engine,
     )
     stages = Stages(run=run, keep=keep, given=cluster, applications=applications or {})
     return run.judge(stages.observe, collects=("log", "replicas"))

@@ -12,15 +12,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP, Anomaly
 from kafka_chaos.contract.transactions import DATA
 from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables.blocks import within
 from kafka_chaos.verification.tables.history import FAIL, OK
 
 WHO = "struct(producer_id, seq)"
-WIDEST_LISTED_GAP = 10_000
-"""A hole of up to this many offsets has a findings row for each; a wider one has a single row with its width."""
 
 
 def _cases(

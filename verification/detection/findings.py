@@ -22,6 +22,7 @@ from kafka_chaos.verification.groups.findings import cases_of_groups
 from kafka_chaos.verification.groups.survey import Groups
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import causes_of
+from kafka_chaos.verification.judging.conclusion import EXAMPLES
 from kafka_chaos.verification.judging.replicas import limit_of
 from kafka_chaos.verification.judging.result import MOST_RECORDS, Identity, Observation
 from kafka_chaos.verification.schemas import IDENTITY
@@ -34,7 +35,6 @@ from kafka_chaos.verification.transactions.dependencies import Cycles
 from kafka_chaos.verification.transactions.findings import cases_of_transactions, due_to, unseen_in
 from kafka_chaos.verification.transactions.survey import Transactions, with_transactions
 
-EXAMPLES = 5
 _EXAMPLE = ("partition", "offset", "producer_id", "seq")
 
 _LIMITS = StructType(

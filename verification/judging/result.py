@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.anomalies import Anomaly, Engine, Status, Verdict
 from kafka_chaos.contract.ledger import Ledger, SecondLook, TableLedger
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly
@@ -129,7 +129,8 @@ class LaneVerdict:
 class RunVerdict:
     """The result of one run: the lanes' verdicts merged, violation > unknown > conforms.
 
-    `tables`: the rows of every table, by footer and as read. `second_look`: what the plain checker looked at.
+    `tables`: the rows of every table, by footer and as read. `second_look`: what the plain checker looked at beside
+    Spark. `engine`: what examined the run.
     """
 
     run_dir: RunPath
@@ -137,6 +138,7 @@ class RunVerdict:
     lanes: tuple[LaneVerdict, ...]
     tables: Mapping[str, TableLedger] = field(default_factory=dict)
     second_look: SecondLook = field(default_factory=SecondLook, compare=False)
+    engine: Engine = field(default=Engine.SPARK, compare=False)
     seconds: float = field(default=0.0, compare=False)
 
     @property
@@ -167,6 +169,7 @@ class RunVerdict:
         return {
             "format_version": FORMAT_VERSION,
             "verdict": self.verdict.value,
+            "engine": self.engine.value,
             "tables": {name: table.to_json() for name, table in self.tables.items()},
             "second_look": self.second_look.to_json(),
             "lanes": [lane.to_json() for lane in self.lanes],

@@ -158,7 +158,7 @@ def test_the_terminal_has_a_line_for_each_lane_that_is_not_complete() -> None:
             SecondLook(lanes=1, disagreements=(Disagreement(lane="a", anomaly="duplicate", spark=1, plain=2),)),
             "It disagrees. a: duplicate is 1 by Spark, 2 by this checker.",
         ),
-        (SecondLook(problem="it failed"), "The plain checker looked at nothing: it failed."),
+        (SecondLook(problem="it failed"), "No second look: it failed."),
     ],
 )
 def test_the_second_look_is_in_words(tmp_path: Path, look: SecondLook, text: str) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from kafka_chaos.verification import verify
-from kafka_chaos.verification.oracle.anomalies import Case, case_order, check
-from kafka_chaos.verification.oracle.rows import LaneHistory, Produced, Read, Replicated, Stored
+from kafka_chaos.verification.plain.anomalies import check
+from kafka_chaos.verification.plain.cases import Case, case_order
+from kafka_chaos.verification.plain.rows import LaneHistory, Produced, Read, Replicated, Stored
 from kafka_chaos.verification.tables import evidence
 from kafka_chaos.verification.tables.scope import Method
 from tests.verification.samples.run_dirs import read_cases, write_histories

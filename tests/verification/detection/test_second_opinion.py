@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafka_chaos.verification import verify
-from kafka_chaos.verification.oracle.anomalies import check
-from kafka_chaos.verification.oracle.rows import LaneHistory
+from kafka_chaos.verification.plain.anomalies import check
+from kafka_chaos.verification.plain.rows import LaneHistory
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.scope import Method
 from tests.verification.samples.random_histories import random_history

@@ -25,8 +25,8 @@ from kafka_chaos.verification.generate import (
 )
 from kafka_chaos.verification.generate.groups import FIRST_CONSUMER
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.oracle import second_look
-from kafka_chaos.verification.oracle.anomalies import Case
+from kafka_chaos.verification.plain import second_look
+from kafka_chaos.verification.plain.cases import Case
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.scope import Method
 from tests.verification.samples.run_dirs import read_cases

@@ -18,7 +18,7 @@ from kafka_chaos.verification import verify
 from kafka_chaos.verification.importers.jepsen import import_jepsen
 from kafka_chaos.verification.importers.writing import HistoryError
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.oracle.second_look import look
+from kafka_chaos.verification.plain.second_look import look
 from kafka_chaos.verification.transactions.evidence import BY_THE_LOG
 from tests.verification.importers.jepsen_cases import CASES, COUNTERPARTS, WITHOUT, history, move, poll, send
 from tests.verification.importers.test_importers import rows

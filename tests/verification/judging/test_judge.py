@@ -112,6 +112,7 @@ def test_the_verdict_of_a_run_is_that_of_its_gravest_lane_with_all_tables() -> N
     assert whole.to_json() == {
         "format_version": 1,
         "verdict": "unknown",
+        "engine": "spark",
         "tables": {
             "log": {"files": [{"file": "log/a.parquet", "rows": 5}], "rows_by_footer": 5, "rows_as_read": 4},
         },

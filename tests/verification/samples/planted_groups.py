@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.groups import group_of, loop_group_of
-from kafka_chaos.verification.oracle.anomalies import Case, case_order, check
-from kafka_chaos.verification.oracle.groups import Group
-from kafka_chaos.verification.oracle.rows import (
+from kafka_chaos.verification.plain.anomalies import check
+from kafka_chaos.verification.plain.cases import Case, case_order
+from kafka_chaos.verification.plain.groups import Group
+from kafka_chaos.verification.plain.rows import (
     Assigned,
     Commit,
     LaneHistory,
@@ -20,6 +21,7 @@ from kafka_chaos.verification.oracle.rows import (
     Replicated,
     Stored,
     Transaction,
+    View,
 )
 
 PARTITIONS, RECORDS, BATCH = 2, 12, 3
@@ -40,11 +42,15 @@ class Histories:
 
     def groups_of(self, lane: str) -> list[Group]:
         found = (
-            [Group(group_of(lane), self.lanes[lane], None, self.final.get(group_of(lane), {}))] if lane == "in" else []
+            [Group(group_of(lane), View(self.lanes[lane]), None, self.final.get(group_of(lane), {}), lane)]
+            if lane == "in"
+            else []
         )
         if lane in SOURCES:
             name = loop_group_of(lane)
-            found.append(Group(name, self.lanes[SOURCES[lane]], self.lanes[lane], self.final.get(name, {})))
+            source = SOURCES[lane]
+            views = View(self.lanes[source]), View(self.lanes[lane])
+            found.append(Group(name, *views, self.final.get(name, {}), source))
         return found
 
     @property

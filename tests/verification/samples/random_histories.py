@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from kafka_chaos.verification.oracle.rows import LaneHistory, Produced, Read, Replicated, Stored
+from kafka_chaos.verification.plain.rows import LaneHistory, Produced, Read, Replicated, Stored
 
 
 def random_history(random: Random, *, final_log: bool, records: int = 150) -> LaneHistory:

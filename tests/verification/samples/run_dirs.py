@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.verification.oracle.anomalies import Case, case_order
-from kafka_chaos.verification.oracle.rows import LaneHistory
+from kafka_chaos.verification.plain.cases import Case, case_order
+from kafka_chaos.verification.plain.rows import LaneHistory
 
 ARROW = {"string": pa.string(), "int32": pa.int32(), "int64": pa.int64()}
 

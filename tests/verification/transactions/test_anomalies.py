@@ -17,8 +17,9 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.verification import RunDirectoryError, verify, verify_frames
-from kafka_chaos.verification.oracle.anomalies import case_order, check
-from kafka_chaos.verification.oracle.rows import LaneHistory
+from kafka_chaos.verification.plain.anomalies import check
+from kafka_chaos.verification.plain.cases import case_order
+from kafka_chaos.verification.plain.rows import LaneHistory
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.history import joined_runs
 from kafka_chaos.verification.tables.scope import Method

@@ -24,7 +24,7 @@ from kafka_chaos.verification.generate import (
     write_run,
 )
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.oracle.second_look import look
+from kafka_chaos.verification.plain.second_look import look
 
 SHAPE = TransactionsShape(lane="a", transactions=120, size=5, entangled=0.1)
 

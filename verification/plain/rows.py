@@ -1,7 +1,8 @@
-"""A lane's rows as the second opinion sees them: plain tuples, indexed by identity and by place."""
+"""A lane's rows as the plain checker sees them: plain tuples, indexed by identity and by place."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -49,10 +50,11 @@ class Replicated(NamedTuple):
     partition: int
     broker: int
     offset: int
-    leader_epoch: int
+    leader_epoch: int | None
     producer_id: int
     seq: int
     kind: str | None = None
+    producer_epoch: int | None = None
 
 
 class Transaction(NamedTuple):
@@ -112,14 +114,12 @@ class LaneHistory:
     timeout_ms: int | None = None
     healed_ns: int = 0
 
-    @property
-    def shows_markers(self) -> bool:
-        """Whether the replicas tell records and markers apart."""
-        return any(row.kind is not None for row in self.replicas)
-
 
 Identity = tuple[int, int]
 Place = tuple[int, int]
+Ends = dict[int, int]
+"""By partition the highest offset."""
+UNDECODABLE = (-1, -1)
 _Row = TypeVar("_Row", Read, Stored)
 
 
@@ -132,16 +132,24 @@ class View:
         self.ended: dict[tuple[int, int | None], str] = {
             (row.producer_id, row.transaction): row.outcome for row in history.transactions
         }
-        self.outcome = {(row.producer_id, row.seq): self._outcome(row) for row in history.produced}
+        self.isolation: dict[str, str] = {}
+        for assigned in history.assignments:
+            # A consumer with both levels promises what read_committed does.
+            known = self.isolation.get(assigned.consumer, assigned.isolation)
+            self.isolation[assigned.consumer] = min(assigned.isolation, known)
+        self.outcome: dict[Identity, str] = {}
         self.acknowledged: dict[Identity, Place] = {}
         self.claimed: dict[Identity, Place] = {}
         for row in history.produced:
+            identity, outcome = (row.producer_id, row.seq), self.outcome_of(row)
+            if identity == UNDECODABLE:
+                continue
+            self.outcome[identity] = outcome
             if row.partition is not None and row.offset is not None:
-                place, identity = (row.partition, row.offset), (row.producer_id, row.seq)
-                if self.outcome[identity] == "ok":
-                    self.acknowledged[identity] = place
-                elif self.outcome[identity] == "info" and row.outcome != "fail":
-                    self.claimed[identity] = place
+                if outcome == "ok":
+                    self.acknowledged[identity] = (row.partition, row.offset)
+                elif outcome == "info" and row.outcome != "fail":
+                    self.claimed[identity] = (row.partition, row.offset)
         self.read = _places(self.genuine(history.consumed))
         if history.log is not None:
             self.log = _places(self.genuine(history.log))
@@ -149,38 +157,32 @@ class View:
             self.log = {identity: set(places) for identity, places in self.read.items()}
             for identity, place in self.acknowledged.items():
                 self.log.setdefault(identity, set()).add(place)
-        self.log_end: dict[int, int] = {}
-        for stored in history.log or ():
-            self.log_end[stored.partition] = max(stored.offset, self.log_end.get(stored.partition, stored.offset))
-        self.read_end: dict[int, int] = {}
-        self.uncommitted_read_end: dict[int, int] = {}
-        for read in history.consumed:
-            self.read_end[read.partition] = max(read.offset, self.read_end.get(read.partition, read.offset))
-            if self.isolation(read.consumer) == "read_uncommitted":
-                end = self.uncommitted_read_end.get(read.partition, read.offset)
-                self.uncommitted_read_end[read.partition] = max(read.offset, end)
+        self.fates = fates_of(history) if history.timeout_ms is not None else {}
         self.visible = self._visible()
-        self.visible_end: dict[int, int] = {}
-        for partition, offset in self.visible:
-            self.visible_end[partition] = max(offset, self.visible_end.get(partition, offset))
+        self.log_end = ends_of((row.partition, row.offset) for row in history.log or ())
+        self.read_end = ends_of((row.partition, row.offset) for row in history.consumed)
+        self.uncommitted_read_end = ends_of((row.partition, row.offset) for row in self.reads_of("read_uncommitted"))
+        self.visible_end = ends_of(self.visible)
 
     def genuine(self, rows: Iterable[_Row]) -> list[_Row]:
         """The rows whose record was produced."""
         return [row for row in rows if (row.producer_id, row.seq) in self.outcome]
 
-    def _outcome(self, row: Produced) -> str:
+    def reads_of(self, isolation: str) -> Iterable[Read]:
+        """What consumers of this isolation level were given."""
+        return (row for row in self.history.consumed if self.isolation.get(row.consumer) == isolation)
+
+    def outcome_of(self, row: Produced) -> str:
         """What became of a record: nobody can be certain that one of an aborted transaction was not written.
 
         Without a log, nor that readers were to be given one whose transaction is not known to be committed.
         """
+        if row.transaction is None or self.history.timeout_ms is None:
+            return row.outcome
         ended = self.ended.get((row.producer_id, row.transaction))
-        missed = not self.final_log and row.transaction is not None and self.history.timeout_ms is not None
-        in_doubt = {"fail": ended == "aborted", "ok": missed and ended != "committed", "info": True}
+        is_missed = not self.final_log and ended != "committed"
+        in_doubt = {"fail": ended == "aborted", "ok": is_missed, "info": True}
         return "info" if in_doubt[row.outcome] else row.outcome
-
-    def isolation(self, consumer: str) -> str | None:
-        """The consumer's isolation level, as far as the assignments say."""
-        return min((row.isolation for row in self.history.assignments if row.consumer == consumer), default=None)
 
     def _visible(self) -> set[Place]:
         """The places of the log that every consumer must be given: in a transactional lane, those of commits.
@@ -190,11 +192,11 @@ class View:
         rows = self.history.log or ()
         if self.history.timeout_ms is None:
             return {(row.partition, row.offset) for row in rows}
-        if not self.final_log:
-            given = (row for row in self.history.consumed if self.isolation(row.consumer) == "read_committed")
-            return {*self.acknowledged.values(), *((row.partition, row.offset) for row in given)}
-        fates = fates_of(self.history)
-        return {(row.partition, row.offset) for row in rows if fates[row] == "commit"}
+        if self.final_log:
+            return {(row.partition, row.offset) for row in rows if self.fates[row] == "commit"}
+        outside = {(row.producer_id, row.seq) for row in self.history.produced if row.transaction is None}
+        told = {place for identity, place in self.acknowledged.items() if identity not in outside}
+        return told | {(row.partition, row.offset) for row in self.reads_of("read_committed")}
 
     def due(self, place: Place) -> bool:
         """Whether some consumer must have been given this place of the log: it read the partition to the end."""
@@ -210,6 +212,15 @@ class View:
         return partition in self.read_end and offset <= self.read_end[partition]
 
 
+def ends_of(places: Iterable[Place]) -> Ends:
+    """By partition the highest of these offsets."""
+    ends: Ends = {}
+    for partition, offset in places:
+        if partition not in ends or offset > ends[partition]:
+            ends[partition] = offset
+    return ends
+
+
 def _places(rows: Iterable[Read] | Iterable[Stored]) -> dict[Identity, set[Place]]:
     places: dict[Identity, set[Place]] = defaultdict(set)
     for row in rows:
@@ -217,21 +228,31 @@ def _places(rows: Iterable[Read] | Iterable[Stored]) -> dict[Identity, set[Place
     return dict(places)
 
 
+def writers_of(history: LaneHistory) -> dict[int, int]:
+    """By producer the lowest producer of its transactional id."""
+    lowest: dict[str, int] = {}
+    for row in history.transactions:
+        lowest[row.transactional_id] = min(row.producer_id, lowest.get(row.transactional_id, row.producer_id))
+    writers: dict[int, int] = {}
+    for row in history.transactions:
+        writer = lowest[row.transactional_id]
+        writers[row.producer_id] = min(writer, writers.get(row.producer_id, writer))
+    return writers
+
+
 def fates_of(history: LaneHistory) -> dict[Stored, str | None]:
     """By row of the log the next marker after it of its producer's transactional id; None: there is none."""
-    ids = {row.producer_id: row.transactional_id for row in history.transactions}
-
-    def writer(producer_id: int) -> object:
-        return ids.get(producer_id, producer_id)
-
-    markers: dict[tuple[int, object], dict[int, str]] = defaultdict(dict)
+    writers = writers_of(history)
+    markers: dict[tuple[int, int], dict[int, str]] = defaultdict(dict)
     for row in history.replicas:
         if row.kind in ("commit", "abort"):
-            of_writer = markers[row.partition, writer(row.producer_id)]
+            of_writer = markers[row.partition, writers.get(row.producer_id, row.producer_id)]
             of_writer[row.offset] = max(row.kind, of_writer.get(row.offset, row.kind))
+    offsets = {key: sorted(of_writer) for key, of_writer in markers.items()}
     fates: dict[Stored, str | None] = {}
     for stored in history.log or ():
-        of_writer = markers[stored.partition, writer(stored.producer_id)]
-        after = [offset for offset in of_writer if offset > stored.offset]
-        fates[stored] = of_writer[min(after)] if after else None
+        key = (stored.partition, writers.get(stored.producer_id, stored.producer_id))
+        later = offsets.get(key, [])
+        at = bisect_right(later, stored.offset)
+        fates[stored] = markers[key][later[at]] if at < len(later) else None
     return fates

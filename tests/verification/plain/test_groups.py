@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.verification.oracle.groups import FOUND
+from kafka_chaos.verification.plain.groups import FOUND
 from tests.verification.samples.planted_groups import PLANTS, Plant, expected
 
 

@@ -18,8 +18,9 @@ from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.ledger import Disagreement, SecondLook
 from kafka_chaos.contract.transactions import anomaly_named
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
-from kafka_chaos.verification.oracle.anomalies import LOOKED_FOR, SAMPLED, Case
-from kafka_chaos.verification.oracle.second_look import LaneLook, Look
+from kafka_chaos.verification.plain.anomalies import LOOKED_FOR, SAMPLED
+from kafka_chaos.verification.plain.cases import Case
+from kafka_chaos.verification.plain.second_look import LaneLook, Look
 
 Found = Mapping[str, Counter[Case]]
 """By lane the rows of findings/ that concern a sample."""
@@ -55,7 +56,9 @@ def _doubted(lane: LaneVerdict, problems: list[Disagreement]) -> LaneVerdict:
 
 
 def _disagreements(lane: LaneVerdict, look: LaneLook, found: Found) -> list[Disagreement]:
-    plain = Counter(case.anomaly for case in look.cases)
+    plain: Counter[str] = Counter()
+    for case, units in look.cases.items():
+        plain[case.anomaly] += units
     if look.identities is None:
         spark = Counter({name: lane.count(anomaly_named(name)) or 0 for name in LOOKED_FOR})
         differing = [name for name in LOOKED_FOR if spark[name] != plain[name]]

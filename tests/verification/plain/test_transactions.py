@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_chaos.verification.oracle.anomalies import Case, case_order, check
-from kafka_chaos.verification.oracle.rows import LaneHistory
+from kafka_chaos.verification.plain.anomalies import check
+from kafka_chaos.verification.plain.cases import Case, case_order
+from kafka_chaos.verification.plain.rows import LaneHistory
 from tests.verification.samples.planted_transactions import PLANTS, clean
 
 Plant = Callable[[], tuple[LaneHistory, list[Case]]]

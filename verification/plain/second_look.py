@@ -7,8 +7,8 @@ run alone, so every look is the same. A look that fails is reported, and never e
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,52 +16,33 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
-from kafka_chaos.contract.columns import TABLES, arrow_schema
-from kafka_chaos.contract.groups import group_of
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.oracle.anomalies import Case, check, check_sample
-from kafka_chaos.verification.oracle.groups import Group
-from kafka_chaos.verification.oracle.rows import (
-    Assigned,
-    Commit,
-    LaneHistory,
-    Produced,
-    Read,
-    Replicated,
-    Stored,
-    Transaction,
-)
+from kafka_chaos.verification.plain.anomalies import check_sample, find
+from kafka_chaos.verification.plain.cases import Case, Finding
+from kafka_chaos.verification.plain.engine import groups_in
+from kafka_chaos.verification.plain.rows import LaneHistory, View
+from kafka_chaos.verification.plain.tables import KINDS, add_metadata, batches, values_of
 
 ROWS = 20_000
 """About as many rows as it looks at."""
 MOST_SCANNED = 5_000_000
 """It leaves a larger run alone: to find rows of a sample, it reads all."""
-MOST_OFFSETS = 1_000_000
-"""A lane whose offsets span more is not looked at whole: the plain checker tries each of them."""
 WINDOWS = 8
 """A sample has as many pieces of consecutive sequence numbers."""
-
-_KINDS: Mapping[str, Any] = {
-    "produced": Produced,
-    "consumed": Read,
-    "log": Stored,
-    "replicas": Replicated,
-    "transactions": Transaction,
-    "assignments": Assigned,
-    "commits": Commit,
-}
 
 
 @dataclass(frozen=True, slots=True)
 class LaneLook:
-    """What the plain checker found in a lane; `identities` None: it looked at all rows, otherwise at these records."""
+    """What the plain checker found in a lane; `identities` None: it looked at all rows, otherwise at these records.
+
+    `cases`: with the number of counted units that each stands for.
+    """
 
     rows: int
-    cases: tuple[Case, ...]
+    cases: Mapping[Case, int]
     identities: frozenset[tuple[int, int]] | None = None
 
 
@@ -101,7 +82,7 @@ def look(run: RunDirectory) -> Look:
         return Look(problem=f"the run has more than {MOST_SCANNED:,} rows")
     try:
         return Look(_look(run))
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (RunDirectoryError, OSError, ValueError, pa.ArrowException) as error:
         # Whatever is wrong with a file, Spark's answer is about what Spark could read.
         return Look(problem=f"it failed: {type(error).__name__}: {error}")
 
@@ -114,12 +95,12 @@ def _look(run: RunDirectory) -> dict[str, LaneLook]:
         if rows[lane] <= left:
             left -= rows[lane]
             whole.append(lane)
-    histories = {lane: of for lane, of in _histories(run, whole).items() if _span(of) <= MOST_OFFSETS}
-    groups = {lane.lane: _groups(run, lane, histories) for lane in run.lanes}
+    views = {lane: View(history) for lane, history in _histories(run, whole).items()}
     found = {
-        lane: LaneLook(rows[lane], tuple(check(history, groups[lane] or ())))
-        for lane, history in histories.items()
-        if groups[lane] is not None
+        lane.lane: LaneLook(rows[lane.lane], _units(find(views[lane.lane], groups_in(run, lane, views))))
+        for lane in run.lanes
+        # A group needs the lane that it reads.
+        if {lane.lane, *groups_of_lane(lane).values()} <= views.keys()
     }
     # What a record of a transaction or a loop means is known only with all others.
     left_out = {lane.lane for lane in run.lanes if lane.transactional is not None or lane.group_anomalies}
@@ -133,8 +114,15 @@ def _look(run: RunDirectory) -> dict[str, LaneLook]:
             _keep_producers(history, 2 * left // len(rest))
             identities = frozenset((row.producer_id, row.seq) for row in history.produced)
             if identities:
-                found[lane] = LaneLook(_size(history), tuple(check_sample(history)), identities)
+                found[lane] = LaneLook(_size(history), Counter(check_sample(history)), identities)
     return found
+
+
+def _units(findings: Iterable[Finding]) -> Counter[Case]:
+    units: Counter[Case] = Counter()
+    for one in findings:
+        units[one.case] += one.units
+    return units
 
 
 def _histories(run: RunDirectory, lanes: list[str]) -> dict[str, LaneHistory]:
@@ -142,38 +130,18 @@ def _histories(run: RunDirectory, lanes: list[str]) -> dict[str, LaneHistory]:
     if not lanes:
         return {}
     everything = np.ones(len(lanes), dtype=np.int64)
-    found = _read(run, _Sample(tuple(lanes), everything, everything), tuple(_KINDS))
-    for (lane, partition), marks in run.checkpoints.high_watermarks.items():
-        known = [mark for mark in marks.values() if mark is not None]
-        if lane in found and known:
-            found[lane].high_watermarks[partition] = min(known)
-    for entry in run.lanes:
-        if entry.lane in found and entry.transactional is not None:
-            healed = [fault.healed[-1] for fault in run.events.concerning(entry.lane) if fault.healed]
-            found[entry.lane].timeout_ms = entry.transactional.timeout_ms
-            found[entry.lane].healed_ns = max(healed, default=0)
+    found = _read(run, _Sample(tuple(lanes), everything, everything), tuple(KINDS))
+    add_metadata(run, found)
     return found
-
-
-def _groups(run: RunDirectory, lane: Lane, histories: Mapping[str, LaneHistory]) -> list[Group] | None:
-    """The groups of a lane; None if another lane is needed and too large."""
-    reads = groups_of_lane(lane)
-    if not {lane.lane, *reads.values()} <= histories.keys():
-        return None
-    own = None if lane.group is None else group_of(lane.lane)
-    return [
-        Group(group, histories[source], None if group == own else histories[lane.lane], dict(run.groups.get(group, {})))
-        for group, source in reads.items()
-    ]
 
 
 def _read(run: RunDirectory, sample: _Sample, tables: tuple[str, ...]) -> dict[str, LaneHistory]:
     found = {lane: LaneHistory(log=[] if run.has_log else None) for lane in sample.lanes}
     for name in tables:
-        kind = _KINDS[name]
-        for batch in _batches(run, name, ["lane", *kind._fields]):
-            columns = sample.of(batch).to_pydict()
-            for lane, *values in zip(*columns.values(), strict=True):
+        kind = KINDS[name]
+        for _, batch in batches(run, name, ["lane", *kind._fields]):
+            chosen = sample.of(batch)
+            for lane, *values in zip(*map(values_of, chosen.columns), strict=True):
                 getattr(found[lane], name).append(kind(*values))
     return found
 
@@ -200,9 +168,9 @@ def _rows_by_lane(run: RunDirectory) -> tuple[Counter[str], dict[str, int]]:
     """The rows of each lane in all tables, and the highest sequence number that it sent."""
     rows: Counter[str] = Counter()
     last_seqs: dict[str, int] = {}
-    for name in _KINDS:
-        number = next(key for key in ("seq", "partition", "producer_id") if key in _KINDS[name]._fields)
-        for batch in _batches(run, name, ["lane", number]):
+    for name in KINDS:
+        number = next(key for key in ("seq", "partition", "producer_id") if key in KINDS[name]._fields)
+        for _, batch in batches(run, name, ["lane", number]):
             table = pa.Table.from_batches([batch])
             grouped = table.group_by("lane").aggregate([(number, "count"), (number, "max")]).to_pydict()
             for lane, count, highest in zip(*(grouped[key] for key in ("lane", *_counted(number))), strict=True):
@@ -214,17 +182,3 @@ def _rows_by_lane(run: RunDirectory) -> tuple[Counter[str], dict[str, int]]:
 
 def _counted(column: str) -> tuple[str, str]:
     return f"{column}_count", f"{column}_max"
-
-
-def _span(history: LaneHistory) -> int:
-    """How many offsets lie between the lowest and the highest one of its partitions."""
-    offsets: dict[int, list[int]] = defaultdict(list)
-    for row in (*history.consumed, *(history.log or ())):
-        offsets[row.partition].append(row.offset)
-    return sum(max(held) - min(held) for held in offsets.values())
-
-
-def _batches(run: RunDirectory, name: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    if run.has(name) and run.tables[name].files:
-        files = [str(file) for file in run.tables[name].files]
-        yield from ds.dataset(files, schema=arrow_schema(TABLES[name]), format="parquet").to_batches(columns=columns)

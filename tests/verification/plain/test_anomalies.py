@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.verification.oracle.anomalies import Case, check, check_sample
-from kafka_chaos.verification.oracle.rows import LaneHistory, Produced, Read, Stored
+from kafka_chaos.verification.plain.anomalies import check, check_sample
+from kafka_chaos.verification.plain.cases import Case
+from kafka_chaos.verification.plain.rows import LaneHistory, Produced, Read, Stored
 from tests.verification.detection.test_planted import PLANTS, RECORDS, Plant, valid
 
 

@@ -1,0 +1,87 @@
+"""What an engine finds in a run, and the verdict on it: the seam between examining rows and judging.
+
+Guarantee: every engine is judged by the same rules. No Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafka_chaos.contract.anomalies import Engine, Verdict
+from kafka_chaos.contract.columns import OF_TRANSACTIONS
+from kafka_chaos.contract.ledger import TableLedger
+from kafka_chaos.contract.transactions import AnyAnomaly
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.account import HISTORY, unread
+from kafka_chaos.verification.judging.judge import judge
+from kafka_chaos.verification.judging.result import Observation, RunVerdict
+from kafka_chaos.verification.tables.facts import LaneFacts
+
+FRAMES = "frames"
+"""The name of a run that has no directory."""
+EXAMPLES = 5
+"""How many cases of an anomaly verdict.json names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What an engine found. Lanes without rows may be missing.
+
+    `observed`: count, first examples and causes of every anomaly that is judged in its lane and was found. `write`:
+    writes the rows of findings/ into a folder that does not exist. `of_groups`: the rows of tables that were read for
+    groups.
+    """
+
+    facts: Mapping[str, LaneFacts]
+    observed: Mapping[tuple[str, AnyAnomaly], Observation]
+    write: Callable[[RunPath], None]
+    of_groups: Mapping[str, int] = field(default_factory=dict)
+
+
+def concluded(
+    run: RunDirectory, examined: Examined, predictions: Mapping[str, LanePrediction], engine: Engine
+) -> RunVerdict:
+    """The verdict on what an engine found."""
+    tables = _as_read(run, examined)
+    missing = unread(run, tables, (*HISTORY, *OF_TRANSACTIONS))
+    missing_replicas = unread(run, tables, ["replicas"])
+    missing_commits = unread(run, tables, ["commits"])
+    lanes = tuple(
+        judge(
+            run,
+            lane,
+            examined.facts.get(lane.lane, LaneFacts()),
+            predictions[lane.lane],
+            {anomaly: seen for (name, anomaly), seen in examined.observed.items() if name == lane.lane},
+            unread=missing,
+            unread_replicas=missing_replicas,
+            unread_commits=missing_commits,
+        )
+        for lane in run.lanes
+    )
+    return RunVerdict(
+        run_dir=run.path or Path(FRAMES),
+        verdict=Verdict.gravest(lane.verdict for lane in lanes),
+        lanes=lanes,
+        tables=tables,
+        engine=engine,
+    )
+
+
+def _as_read(run: RunDirectory, examined: Examined) -> dict[str, TableLedger]:
+    """Every table that the run has, with its rows by footer and the rows that the engine read."""
+    facts = examined.facts
+    counted = {
+        "produced": sum(lane.total("produced") for lane in facts.values()),
+        "consumed": sum(lane.total("consumed") for lane in facts.values()),
+        "log": sum(lane.total("stored") for lane in facts.values()),
+        "replicas": sum(lane.replica_rows for lane in facts.values()),
+        "transactions": sum(lane.transactions.transactions for lane in facts.values() if lane.transactions),
+        "assignments": sum(lane.transactions.assignments for lane in facts.values() if lane.transactions),
+        **examined.of_groups,
+    }
+    return {name: run.tables[name].ledger(name, rows) for name, rows in counted.items() if run.has(name)}

@@ -1,0 +1,118 @@
+"""The plain engine: examines a run directory in Python alone, without a JVM.
+
+Guarantee: facts, cases and findings are those of Spark, row by row. A run of more than `MOST_ROWS` rows is refused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from operator import attrgetter
+
+from kafka_chaos.contract.anomalies import MOST_ROWS, Anomaly, Engine
+from kafka_chaos.contract.causes import CAUSED
+from kafka_chaos.contract.columns import FINDINGS, arrow_schema
+from kafka_chaos.contract.groups import group_of
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.contract.transactions import AnyAnomaly, anomaly_named
+from kafka_chaos.verification.inputs.documents.events import Report
+from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.account import not_applied
+from kafka_chaos.verification.judging.causes import PartitionCauses, causes_of
+from kafka_chaos.verification.judging.conclusion import EXAMPLES, Examined
+from kafka_chaos.verification.judging.result import Observation
+from kafka_chaos.verification.output import write_rows
+from kafka_chaos.verification.plain.anomalies import find
+from kafka_chaos.verification.plain.cases import Finding, case_order, named
+from kafka_chaos.verification.plain.causes import explained
+from kafka_chaos.verification.plain.facts import facts_of
+from kafka_chaos.verification.plain.groups import Group
+from kafka_chaos.verification.plain.refusals import refuse_stray_rows
+from kafka_chaos.verification.plain.rows import View
+from kafka_chaos.verification.plain.tables import histories_of, parts_of
+
+Findings = Mapping[str, Sequence[Finding]]
+"""By lane."""
+
+
+def examine(run: RunDirectory) -> Examined:
+    """What the run shows. Raises `RunDirectoryError` if it is too large, or has rows that break the contract."""
+    if run.rows > MOST_ROWS:
+        problem = f"{run.rows:,} rows, but the engine {Engine.PLAIN} takes at most {MOST_ROWS:,}: use {Engine.SPARK}"
+        raise RunDirectoryError(run.path or "tables", problem)
+    parts = parts_of(run)
+    refuse_stray_rows(run, parts)
+    rows = {name: sum(len(part.columns["lane"]) for part in parts if part.table == name) for name in run.tables}
+    views = {lane: View(history) for lane, history in histories_of(run, parts).items()}
+    causes: dict[str, dict[int | None, PartitionCauses]] = defaultdict(dict)
+    for one in causes_of(run):
+        causes[one.lane][one.partition] = one
+    facts, findings = {}, {}
+    for lane in run.lanes:
+        view, groups = views[lane.lane], groups_in(run, lane, views)
+        facts[lane.lane] = facts_of(run, lane, view, groups)
+        skipped = not_applied(run, lane, facts[lane.lane])
+        found = [*find(view, groups), *_high_watermark_regression(run, lane)]
+        judged = [one for one in found if anomaly_named(one.case.anomaly) not in skipped]
+        explanations = explained(judged, view, causes[lane.lane], idempotent=lane.idempotence)
+        findings[lane.lane] = sorted(explanations, key=lambda one: (case_order(one.case), one.cause or ""))
+    has_groups = any(groups_of_lane(lane) for lane in run.lanes)
+    return Examined(
+        facts=facts,
+        observed=_observed(findings),
+        write=lambda folder: _write(folder, findings),
+        of_groups={name: rows[name] for name in ("assignments", "commits")} if has_groups else {},
+    )
+
+
+def groups_in(run: RunDirectory, lane: Lane, views: Mapping[str, View]) -> list[Group]:
+    """The groups of a lane: its own, and that of its loop."""
+    own = None if lane.group is None else group_of(lane.lane)
+    return [
+        Group(group, views[source], None if group == own else views[lane.lane], dict(run.groups.get(group, {})), source)
+        for group, source in groups_of_lane(lane).items()
+    ]
+
+
+def _high_watermark_regression(run: RunDirectory, lane: Lane) -> list[Finding]:
+    reports: dict[tuple[int, int], list[Report]] = defaultdict(list)
+    for report in sorted(run.events.reports, key=attrgetter("ts_ns")):
+        if report.lane == lane.lane:
+            reports[report.partition, report.leader_epoch].append(report)
+    return [
+        named(
+            Anomaly.HIGH_WATERMARK_REGRESSION.value,
+            (partition, after.high_watermark),
+            None,
+            f"leader epoch {epoch}, before: {before.high_watermark}",
+        )
+        for (partition, epoch), of_epoch in reports.items()
+        for before, after in pairwise(of_epoch)
+        if after.high_watermark < before.high_watermark
+    ]
+
+
+def _observed(findings: Findings) -> dict[tuple[str, AnyAnomaly], Observation]:
+    """Count, causes and first examples per lane and anomaly."""
+    by_anomaly: dict[tuple[str, AnyAnomaly], list[Finding]] = defaultdict(list)
+    for lane, found in findings.items():
+        for one in found:
+            by_anomaly[lane, anomaly_named(one.case.anomaly)].append(one)
+    observed = {}
+    for (lane, anomaly), found in by_anomaly.items():
+        causes: dict[str, int] = defaultdict(int)
+        for one in found if anomaly in CAUSED else ():
+            causes[(one.cause or "").partition(":")[0]] += one.units
+        examples = (one.case._asdict() for one in found[:EXAMPLES])
+        shown = tuple({name: value for name, value in example.items() if name != "anomaly"} for example in examples)
+        observed[lane, anomaly] = Observation(sum(one.units for one in found), shown, dict(causes))
+    return observed
+
+
+def _write(folder: RunPath, findings: Findings) -> None:
+    rows = [(lane, *one.case, one.cause) for lane, found in findings.items() for one in found]
+    write_rows(folder, arrow_schema(FINDINGS), rows)
