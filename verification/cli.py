@@ -111,8 +111,8 @@ def print_verdict(verdict: RunVerdict) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    by = "Spark" if verdict.engine == Engine.SPARK else "the plain engine"
-    table = Table(title=f"{verdict.run_dir}  ({verdict.seconds:.1f} s, by {by})", title_justify="left")
+    title = f"{verdict.run_dir}  ({verdict.seconds:.1f} s, engine {verdict.engine})"
+    table = Table(title=title, title_justify="left")
     table.add_column("lane", no_wrap=True)
     for heading in ("produced", "acknowledged", "consumed"):
         table.add_column(heading, justify="right")

@@ -1,12 +1,14 @@
-"""One warm Spark session for all tests of this folder."""
+"""One warm Spark session for all tests of this folder, and `verified`, by which a test runs on either engine."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kafka_chaos.verification import spark_session
+from tests.verification.samples.engines import ENGINES, Verified, verified_by_both, verified_plainly
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,3 +17,11 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     return spark_session(with_kafka_source=False)
+
+
+@pytest.fixture(params=ENGINES)
+def verified(request: pytest.FixtureRequest) -> Verified:
+    """`verify` by the plain engine; at night also by Spark, which has to give the same verdict, findings or refusal."""
+    if request.param == "plain":
+        return verified_plainly
+    return partial(verified_by_both, spark=request.getfixturevalue("spark"))

@@ -17,6 +17,8 @@ from kafka_chaos.verification.cli import verify_command
 from tests.commands import ended
 from tests.verification.samples.run_dirs import Rows, prediction
 
+PLAIN = ("--engine", "plain")
+
 
 def rows_of(count: int) -> Rows:
     rows = Rows()
@@ -39,6 +41,52 @@ def test_bad_input_exits_64_and_names_the_file(tmp_path: Path) -> None:
     assert not (run_dir / "verdict.json").exists()
 
 
+def test_the_plain_engine_starts_no_jvm_and_says_that_it_judged(tmp_path: Path) -> None:
+    run_dir = rows_of(20).write(tmp_path / "run")
+    heavy = ("pyspark", "py4j", "confluent_kafka", "jinja2", "docker", "kazoo", "pydantic", "ruamel")
+    code = f"""
+import sys
+from kafka_chaos.harness.cli.main import cli
+try:
+    cli(["verify", "--engine", "plain", {str(run_dir)!r}], standalone_mode=False)
+finally:
+    sys.exit(", ".join(name for name in {heavy} if name in sys.modules) or 0)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "s, engine plain)" in " ".join(ended.stdout.split())
+    assert "second look: none, the engine plain judged the run" in ended.stdout
+    assert json.loads((run_dir / "verdict.json").read_text())["engine"] == "plain"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--topics", "localhost:9092"], "--topics is for the engine spark, not for plain"),
+        (["--spark-master", "local[1]"], "--spark-master is for the engine spark, not for plain"),
+    ],
+)
+def test_options_of_spark_are_refused_by_the_plain_engine(tmp_path: Path, arguments: list[str], problem: str) -> None:
+    result = ended(verify_command, *PLAIN, *arguments, rows_of(3).write(tmp_path / "run"))
+    assert (result.exit_code, problem in result.output) == (64, True)
+
+
+def test_the_plain_engine_refuses_what_is_too_large_or_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafka_chaos.verification.plain import engine
+
+    monkeypatch.setattr(engine, "MOST_ROWS", 8)
+    run_dir = rows_of(3).write(tmp_path / "run")
+    result = ended(verify_command, *PLAIN, run_dir)
+    assert result.exit_code == 64
+    assert "9 rows, but the engine plain takes at most 8: use spark" in result.output
+    assert not (run_dir / "verdict.json").exists()
+    result = ended(verify_command, *PLAIN, "s3a://bucket/run")
+    assert result.exit_code == 64
+    assert "s3a://bucket/run: the engine plain reads local directories only: use spark" in result.output
+
+
 @pytest.mark.spark
 def test_a_directory_whose_name_looks_like_a_pattern_is_verified_and_reported(tmp_path: Path, spark: Any) -> None:
     from kafka_chaos.harness.report import write_report
@@ -54,8 +102,7 @@ def test_a_directory_whose_name_looks_like_a_pattern_is_verified_and_reported(tm
     assert write_report(run_dir, spark=spark).is_file()
 
 
-@pytest.mark.spark
-def test_several_directories_and_the_worst_exit_code(tmp_path: Path, spark: Any) -> None:
+def test_several_directories_and_the_worst_exit_code(tmp_path: Path) -> None:
     conforming = rows_of(20).write(tmp_path / "conforming")
     lossy = rows_of(20)
     # The model permits a loss to such a lane; what prediction.json forbids besides counts.
@@ -69,13 +116,13 @@ def test_several_directories_and_the_worst_exit_code(tmp_path: Path, spark: Any)
     unknown = unread.write(tmp_path / "unknown")
 
     def exit_code(*folders: Path) -> int:
-        return CliRunner().invoke(verify_command, ["--quiet", *map(str, folders)]).exit_code
+        return CliRunner().invoke(verify_command, [*PLAIN, "--quiet", *map(str, folders)]).exit_code
 
     assert exit_code(conforming, permitted) == 0
     assert exit_code(conforming, unknown) == 2
     assert exit_code(unknown, violating, conforming) == 1
 
-    result = CliRunner().invoke(verify_command, ["--json", str(violating)])
+    result = CliRunner().invoke(verify_command, [*PLAIN, "--json", str(violating)])
     answer = json.loads(result.stdout)
     written = json.loads((violating / "verdict.json").read_text())
     assert answer == {"run_dir": str(violating), **written}
@@ -90,21 +137,19 @@ def test_several_directories_and_the_worst_exit_code(tmp_path: Path, spark: Any)
     assert sorted(path.name for path in violating.iterdir() if path.name.startswith(".")) == []
 
 
-@pytest.mark.spark
-def test_the_table_tells_what_was_found_and_why(tmp_path: Path, spark: Any) -> None:
+def test_the_table_tells_what_was_found_and_why(tmp_path: Path) -> None:
     lossy = rows_of(20)
     lossy.send(20, 20)
-    result = CliRunner(env={"COLUMNS": "160"}).invoke(verify_command, [str(lossy.write(tmp_path / "run"))])
+    result = CliRunner(env={"COLUMNS": "160"}).invoke(verify_command, [*PLAIN, str(lossy.write(tmp_path / "run"))])
     assert result.exit_code == 1
     assert "lost_write 1 (forbidden)" in result.output
     assert "a: lost_write is forbidden and was found: 1" in result.output
     assert "left out: no replicas/: replicas are not compared" in result.output
 
 
-@pytest.mark.spark
-def test_a_lane_without_all_its_evidence_has_a_line(tmp_path: Path, spark: Any) -> None:
+def test_a_lane_without_all_its_evidence_has_a_line(tmp_path: Path) -> None:
     rows = rows_of(20).replica(1, 0, 0)
-    result = CliRunner(env={"COLUMNS": "160"}).invoke(verify_command, [str(rows.write(tmp_path / "run"))])
+    result = CliRunner(env={"COLUMNS": "160"}).invoke(verify_command, [*PLAIN, str(rows.write(tmp_path / "run"))])
     assert result.exit_code == 2
     assert "a: evidence incomplete; not judged: replica_divergence" in result.output
     assert "partition 0: replicas/ holds records of 1 of 3 replicas" in result.output
@@ -129,15 +174,14 @@ def test_what_is_submitted_ends_with_the_exit_codes_of_the_command(
     assert not (run_dir / "verdict.json").exists()
 
 
-@pytest.mark.spark
-def test_a_loss_that_no_event_explains_names_the_leader_epoch_that_has_its_offset(tmp_path: Path, spark: Any) -> None:
+def test_a_loss_that_no_event_explains_names_the_leader_epoch_that_has_its_offset(tmp_path: Path) -> None:
     rows = rows_of(20)
     rows.send(20, 20).send(21, 21)
     rows.send(22, 20).store(20, 22).read(20, 22)
     entry = {"high_watermark": 21, "log_end_offset": 21, "recovery_point": 0, "leader_epochs": [[0, 0], [3, 20]]}
     rows.checkpoints = {"brokers": {"1": {"a/0": entry}}}
     run_dir = rows.write(tmp_path / "run")
-    CliRunner().invoke(verify_command, ["--quiet", str(run_dir)])
+    CliRunner().invoke(verify_command, [*PLAIN, "--quiet", str(run_dir)])
     lost = [row for row in pq.read_table(run_dir / "findings").to_pylist() if row["anomaly"] == "lost_write"]
     assert sorted(row["cause"] for row in lost) == [
         "unexplained: the offset is of leader epoch 3, which began at 20",
@@ -145,12 +189,11 @@ def test_a_loss_that_no_event_explains_names_the_leader_epoch_that_has_its_offse
     ]
 
 
-@pytest.mark.spark
-def test_a_lower_high_watermark_within_an_epoch_is_found(tmp_path: Path, spark: Any) -> None:
+def test_a_lower_high_watermark_within_an_epoch_is_found(tmp_path: Path) -> None:
     rows = rows_of(3)
     for epoch, mark in ((0, 5), (0, 7), (0, 6), (1, 3), (1, 4)):
         rows.event("high_watermark", lane="a", partition=0, broker=1, leader_epoch=epoch, high_watermark=mark)
     run_dir = rows.write(tmp_path / "run")
-    assert CliRunner().invoke(verify_command, ["--quiet", str(run_dir)]).exit_code == 1
+    assert CliRunner().invoke(verify_command, [*PLAIN, "--quiet", str(run_dir)]).exit_code == 1
     found = json.loads((run_dir / "verdict.json").read_text())["lanes"][0]["anomalies"]
     assert found["high_watermark_regression"]["count"] == 1

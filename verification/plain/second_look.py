@@ -42,7 +42,7 @@ class LaneLook:
     """
 
     rows: int
-    cases: Mapping[Case, int]
+    cases: Counter[Case]
     identities: frozenset[tuple[int, int]] | None = None
 
 

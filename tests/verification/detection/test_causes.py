@@ -16,6 +16,7 @@ from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.leadership import Change, Election, IsrSeen, Truncation
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import LOG_TIME_NS, Drop, PartitionCauses, Span, causes_of
+from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows
 
 MS = 1_000_000
@@ -184,10 +185,8 @@ def acknowledged(rows: Rows, seq: int) -> int:
     return int(row["complete_ns"])
 
 
-def causes(run_dir: Path, spark: Any, anomaly: str) -> list[str]:
-    from kafka_chaos.verification.checker import verify
-
-    verdict = verify(run_dir, spark=spark).to_json()
+def causes(run_dir: Path, verified: Verified, anomaly: str) -> list[str]:
+    verdict = verified(run_dir).to_json()
     rows = [row for row in pq.read_table(run_dir / "findings").to_pylist() if row["anomaly"] == anomaly]
     texts = [row["cause"] for row in sorted(rows, key=lambda row: (row["producer_id"], row["seq"]))]
     counted: dict[str, int] = {}
@@ -197,7 +196,6 @@ def causes(run_dir: Path, spark: Any, anomaly: str) -> list[str]:
     return texts
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("cut", "expected"),
     [
@@ -211,57 +209,53 @@ def causes(run_dir: Path, spark: Any, anomaly: str) -> list[str]:
     ids=["covered", "open end", "ends below", "begins above", "other partition", "before the acknowledgement"],
 )
 def test_a_loss_is_traced_to_a_truncation_that_covers_it(
-    tmp_path: Path, spark: Any, cut: dict[str, Any], expected: str
+    tmp_path: Path, verified: Verified, cut: dict[str, Any], expected: str
 ) -> None:
     rows = planted(Rows(clock=10 * MS))
     at = acknowledged(rows, 6) + cut.pop("ts_ns", 0)
     event = {"lane": "a", "partition": 0, "broker": 1, "offset": 5, "log_end": 9, "reason": "planted"}
     rows.event("log_truncated", ts_ns=at, **{**event, **cut})
-    assert causes(rows.write(tmp_path / "run"), spark, "lost_write")[0] == expected
+    assert causes(rows.write(tmp_path / "run"), verified, "lost_write")[0] == expected
 
 
-@pytest.mark.spark
-def test_only_the_partition_of_the_truncation_is_explained(tmp_path: Path, spark: Any) -> None:
+def test_only_the_partition_of_the_truncation_is_explained(tmp_path: Path, verified: Verified) -> None:
     rows = planted(Rows(clock=10 * MS))
     rows.event("log_truncated", lane="a", partition=0, broker=1, offset=5, log_end=9, reason="planted")
-    assert causes(rows.write(tmp_path / "run"), spark, "lost_write") == [
+    assert causes(rows.write(tmp_path / "run"), verified, "lost_write") == [
         "truncation: broker 1 dropped offsets 5 to 8",
         "unexplained",
     ]
 
 
-@pytest.mark.spark
-def test_an_unexplained_loss_names_the_leader_epoch_that_has_its_offset(tmp_path: Path, spark: Any) -> None:
+def test_an_unexplained_loss_names_the_leader_epoch_that_has_its_offset(tmp_path: Path, verified: Verified) -> None:
     rows = planted(Rows(clock=10 * MS))
     chain = {"high_watermark": 10, "log_end_offset": 10, "leader_epochs": [[0, 0], [3, 6]]}
     rows.checkpoints = {"brokers": {"1": {"a/0": chain}}}
-    assert causes(rows.write(tmp_path / "run"), spark, "lost_write") == [
+    assert causes(rows.write(tmp_path / "run"), verified, "lost_write") == [
         "unexplained: the offset is of leader epoch 3, which began at 6",
         "unexplained",
     ]
 
 
-@pytest.mark.spark
-def test_a_loss_without_an_offset_is_traced_by_the_time_of_its_sending(tmp_path: Path, spark: Any) -> None:
+def test_a_loss_without_an_offset_is_traced_by_the_time_of_its_sending(tmp_path: Path, verified: Verified) -> None:
     rows = Rows(lanes=[{"lane": "a", "acks": "0"}]).all(0, 0)
     rows.event("fault_requested", fault_id="k", kind="kill", lanes=["a"], resolved=["broker-1"])
     rows.event("fault_proven", fault_id="k")
     rows.send(1, None)
     rows.event("fault_healed", fault_id="k")
     rows.send(2, None).all(1, 3)
-    assert causes(rows.write(tmp_path / "run"), spark, "lost_write") == [
+    assert causes(rows.write(tmp_path / "run"), verified, "lost_write") == [
         "fault: sent during fault k (kill of broker-1)",
         "unexplained",
     ]
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("idempotence", "expected"),
     [(False, "retry: sent during fault k (kill); "), (True, "unexplained: ")],
 )
 def test_a_duplicate_is_traced_to_the_fault_that_its_sending_spans(
-    tmp_path: Path, spark: Any, idempotence: bool, expected: str
+    tmp_path: Path, verified: Verified, idempotence: bool, expected: str
 ) -> None:
     rows = Rows(lanes=[{"lane": "a", "acks": "all", "idempotence": idempotence}])
     rows.all(0, 0).store(1, 0).read(1, 0)
@@ -269,19 +263,20 @@ def test_a_duplicate_is_traced_to_the_fault_that_its_sending_spans(
     rows.event("fault_requested", ts_ns=at, fault_id="k", kind="kill")
     rows.event("fault_proven", ts_ns=at, fault_id="k").event("fault_healed", ts_ns=at, fault_id="k")
     rows.send(2, 2).store(2, 2).read(2, 2).store(3, 2).read(3, 2)
-    assert causes(rows.write(tmp_path / "run"), spark, "duplicate") == [
+    assert causes(rows.write(tmp_path / "run"), verified, "duplicate") == [
         f"{expected}first at partition 0, offset 0",
         "unexplained: first at partition 0, offset 2",
     ]
 
 
-@pytest.mark.spark
-def test_a_duplicate_of_an_idempotent_producer_is_traced_to_its_producer_epochs(tmp_path: Path, spark: Any) -> None:
+def test_a_duplicate_of_an_idempotent_producer_is_traced_to_its_producer_epochs(
+    tmp_path: Path, verified: Verified
+) -> None:
     rows = Rows(lanes=[{"lane": "a", "acks": "all", "idempotence": True}])
     for offset, seq, epoch in ((0, 0, 0), (1, 0, 1), (2, 2, 0), (3, 2, 0)):
         rows.store(offset, seq).read(offset, seq).replica(1, offset, seq, producer_epoch=epoch)
     rows.send(0, 0).send(2, 2)
-    assert causes(rows.write(tmp_path / "run"), spark, "duplicate") == [
+    assert causes(rows.write(tmp_path / "run"), verified, "duplicate") == [
         "producer_epoch: sent in producer epochs 0 and 1; first at partition 0, offset 0",
         "unexplained: first at partition 0, offset 2",
     ]

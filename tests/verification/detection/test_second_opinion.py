@@ -56,6 +56,7 @@ def test_agreement_behind_the_prefilter(
     assert assert_agreement(lanes, tmp_path / "run", spark, method=method) > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("final_log", [True, False])
 @settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False))

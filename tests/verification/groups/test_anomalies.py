@@ -23,11 +23,10 @@ from kafka_chaos.verification.agreement.pieces import WORD_BITS
 from kafka_chaos.verification.inputs.run_directory import open_run
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.scope import Method
+from tests.verification.samples.engines import Verified
 from tests.verification.samples.planted_groups import PLANTS, Histories, Plant, clean, expected
 from tests.verification.samples.random_groups import random_groups
 from tests.verification.samples.run_dirs import read_cases, write_histories
-
-pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(autouse=True)
@@ -50,28 +49,17 @@ def write(folder: Path, run: Histories) -> Path:
     return write_histories(folder, run.lanes, run.clients, run.committed)
 
 
-AT_ONCE = ("calm", "not_processed", "commit_lost", "owned_twice")
-"""The plants that Spark looks at in every run of the tests: one by each kind of evidence: two logs, commits
-and assignments. The second opinion sees them all, and a random run has most of the others."""
-
-
-@pytest.mark.parametrize(
-    "plant",
-    [
-        pytest.param(plant, id=plant.__name__, marks=[] if plant.__name__ in AT_ONCE else [pytest.mark.slow])
-        for plant in PLANTS
-    ],
-)
-def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, spark: Any, plant: Callable[[], Plant]) -> None:
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_planted_anomalies_are_found_and_nothing_else(
+    tmp_path: Path, verified: Verified, plant: Callable[[], Plant]
+) -> None:
     made = plant()
     run_dir = write(tmp_path / "run", made[0])
-    verdict = verify(run_dir, spark=spark)
+    verdict = verified(run_dir)
     found = read_cases(run_dir)
     assert {lane: found.get(lane, []) for lane in made[0].lanes} == {
         lane: expected(made, lane) for lane in made[0].lanes
     }
-    assert not verdict.second_look.disagreements
-    assert verdict.second_look.whole_lanes == len(made[0].lanes)
     verdicts = {lane.lane: (lane.verdict, lane.reasons) for lane in verdict.lanes}
     for lane, (given, reasons) in verdicts.items():
         assert given == (Verdict.VIOLATION if expected(made, lane) else Verdict.CONFORMS), reasons
@@ -95,11 +83,13 @@ def assert_agreement(
     return total
 
 
+@pytest.mark.spark
 def test_agreement_on_a_random_run(tmp_path: Path, spark: Any) -> None:
     assert assert_agreement(tmp_path, spark, range(1), steps=120)
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_agreement_on_random_runs(tmp_path: Path, spark: Any) -> None:
     found = assert_agreement(tmp_path, spark, range(12), steps=120)
@@ -107,6 +97,7 @@ def test_agreement_on_random_runs(tmp_path: Path, spark: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("method", "bits"), [(Method.RUNS, 2), (Method.BLOCKS, WORD_BITS)])
 def test_agreement_block_by_block(
@@ -133,16 +124,19 @@ def test_agreement_block_by_block(
         ("assignments", {"isolation": "serializable"}, "isolation: 'serializable', expected one of read_committed"),
     ],
 )
-def test_stray_values_are_refused(tmp_path: Path, spark: Any, table: str, change: dict[str, Any], message: str) -> None:
+def test_stray_values_are_refused(
+    tmp_path: Path, verified: Verified, table: str, change: dict[str, Any], message: str
+) -> None:
     run_dir = write(tmp_path / "run", clean())
     file = run_dir / table / "part-00000.parquet"
     schema, rows = pq.read_schema(file), pq.read_table(file).to_pylist()
     pq.write_table(pa.Table.from_pylist([{**rows[0], **change}, *rows[1:]], schema=schema), file)
     with pytest.raises(RunDirectoryError) as raised:
-        verify(run_dir, spark=spark)
+        verified(run_dir)
     assert message in str(raised.value)
 
 
+@pytest.mark.spark
 def test_frames_are_judged_like_files(tmp_path: Path, spark: Any) -> None:
     run_dir = write(tmp_path / "run", clean())
     names = ("produced", "consumed", "log", "replicas", "transactions", "assignments", "commits")

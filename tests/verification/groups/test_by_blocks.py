@@ -26,7 +26,7 @@ from kafka_chaos.verification.generate import (
 from kafka_chaos.verification.generate.groups import FIRST_CONSUMER
 from kafka_chaos.verification.inputs.run_directory import open_run
 from kafka_chaos.verification.plain import second_look
-from kafka_chaos.verification.plain.cases import Case
+from kafka_chaos.verification.plain.cases import Case, case_order
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.scope import Method
 from tests.verification.samples.run_dirs import read_cases
@@ -118,7 +118,7 @@ def both(
     for lane, one in plain.lanes.items():
         assert one.identities is None, f"lane {lane} is not looked at whole"
         assert not verdict.lane(lane).not_judged.keys() & set(GroupAnomaly)
-        assert found.get(lane, []) == list(one.cases), lane
+        assert found.get(lane, []) == sorted(one.cases.elements(), key=case_order), lane
     return found
 
 

@@ -14,7 +14,6 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.transactions import TransactionAnomaly
-from kafka_chaos.verification import verify
 from kafka_chaos.verification.importers.jepsen import import_jepsen
 from kafka_chaos.verification.importers.writing import HistoryError
 from kafka_chaos.verification.inputs.run_directory import open_run
@@ -22,6 +21,7 @@ from kafka_chaos.verification.plain.second_look import look
 from kafka_chaos.verification.transactions.evidence import BY_THE_LOG
 from tests.verification.importers.jepsen_cases import CASES, COUNTERPARTS, WITHOUT, history, move, poll, send
 from tests.verification.importers.test_importers import rows
+from tests.verification.samples.engines import Verified
 
 LANES = {name: name.replace(" ", "-") for name in CASES}
 
@@ -38,7 +38,7 @@ def looked_at(run_dir: Path, lane: str) -> dict[str, int]:
     """What the plain checker finds of what can be judged without a log."""
     found = look(open_run(run_dir))
     assert found.problem is None
-    return dict(Counter(case.anomaly for case in found.lanes[lane].cases if case.anomaly not in BY_THE_LOG))
+    return dict(Counter(case.anomaly for case in found.lanes[lane].cases.elements() if case.anomaly not in BY_THE_LOG))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -57,8 +57,7 @@ def test_each_error_of_jepsen_is_in_some_case() -> None:
     assert shown == {*COUNTERPARTS, *WITHOUT}
 
 
-@pytest.mark.spark
-def test_the_verdicts_of_all_cases(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_verdicts_of_all_cases(tmp_path: Path, verified: Verified, monkeypatch: pytest.MonkeyPatch) -> None:
     """One lane per case. No lane conforms: without brokers' logs, nothing shows how transactions ended."""
     forbidden = SimpleNamespace(status=Status.FORBIDDEN, known_defects=())
     answer = SimpleNamespace(
@@ -69,14 +68,12 @@ def test_the_verdicts_of_all_cases(tmp_path: Path, spark: Any, monkeypatch: pyte
     cache = import_module("kafka_chaos.reference_model.predict.cache")
     monkeypatch.setattr(cache, "predict_cached", lambda *_, **__: answer)
     runs = {lane: imported(tmp_path, CASES[name].operations, lane) for name, lane in LANES.items()}
-    verdict = verify(together(tmp_path / "all", runs), spark=spark)
+    verdict = verified(together(tmp_path / "all", runs))
     for name, lane in LANES.items():
         found = {str(anomaly): seen.count for anomaly, seen in verdict.lane(lane).observed.items()}
         assert found == CASES[name].found, name
         expected = Verdict.VIOLATION if {*found} - {Anomaly.UNSEEN} else Verdict.UNKNOWN
         assert verdict.lane(lane).verdict == expected, name
-    assert verdict.second_look.whole_lanes == len(CASES)
-    assert not verdict.second_look.disagreements
 
 
 def together(folder: Path, runs: Mapping[str, Path]) -> Path:

@@ -6,16 +6,15 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.verification import RunDirectoryError, verify
+from kafka_chaos.verification import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.tables.scope import Method
+from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows
 
 
@@ -185,8 +184,6 @@ def contents(run_dir: Path) -> set[str]:
     return {str(path.relative_to(run_dir)) for path in run_dir.rglob("*")}
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("method", Method)
 @pytest.mark.parametrize(
     ("spoil", "column", "message"),
     [
@@ -198,7 +195,7 @@ def contents(run_dir: Path) -> set[str]:
     ],
 )
 def test_stray_values_are_refused_and_nothing_is_written(
-    tmp_path: Path, spark: Any, spoil: Callable[[Rows], Rows], column: str, message: str, method: Method
+    tmp_path: Path, verified: Verified, spoil: Callable[[Rows], Rows], column: str, message: str
 ) -> None:
     rows = Rows()
     for seq in range(10):
@@ -207,7 +204,7 @@ def test_stray_values_are_refused_and_nothing_is_written(
     run_dir = rows.write(tmp_path / "run", files=2)
     before = contents(run_dir)
     with pytest.raises(RunDirectoryError, match=message) as refusal:
-        verify(run_dir, spark=spark, method=method)
+        verified(run_dir, all_methods=True)
     assert refusal.value.column == column
     assert refusal.value.path.endswith(".parquet")
     assert contents(run_dir) == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def judged(lane: str = "a", not_judged: tuple[Anomaly, ...] = (), **counts: int)
 
 def test_a_small_run_is_looked_at_whole(tmp_path: Path) -> None:
     run = open_run(rows_of(10, lost=(7,)).write(tmp_path / "run"))
-    assert look(run) == Look({"a": LaneLook(10 + 9 + 9, {LOST: 1, Case("offset_gap", 0, 7, None, None): 1})})
+    assert look(run) == Look({"a": LaneLook(10 + 9 + 9, Counter([LOST, Case("offset_gap", 0, 7, None, None)]))})
 
 
 def test_replicas_are_compared_below_the_lowest_high_watermark(tmp_path: Path) -> None:
@@ -124,14 +125,14 @@ def test_a_damaged_file_is_a_problem_and_no_crash(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("found", [{}, {"lost_write": 2}, {"lost_write": 1, "duplicate": 1}])
 def test_counts_that_differ_make_lane_and_run_unknown(found: dict[str, int]) -> None:
-    verdict = with_second_look(judged(**found), Look({"a": LaneLook(10, {LOST: 1})}), None, 10)
+    verdict = with_second_look(judged(**found), Look({"a": LaneLook(10, Counter([LOST]))}), None, 10)
     assert (verdict.verdict, verdict.lanes[0].verdict) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
     assert len(verdict.second_look.disagreements) == 1
     assert verdict.lanes[0].reasons[0].startswith("the second look disagrees on ")
 
 
 def test_equal_counts_change_nothing() -> None:
-    verdict = with_second_look(judged(lost_write=1), Look({"a": LaneLook(10, {LOST: 1})}), None, 30)
+    verdict = with_second_look(judged(lost_write=1), Look({"a": LaneLook(10, Counter([LOST]))}), None, 30)
     assert verdict.verdict == Verdict.CONFORMS
     assert verdict.second_look == SecondLook(lanes=1, whole_lanes=1, rows=10, of_rows=30)
     assert str(verdict.second_look) == "second look: 1 lane, 10 of 30 rows"
@@ -139,11 +140,13 @@ def test_equal_counts_change_nothing() -> None:
 
 def test_what_is_not_judged_is_not_compared() -> None:
     not_judged = judged(not_judged=(Anomaly.LOST_WRITE,))
-    assert with_second_look(not_judged, Look({"a": LaneLook(10, {LOST: 1})}), None, 10).verdict == Verdict.CONFORMS
+    assert (
+        with_second_look(not_judged, Look({"a": LaneLook(10, Counter([LOST]))}), None, 10).verdict == Verdict.CONFORMS
+    )
 
 
 def test_a_sample_without_findings_is_not_compared() -> None:
-    sampled = Look({"a": LaneLook(10, {LOST: 1}, frozenset({(0, 7)}))})
+    sampled = Look({"a": LaneLook(10, Counter([LOST]), frozenset({(0, 7)}))})
     assert str(with_second_look(judged(), sampled, None, 30).second_look) == "second look: 0 lanes, 0 of 30 rows"
 
 
@@ -156,7 +159,7 @@ def findings(folder: Path, *cases: tuple[str, Case]) -> Path:
 
 
 OTHER, UNSEEN = Case("lost_write", 0, 8, 0, 8), Case("unseen", 0, 7, 0, 7)
-SAMPLE = Look({"a": LaneLook(10, {LOST: 1}, frozenset({(0, 6), (0, 7)}))})
+SAMPLE = Look({"a": LaneLook(10, Counter([LOST]), frozenset({(0, 6), (0, 7)}))})
 
 
 @pytest.mark.parametrize(

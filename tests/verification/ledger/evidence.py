@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.verification import verify
 from kafka_chaos.verification.judging.result import RunVerdict
+from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows
 
 
@@ -26,8 +26,8 @@ def with_replicas(rows: Rows, count: int = 20, *, brokers: tuple[int, ...] = (1,
     return rows
 
 
-def judged(rows: Rows, folder: Path, spark: Any) -> RunVerdict:
-    return verify(rows.write(folder), spark=spark)
+def judged(rows: Rows, folder: Path, verified: Verified) -> RunVerdict:
+    return verified(rows.write(folder))
 
 
 def reasons(verdict: RunVerdict) -> str:

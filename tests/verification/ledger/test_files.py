@@ -12,18 +12,17 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.verification import RunDirectoryError, verify
 from tests.verification.ledger.evidence import judged, reasons, rows_of, with_replicas
+from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows
-
-pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("name", ["run[1]", "run{a,b}", "run*", "ru?n", "run:1", "run 1%20", "back\\slash"])
-def test_a_run_directory_is_read_by_its_very_name(tmp_path: Path, spark: Any, name: str) -> None:
+def test_a_run_directory_is_read_by_its_very_name(tmp_path: Path, verified: Verified, name: str) -> None:
     rows_of().write(tmp_path / "run1")
     rows_of().write(tmp_path / "runa")
     lossy = rows_of()
     lossy.send(20, 20)
-    verdict = judged(lossy, tmp_path / name, spark)
+    verdict = judged(lossy, tmp_path / name, verified)
     assert verdict.lanes[0].count(Anomaly.LOST_WRITE) == 1
     assert verdict.verdict == Verdict.VIOLATION
 
@@ -31,7 +30,7 @@ def test_a_run_directory_is_read_by_its_very_name(tmp_path: Path, spark: Any, na
 @pytest.mark.parametrize(
     "name", ["_late.parquet", ".x.parquet", "part-1.parquet.bak", ".p.parquet.part", "deep/part.parquet"]
 )
-def test_records_in_a_file_that_is_not_read(tmp_path: Path, spark: Any, name: str) -> None:
+def test_records_in_a_file_that_is_not_read(tmp_path: Path, verified: Verified, name: str) -> None:
     run_dir = rows_of().write(tmp_path / "run")
     lost = Rows()
     for seq in range(100, 110):
@@ -40,44 +39,55 @@ def test_records_in_a_file_that_is_not_read(tmp_path: Path, spark: Any, name: st
     target = run_dir / "produced" / name
     target.parent.mkdir(exist_ok=True)
     shutil.copy(next((other / "produced").glob("*.parquet")), target)
-    verdict = verify(run_dir, spark=spark)
+    verdict = verified(run_dir)
     assert verdict.verdict == Verdict.UNKNOWN
     assert f"produced/{name.split('/')[0]}" in reasons(verdict)
     assert not verdict.lanes[0].ledger.complete  # type: ignore[union-attr]
 
 
-def test_what_writers_leave_beside_a_table_is_no_evidence(tmp_path: Path, spark: Any) -> None:
+def test_what_writers_leave_beside_a_table_is_no_evidence(tmp_path: Path, verified: Verified) -> None:
     run_dir = rows_of().write(tmp_path / "run")
     for name in ("_SUCCESS", "._SUCCESS.crc", "_committed_123", ".DS_Store"):
         (run_dir / "log" / name).write_text("")
-    assert verify(run_dir, spark=spark).verdict == Verdict.CONFORMS
+    assert verified(run_dir).verdict == Verdict.CONFORMS
 
 
 @pytest.mark.parametrize("table", ["consumed", "log"])
-def test_a_file_that_is_there_twice(tmp_path: Path, spark: Any, table: str) -> None:
+def test_a_file_that_is_there_twice(tmp_path: Path, verified: Verified, table: str) -> None:
     run_dir = rows_of().write(tmp_path / "run")
     shutil.copy(run_dir / table / "part-00000.parquet", run_dir / table / "copy.parquet")
-    verdict = verify(run_dir, spark=spark)
+    verdict = verified(run_dir)
     assert verdict.verdict == Verdict.UNKNOWN
     assert f"{table}/part-00000.parquet is a copy of {table}/copy.parquet" in reasons(verdict)
 
 
-@pytest.mark.parametrize("method", ["rows", "runs", "blocks"])
-def test_rows_of_the_log_that_are_there_twice(tmp_path: Path, spark: Any, method: str) -> None:
-    from kafka_chaos.verification.tables.scope import Method
-
+def test_rows_of_the_log_that_are_there_twice(tmp_path: Path, verified: Verified) -> None:
     rows = rows_of()
     rows.store(7, 7)
-    verdict = verify(rows.write(tmp_path / "run"), spark=spark, method=Method(method))
+    verdict = verified(rows.write(tmp_path / "run"), all_methods=True)
     assert (verdict.verdict, reasons(verdict)) == (Verdict.UNKNOWN, "log/ holds 1 rows twice")
 
 
-def test_settings_of_the_session_hide_nothing(tmp_path: Path, spark: Any) -> None:
-    run_dir = rows_of(2000).write(tmp_path / "run", files=2)
+def damaged(folder: Path) -> Path:
+    """A run with a file that has a whole footer and damaged pages."""
+    run_dir = rows_of(2000).write(folder, files=2)
     file = run_dir / "produced" / "part-00001.parquet"
     content = bytearray(file.read_bytes())
     content[4:2000] = bytes(1996)
     file.write_bytes(content)
+    return run_dir
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path, verified: Verified) -> None:
+    run_dir = damaged(tmp_path / "run")
+    with pytest.raises(RunDirectoryError, match=r"part-00001\.parquet: can't be read"):
+        verified(run_dir)
+    assert not (run_dir / "verdict.json").exists()
+
+
+@pytest.mark.spark
+def test_settings_of_the_session_hide_nothing(tmp_path: Path, spark: Any) -> None:
+    run_dir = damaged(tmp_path / "run")
     session = spark.newSession()
     for key in ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles"):
         session.conf.set(key, "true")
@@ -88,14 +98,16 @@ def test_settings_of_the_session_hide_nothing(tmp_path: Path, spark: Any) -> Non
 
 @pytest.mark.parametrize("table", ["log", "replicas"])
 @pytest.mark.parametrize("nested", [True, False])
-def test_an_empty_or_nested_table_is_not_taken_for_none(tmp_path: Path, spark: Any, table: str, nested: bool) -> None:
+def test_an_empty_or_nested_table_is_not_taken_for_none(
+    tmp_path: Path, verified: Verified, table: str, nested: bool
+) -> None:
     run_dir = with_replicas(rows_of()).write(tmp_path / "run")
     if nested:
         (run_dir / table / "lane=a").mkdir()
         (run_dir / table / "part-00000.parquet").rename(run_dir / table / "lane=a" / "part-00000.parquet")
     else:
         (run_dir / table / "part-00000.parquet").unlink()
-    verdict = verify(run_dir, spark=spark)
+    verdict = verified(run_dir)
     assert verdict.verdict == Verdict.UNKNOWN
     assert f"{table}/" in reasons(verdict)
 
@@ -103,7 +115,7 @@ def test_an_empty_or_nested_table_is_not_taken_for_none(tmp_path: Path, spark: A
 @pytest.mark.parametrize(
     ("table", "column"), [("produced", "lane"), ("consumed", "seq"), ("consumed", "poll_ns"), ("log", "offset")]
 )
-def test_nulls_in_a_file_without_statistics(tmp_path: Path, spark: Any, table: str, column: str) -> None:
+def test_nulls_in_a_file_without_statistics(tmp_path: Path, verified: Verified, table: str, column: str) -> None:
     run_dir = rows_of().write(tmp_path / "run")
     file = run_dir / table / "part-00000.parquet"
     rows = pq.read_table(file)
@@ -115,13 +127,13 @@ def test_nulls_in_a_file_without_statistics(tmp_path: Path, spark: Any, table: s
     rows = rows.set_column(index, column, pa.array(values, rows.schema.field(column).type))
     pq.write_table(rows, file, write_statistics=False)
     with pytest.raises(RunDirectoryError, match="1 null values, expected none") as refusal:
-        verify(run_dir, spark=spark)
+        verified(run_dir)
     assert (refusal.value.path, refusal.value.column) == (str(file), column)
 
 
-def test_files_without_statistics_are_judged(tmp_path: Path, spark: Any) -> None:
+def test_files_without_statistics_are_judged(tmp_path: Path, verified: Verified) -> None:
     run_dir = rows_of().write(tmp_path / "run")
     for table in ("produced", "consumed", "log"):
         file = run_dir / table / "part-00000.parquet"
         pq.write_table(pq.read_table(file), file, write_statistics=False)
-    assert verify(run_dir, spark=spark).verdict == Verdict.CONFORMS
+    assert verified(run_dir).verdict == Verdict.CONFORMS

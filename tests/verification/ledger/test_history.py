@@ -5,24 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from tests.verification.ledger.evidence import judged, reasons, rows_of, with_replicas
+from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows
 
-pytestmark = pytest.mark.spark
 
-
-def test_the_ledger_of_a_conforming_run(tmp_path: Path, spark: Any) -> None:
+def test_the_ledger_of_a_conforming_run(tmp_path: Path, verified: Verified) -> None:
     rows = with_replicas(rows_of(faults=["kill"]))
     rows.event("fault_requested", fault_id="k", kind="kill").event("fault_proven", fault_id="k")
     rows.event("fault_healed", fault_id="k")
     for mark in (5, 20):
         rows.event("high_watermark", lane="a", partition=0, broker=1, leader_epoch=0, high_watermark=mark)
-    verdict = judged(rows, tmp_path / "run", spark)
+    verdict = judged(rows, tmp_path / "run", verified)
     assert verdict.verdict == Verdict.CONFORMS, reasons(verdict)
     written = json.loads((tmp_path / "run" / "verdict.json").read_text())
     assert written["tables"]["log"] == {
@@ -66,57 +64,57 @@ def no_offsets(rows: Rows) -> None:
 @pytest.mark.parametrize("read", [nothing_read, half_read])
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_acknowledgements_that_nothing_shows(
-    tmp_path: Path, spark: Any, read: Callable[[Rows], None], acks: str
+    tmp_path: Path, verified: Verified, read: Callable[[Rows], None], acks: str
 ) -> None:
     rows = rows_of(acks=acks)
     no_offsets(rows)
     read(rows)
-    verdict = judged(rows, tmp_path / "run", spark)
+    verdict = judged(rows, tmp_path / "run", verified)
     assert verdict.verdict == Verdict.UNKNOWN
     assert Anomaly.LOST_WRITE in verdict.lanes[0].not_judged
     assert verdict.lanes[0].ledger.acknowledged.judged == len(rows.consumed)  # type: ignore[union-attr]
 
 
-def test_acknowledgements_without_offsets_that_were_all_read(tmp_path: Path, spark: Any) -> None:
+def test_acknowledgements_without_offsets_that_were_all_read(tmp_path: Path, verified: Verified) -> None:
     rows = rows_of(acks="0")
     no_offsets(rows)
-    verdict = judged(rows, tmp_path / "run", spark)
+    verdict = judged(rows, tmp_path / "run", verified)
     assert verdict.verdict == Verdict.CONFORMS
     assert Anomaly.LOST_WRITE not in verdict.lanes[0].not_judged
 
 
 @pytest.mark.parametrize("outcome", ["info", "fail"])
-def test_a_history_without_acknowledgements(tmp_path: Path, spark: Any, outcome: str) -> None:
+def test_a_history_without_acknowledgements(tmp_path: Path, verified: Verified, outcome: str) -> None:
     rows = Rows()
     for seq in range(20):
         rows.send(seq, None, outcome)
-    assert judged(rows, tmp_path / "run", spark).verdict == Verdict.UNKNOWN
+    assert judged(rows, tmp_path / "run", verified).verdict == Verdict.UNKNOWN
 
 
-def test_a_cleaned_log_that_is_empty(tmp_path: Path, spark: Any) -> None:
+def test_a_cleaned_log_that_is_empty(tmp_path: Path, verified: Verified) -> None:
     rows = rows_of(cleanup_policy="delete")
     rows.log = []
-    assert judged(rows, tmp_path / "run", spark).verdict == Verdict.UNKNOWN
+    assert judged(rows, tmp_path / "run", verified).verdict == Verdict.UNKNOWN
 
 
-def test_a_cleaned_log_shows_what_nobody_read(tmp_path: Path, spark: Any) -> None:
+def test_a_cleaned_log_shows_what_nobody_read(tmp_path: Path, verified: Verified) -> None:
     rows = rows_of(cleanup_policy="delete")
     assert rows.log is not None
     del rows.log[:5]
-    assert judged(rows, tmp_path / "read", spark).verdict == Verdict.CONFORMS
+    assert judged(rows, tmp_path / "read", verified).verdict == Verdict.CONFORMS
     del rows.consumed[:5]
-    verdict = judged(rows, tmp_path / "unread", spark)
+    verdict = judged(rows, tmp_path / "unread", verified)
     assert verdict.verdict == Verdict.UNKNOWN
     assert "5 of 20 acknowledged records" in reasons(verdict)
 
 
-def test_a_declared_fault_that_no_event_reports(tmp_path: Path, spark: Any) -> None:
+def test_a_declared_fault_that_no_event_reports(tmp_path: Path, verified: Verified) -> None:
     rows = rows_of(faults=["kill"])
     rows.events = []
-    assert judged(rows, tmp_path / "run", spark).verdict == Verdict.UNKNOWN
+    assert judged(rows, tmp_path / "run", verified).verdict == Verdict.UNKNOWN
 
 
-def test_a_run_that_was_cut_off(tmp_path: Path, spark: Any) -> None:
+def test_a_run_that_was_cut_off(tmp_path: Path, verified: Verified) -> None:
     """Whatever was read: if a load did not end, or an announced table is absent, evidence is missing."""
     rows = Rows(lanes=[{"lane": "a"}, {"lane": "b"}])
     for seq in range(20):
@@ -126,7 +124,7 @@ def test_a_run_that_was_cut_off(tmp_path: Path, spark: Any) -> None:
     rows.event("phase_started", phase="one", lanes=["a"])
     rows.event("phase_started", phase="two", lanes=["b"])
     rows.event("phase_ended", phase="two")
-    verdict = judged(rows, tmp_path / "run", spark)
+    verdict = judged(rows, tmp_path / "run", verified)
     unfinished = "the load of phase one never ended: events.jsonl reports no phase_ended"
     announced = "replicas/ is missing: events.jsonl announces it, so the run ended before it was collected"
     assert verdict.verdict == Verdict.UNKNOWN

@@ -10,58 +10,59 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.verification import RunDirectoryError
 from tests.verification.ledger.evidence import judged, reasons, rows_of, with_replicas
+from tests.verification.samples.engines import Verified
 
-pytestmark = pytest.mark.spark
 
-
-def test_replicas_under_a_lane_that_is_not_there(tmp_path: Path, spark: Any) -> None:
+def test_replicas_under_a_lane_that_is_not_there(tmp_path: Path, verified: Verified) -> None:
     rows = with_replicas(rows_of())
     rows.replica(1, 5, 5, lane="b")
     with pytest.raises(RunDirectoryError, match=r"'b' is not in lanes\.json"):
-        judged(rows, tmp_path / "run", spark)
+        judged(rows, tmp_path / "run", verified)
 
 
 @pytest.mark.parametrize("mark", [0, None])
-def test_a_broker_without_a_high_watermark_hides_nothing(tmp_path: Path, spark: Any, mark: int | None) -> None:
+def test_a_broker_without_a_high_watermark_hides_nothing(tmp_path: Path, verified: Verified, mark: int | None) -> None:
     rows = with_replicas(rows_of())
     assert rows.checkpoints is not None
     assert rows.replicas is not None
     rows.checkpoints["brokers"]["3"]["a/0"]["high_watermark"] = mark
-    verdict = judged(rows, tmp_path / "run", spark)
+    verdict = judged(rows, tmp_path / "run", verified)
     assert verdict.verdict == Verdict.UNKNOWN
     assert Anomaly.REPLICA_DIVERGENCE in verdict.lanes[0].not_judged
     for row in rows.replicas[45:]:
         row["seq"] += 100
-    diverging = judged(rows, tmp_path / "diverging", spark)
+    diverging = judged(rows, tmp_path / "diverging", verified)
     assert diverging.lanes[0].count(Anomaly.REPLICA_DIVERGENCE) == 15
     assert diverging.verdict == Verdict.VIOLATION
 
 
 @pytest.mark.parametrize("brokers", [(1,), (1, 2)])
 @pytest.mark.parametrize("checkpoints", [True, False])
-def test_replicas_that_are_not_there(tmp_path: Path, spark: Any, brokers: tuple[int, ...], checkpoints: bool) -> None:
+def test_replicas_that_are_not_there(
+    tmp_path: Path, verified: Verified, brokers: tuple[int, ...], checkpoints: bool
+) -> None:
     rows = with_replicas(rows_of(), brokers=brokers)
     if not checkpoints:
         rows.checkpoints = None
-    verdict = judged(rows, tmp_path / "run", spark)
+    verdict = judged(rows, tmp_path / "run", verified)
     assert verdict.verdict == Verdict.UNKNOWN
     assert f"{len(brokers)} of 3 replicas" in verdict.lanes[0].not_judged[Anomaly.REPLICA_DIVERGENCE]
 
 
-def test_a_hole_in_a_replica(tmp_path: Path, spark: Any) -> None:
+def test_a_hole_in_a_replica(tmp_path: Path, verified: Verified) -> None:
     rows = with_replicas(rows_of())
     assert rows.replicas is not None
     del rows.replicas[25:28]
-    verdict = judged(rows, tmp_path / "run", spark)
+    verdict = judged(rows, tmp_path / "run", verified)
     assert verdict.verdict == Verdict.UNKNOWN
     assert "the replica of broker 2 has 17 rows for 20 offsets" in reasons(verdict)
 
 
-def test_equal_high_watermarks_are_no_regression(tmp_path: Path, spark: Any) -> None:
+def test_equal_high_watermarks_are_no_regression(tmp_path: Path, verified: Verified) -> None:
     rows = rows_of()
     for mark in (5, 5, 7):
         rows.event("high_watermark", lane="a", partition=0, broker=1, leader_epoch=0, high_watermark=mark)
-    verdict = judged(rows, tmp_path / "run", spark)
+    verdict = judged(rows, tmp_path / "run", verified)
     assert verdict.verdict == Verdict.CONFORMS
     assert verdict.lanes[0].count(Anomaly.HIGH_WATERMARK_REGRESSION) == 0
 
@@ -80,8 +81,8 @@ def test_equal_high_watermarks_are_no_regression(tmp_path: Path, spark: Any) -> 
         {"type": "run_started", "collects": ["logs"]},
     ],
 )
-def test_an_event_with_a_wrong_field(tmp_path: Path, spark: Any, event: dict[str, Any]) -> None:
+def test_an_event_with_a_wrong_field(tmp_path: Path, verified: Verified, event: dict[str, Any]) -> None:
     rows = rows_of()
     rows.event(event.pop("type"), **event)
     with pytest.raises(RunDirectoryError, match=r"events\.jsonl: line 1"):
-        judged(rows, tmp_path / "run", spark)
+        judged(rows, tmp_path / "run", verified)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from kafka_chaos.verification import RunVerdict, verify
+from kafka_chaos.verification import RunVerdict
 from kafka_chaos.verification.generate import LaneShape, LaneTables, lane_tables, write_run
-
-pytestmark = pytest.mark.spark
+from tests.verification.samples.engines import Verified
 
 
 def counted(verdict: RunVerdict) -> dict[str, dict[str, int]]:
@@ -28,7 +24,7 @@ def test_the_same_shape_and_seed_give_the_same_rows() -> None:
     assert one.log["seq"].tolist() != other.log["seq"].tolist()
 
 
-def test_what_the_shapes_ask_for_is_found(tmp_path: Path, spark: Any) -> None:
+def test_what_the_shapes_ask_for_is_found(tmp_path: Path, verified: Verified) -> None:
     shapes = [
         LaneShape(lane="valid", records=40_000, partitions=6, info_share=0.02, fail_share=0.01, restarts=4),
         LaneShape(lane="two-readers", records=20_000, partitions=2, producers=3, consumers=2),
@@ -38,14 +34,14 @@ def test_what_the_shapes_ask_for_is_found(tmp_path: Path, spark: Any) -> None:
         LaneShape(lane="tiny", records=1),
     ]
     lanes = [lane_tables(shape, seed=3) for shape in shapes]
-    verdict = verify(write_run(tmp_path / "run", lanes, rows_per_file=7000), spark=spark)
+    verdict = verified(write_run(tmp_path / "run", lanes, rows_per_file=7000))
     assert counted(verdict) == expected(lanes)
     assert verdict.lane("valid").verdict.value == "conforms"
     assert verdict.lane("lossy").verdict.value == "violation"
     assert sum(expected(lanes)["lossy"].values()) > 0
 
 
-def test_a_history_that_is_dirty_everywhere_is_verified(tmp_path: Path, spark: Any) -> None:
+def test_a_history_that_is_dirty_everywhere_is_verified(tmp_path: Path, verified: Verified) -> None:
     lanes = [lane_tables(LaneShape(lane="a", records=80_000, partitions=2, producers=2, retry_share=1.0))]
-    verdict = verify(write_run(tmp_path / "run", lanes), spark=spark)
+    verdict = verified(write_run(tmp_path / "run", lanes))
     assert counted(verdict) == {"a": {"duplicate": 80_000}}

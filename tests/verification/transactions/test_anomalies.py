@@ -24,12 +24,11 @@ from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.history import joined_runs
 from kafka_chaos.verification.tables.scope import Method
 from kafka_chaos.verification.transactions import dependencies
+from tests.verification.samples.engines import Verified
 from tests.verification.samples.planted_transactions import PLANTS, clean, torn_transaction
 from tests.verification.samples.random_histories import random_history
 from tests.verification.samples.random_transactions import random_transactions
 from tests.verification.samples.run_dirs import read_cases, write_histories
-
-pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(autouse=True)
@@ -63,11 +62,10 @@ def assert_agreement(
     return total
 
 
-@pytest.mark.parametrize("method", Method)
-def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, spark: Any, method: Method) -> None:
+def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: Verified) -> None:
     planted = {plant.__name__: plant() for plant in PLANTS}
     run_dir = write_histories(tmp_path / "run", {name: history for name, (history, _) in planted.items()})
-    verdict = verify(run_dir, spark=spark, method=method)
+    verdict = verified(run_dir, all_methods=True)
     found = read_cases(run_dir)
     assert {name: found.get(name, []) for name in planted} == {
         name: sorted(cases, key=case_order) for name, (_, cases) in planted.items()
@@ -75,9 +73,9 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, spark: Any
     assert verdict.lane("clean").reasons == ()
     verdicts = {lane.lane: lane.verdict for lane in verdict.lanes}
     assert verdicts == {name: Verdict.VIOLATION if cases else Verdict.CONFORMS for name, (_, cases) in planted.items()}
-    assert verdict.second_look.whole_lanes == len(planted)
 
 
+@pytest.mark.spark
 def test_agreement_on_many_lanes(tmp_path: Path, spark: Any) -> None:
     random = Random(30)
     lanes = {f"lane-{i}": random_transactions(random) for i in range(120)}
@@ -85,6 +83,7 @@ def test_agreement_on_many_lanes(tmp_path: Path, spark: Any) -> None:
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
 
 
+@pytest.mark.spark
 def test_agreement_without_a_log(tmp_path: Path, spark: Any) -> None:
     """What is committed is known from producers and readers alone."""
     random = Random(32)
@@ -97,6 +96,7 @@ def test_agreement_without_a_log(tmp_path: Path, spark: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.parametrize("method", Method)
 def test_agreement_behind_the_prefilter(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch, method: Method
@@ -111,6 +111,7 @@ def test_agreement_behind_the_prefilter(
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
 
 
+@pytest.mark.spark
 def test_agreement_beside_plain_lanes(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """All lanes of a run with transactions are compared block by block."""
     monkeypatch.setattr(evidence, "SMALL", 100)
@@ -135,7 +136,7 @@ def test_agreement_beside_plain_lanes(tmp_path: Path, spark: Any, monkeypatch: p
     ],
 )
 def test_stray_values_are_refused(
-    tmp_path: Path, spark: Any, table: str, change: dict[str, Any] | None, message: str
+    tmp_path: Path, verified: Verified, table: str, change: dict[str, Any] | None, message: str
 ) -> None:
     run_dir = write_histories(tmp_path / "run", {"a": clean()[0]})
     file = run_dir / table / "part-00000.parquet"
@@ -143,9 +144,10 @@ def test_stray_values_are_refused(
     rows = [{**rows[0], **change}, *rows[1:]] if change else [rows[0], *rows]
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(file)), file)
     with pytest.raises(RunDirectoryError, match=message):
-        verify(run_dir, spark=spark)
+        verified(run_dir)
 
 
+@pytest.mark.spark
 def test_tables_from_elsewhere_are_judged_alike(tmp_path: Path, spark: Any) -> None:
     history, expected = torn_transaction()
     run_dir = write_histories(tmp_path / "run", {"a": history})
@@ -163,13 +165,13 @@ def test_tables_from_elsewhere_are_judged_alike(tmp_path: Path, spark: Any) -> N
         verify_frames(**without, lanes=lanes)
 
 
-def test_tables_that_lack_what_others_name_leave_the_lane_unknown(tmp_path: Path, spark: Any) -> None:
+def test_tables_that_lack_what_others_name_leave_the_lane_unknown(tmp_path: Path, verified: Verified) -> None:
     history = clean()[0]
     history.transactions = [row for row in history.transactions if (row.producer_id, row.transaction) != (0, 2)]
     history.assignments = [row for row in history.assignments if row.consumer != "everything"]
     ok = next(index for index, row in enumerate(history.produced) if row.producer_id == 1)
     history.produced[ok] = history.produced[ok]._replace(transaction=None)
-    lane = verify(write_histories(tmp_path / "run", {"a": history}), spark=spark).lane("a")
+    lane = verified(write_histories(tmp_path / "run", {"a": history})).lane("a")
     assert lane.verdict == Verdict.UNKNOWN
     assert {*lane.reasons} >= {
         "transactions/ lacks 1 transaction that produced/ names",
@@ -178,6 +180,7 @@ def test_tables_that_lack_what_others_name_leave_the_lane_unknown(tmp_path: Path
     }
 
 
+@pytest.mark.spark
 def test_joined_ranges_hold_the_same_offsets(spark: Any) -> None:
     random = Random(34)
     offsets = {partition: {random.randrange(400) for _ in range(100 * partition)} for partition in range(1, 8)}

@@ -34,7 +34,7 @@ def looked_at(folder: Path, lanes: list[LaneTables]) -> dict[str, dict[str, int]
     found = look(open_run(write_run(folder, lanes)))
     assert found.problem is None
     assert all(one.identities is None for one in found.lanes.values())
-    return {lane: dict(Counter(case.anomaly for case in one.cases)) for lane, one in found.lanes.items()}
+    return {lane: dict(Counter(case.anomaly for case in one.cases.elements())) for lane, one in found.lanes.items()}
 
 
 def test_the_plain_checker_finds_what_the_shapes_ask_for(tmp_path: Path) -> None:

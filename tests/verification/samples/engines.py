@@ -1,0 +1,51 @@
+"""Both engines judge a run directory, and have to agree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.verification import RunDirectoryError, RunVerdict, verify
+
+OF_THE_ENGINE = ("engine", "second_look")
+"""What differs in verdict.json: who judged, and what a second one looked at."""
+ENGINES = ["plain", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
+"""The plain engine by day; at night Spark, too."""
+
+
+class Verified(Protocol):
+    """`verify` by whichever engine. `all_methods`: Spark in each of its ways."""
+
+    def __call__(self, run_dir: Path, *, all_methods: bool = False, **options: Any) -> RunVerdict: ...
+
+
+def verified_plainly(run_dir: Path, *, all_methods: bool = False, **options: Any) -> RunVerdict:
+    """The verdict of the plain engine."""
+    return verify(run_dir, engine="plain", **options)
+
+
+def verified_by_both(run_dir: Path, *, spark: Any, all_methods: bool = False, **options: Any) -> RunVerdict:
+    """The same verdict, after Spark has given it, with the same findings, or has refused with the same words."""
+    from kafka_chaos.verification.tables.scope import Method
+
+    expected = _told(run_dir, engine="plain", **options)
+    for method in Method if all_methods else (None,):
+        assert _told(run_dir, spark=spark, method=method, **options) == expected, method
+    return verified_plainly(run_dir, **options)
+
+
+def _told(run_dir: Path, **options: Any) -> str | tuple[dict[str, Any], list[str]]:
+    """A refusal; or the content of verdict.json and of findings/."""
+    try:
+        verdict = verify(run_dir, **options)
+    except RunDirectoryError as error:
+        return str(error)
+    assert not verdict.second_look.disagreements
+    document = {name: value for name, value in verdict.to_json().items() if name not in OF_THE_ENGINE}
+    files = list((run_dir / "findings").glob("*.parquet"))
+    rows = [str(row) for file in files for row in pq.read_table(file).to_pylist()]
+    return json.loads(json.dumps(document)), sorted(rows)

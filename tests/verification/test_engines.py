@@ -1,0 +1,188 @@
+"""Both engines give the same verdict.json and the same findings: a sample of each kind, for Spark by day.
+
+At night, `verified` sends every sample of these folders through both.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP, Anomaly, Status
+from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.reference_model.predict import cache
+from kafka_chaos.verification import RunDirectoryError
+from tests.verification.detection.test_planted import planted
+from tests.verification.samples import planted_groups, planted_transactions
+from tests.verification.samples.engines import verified_by_both
+from tests.verification.samples.mutations import MUTATIONS, PIECES, conforming, null, violating
+from tests.verification.samples.run_dirs import Rows, write_histories
+
+pytestmark = pytest.mark.spark
+
+Sample = Callable[[Path], Path]
+
+
+def clean(folder: Path) -> Path:
+    return conforming().write(folder, files=2)
+
+
+def lossy(folder: Path) -> Path:
+    return violating().write(folder, files=2)
+
+
+def every_anomaly(folder: Path) -> Path:
+    """All plants and pairs of them, a lane each."""
+    return write_histories(folder, planted()[0])
+
+
+def without_a_log(folder: Path) -> Path:
+    shutil.rmtree(every_anomaly(folder) / "log")
+    return folder
+
+
+def without_replicas(folder: Path) -> Path:
+    shutil.rmtree(every_anomaly(folder) / "replicas")
+    return folder
+
+
+def every_anomaly_of_transactions(folder: Path) -> Path:
+    return write_histories(folder, {plant.__name__: plant()[0] for plant in planted_transactions.PLANTS})
+
+
+def transactions_without_a_log(folder: Path) -> Path:
+    shutil.rmtree(every_anomaly_of_transactions(folder) / "log")
+    return folder
+
+
+def transactions_without_replicas(folder: Path) -> Path:
+    shutil.rmtree(every_anomaly_of_transactions(folder) / "replicas")
+    return folder
+
+
+def of_groups(plant: Callable[[], planted_groups.Plant]) -> Sample:
+    def write(folder: Path) -> Path:
+        run, _ = plant()
+        return write_histories(folder, run.lanes, run.clients, run.committed)
+
+    write.__name__ = f"groups_{plant.__name__}"
+    return write
+
+
+def causes(folder: Path) -> Path:
+    """Losses that a truncation, a fault and a leader epoch explain, and duplicates of an idempotent producer."""
+    rows = Rows(lanes=[{"lane": "a", "acks": "1", "partitions": 2}, {"lane": "b", "acks": "all", "idempotence": True}])
+    rows.all(0, 0).send(1, 1).send(2, None).all(2, 3).send(4, 4, partition=1)
+    rows.event("log_truncated", lane="a", partition=0, broker=1, offset=1, log_end=2, reason="planted")
+    rows.event("fault_requested", fault_id="k", kind="kill", lanes=["a"], resolved=["broker-1"])
+    rows.event("fault_proven", fault_id="k").send(5, None).event("fault_healed", fault_id="k")
+    for offset, epoch in enumerate((0, 1)):
+        rows.store(offset, 0, lane="b").read(offset, 0, lane="b").replica(1, offset, 0, lane="b", producer_epoch=epoch)
+    rows.send(0, 0, lane="b")
+    chain = {"high_watermark": 5, "log_end_offset": 5, "leader_epochs": [[0, 0], [3, 4]]}
+    rows.checkpoints = {"brokers": {"1": {"a/1": chain}}}
+    return rows.write(folder)
+
+
+def wide_holes_and_regressions(folder: Path) -> Path:
+    """A hole that is listed and one that is not, high watermarks that go back, epochs of leaders that are unknown."""
+    rows = Rows(lanes=[{"lane": name} for name in ("it's", "b")])
+    for seq, offset in enumerate((0, WIDEST_LISTED_GAP + 1, 10**12)):
+        rows.all(offset, seq, lane="it's")
+        rows.all(seq, seq, lane="b")
+    for epoch, mark in ((0, 5), (0, 7), (0, 6), (1, 3), (1, 2)):
+        rows.event("high_watermark", lane="b", partition=0, broker=1, leader_epoch=epoch, high_watermark=mark)
+    for broker in (1, 2, 3):
+        rows.replica(broker, 0, broker // 2, lane="b", epoch=broker)
+    assert rows.replicas is not None
+    rows.replicas[0]["leader_epoch"] = None
+    rows.store(0, 0, lane="b").read(1, 7, lane="b").read(1, -1, lane="b", producer_id=-1)
+    return rows.write(folder)
+
+
+GROUPS = ("calm", "not_processed", "commit_lost", "owned_twice", "processed_twice_in_an_aborted_transaction")
+SAMPLES: tuple[Sample, ...] = (
+    clean,
+    lossy,
+    every_anomaly,
+    without_a_log,
+    without_replicas,
+    every_anomaly_of_transactions,
+    transactions_without_a_log,
+    transactions_without_replicas,
+    causes,
+    wide_holes_and_regressions,
+    *(of_groups(plant) for plant in planted_groups.PLANTS if plant.__name__ in GROUPS),
+)
+
+
+@pytest.fixture
+def _everything_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a search of the model."""
+    forbidden = SimpleNamespace(status=Status.FORBIDDEN, known_defects=())
+
+    def answer(lane: Any, **_: Any) -> Any:
+        of_transactions = TransactionAnomaly if lane.transactional is not None else ()
+        return SimpleNamespace(
+            anomalies=dict.fromkeys(Anomaly, forbidden),
+            transactions=dict.fromkeys(of_transactions, forbidden),
+            groups=dict.fromkeys(lane.group_anomalies, forbidden),
+        )
+
+    monkeypatch.setattr(cache, "predict_cached", answer)
+
+
+@pytest.mark.usefixtures("_everything_forbidden")
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.__name__)
+def test_both_engines_agree(tmp_path: Path, spark: Any, sample: Sample) -> None:
+    verified_by_both(sample(tmp_path / "run"), spark=spark)
+
+
+def test_both_engines_agree_on_what_is_spoilt(tmp_path: Path, spark: Any) -> None:
+    refused = 0
+    for number, piece in enumerate(PIECES):
+        for kind, sample in (("conforming", clean), ("violating", lossy)):
+            mutation = MUTATIONS[number % len(MUTATIONS)]
+            run_dir = sample(tmp_path / f"{kind}-{number}")
+            mutation(run_dir / piece)
+            try:
+                verified_by_both(run_dir, spark=spark)
+            except RunDirectoryError:
+                refused += 1
+    assert 0 < refused < 2 * len(PIECES)
+
+
+def twice(rows: Rows) -> Rows:
+    return rows.send(3, None, "info")
+
+
+def unknown_outcome(rows: Rows) -> Rows:
+    return rows.send(50, None, "perhaps")
+
+
+def unknown_lane(rows: Rows) -> Rows:
+    return rows.store(50, 50, lane="b")
+
+
+def unknown_partition(rows: Rows) -> Rows:
+    return rows.read(50, 3, partition=1)
+
+
+@pytest.mark.parametrize(
+    "spoil", [twice, unknown_outcome, unknown_lane, unknown_partition], ids=lambda one: one.__name__
+)
+def test_both_engines_refuse_with_the_same_words(tmp_path: Path, spark: Any, spoil: Callable[[Rows], Rows]) -> None:
+    with pytest.raises(RunDirectoryError):
+        verified_by_both(spoil(conforming()).write(tmp_path / "run", files=2), spark=spark)
+
+
+def test_both_engines_refuse_nulls_that_no_footer_counts(tmp_path: Path, spark: Any) -> None:
+    run_dir = clean(tmp_path / "run")
+    null(run_dir / "log")
+    with pytest.raises(RunDirectoryError, match="null values, expected none"):
+        verified_by_both(run_dir, spark=spark)
