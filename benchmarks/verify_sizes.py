@@ -20,7 +20,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -68,28 +67,13 @@ def with_duckdb(run_dir: Path) -> dict[str, Any]:
 
 
 def with_plain(run_dir: Path) -> dict[str, Any]:
-    import pyarrow.parquet as pq
-
+    from kafka_chaos.verification.inputs.run_directory import open_run
     from kafka_chaos.verification.plain.anomalies import check
-    from kafka_chaos.verification.plain.rows import LaneHistory, Produced, Read, Stored
+    from kafka_chaos.verification.plain.tables import histories_of, parts_of
 
     started = time.perf_counter()
-    histories: dict[str, LaneHistory] = defaultdict(lambda: LaneHistory(log=[]))
-    for file in sorted((run_dir / "produced").iterdir()):
-        rows = pq.read_table(file, columns=["lane", *Produced._fields]).to_pydict()
-        for lane, *row in zip(*rows.values(), strict=True):
-            histories[lane].produced.append(Produced(*row))
-    for file in sorted((run_dir / "consumed").iterdir()):
-        rows = pq.read_table(file, columns=["lane", *Read._fields]).to_pydict()
-        for lane, *row in zip(*rows.values(), strict=True):
-            histories[lane].consumed.append(Read(*row))
-    for file in sorted((run_dir / "log").iterdir()):
-        rows = pq.read_table(file, columns=["lane", *Stored._fields]).to_pydict()
-        for lane, *row in zip(*rows.values(), strict=True):
-            log = histories[lane].log
-            assert log is not None
-            log.append(Stored(*row))
-    found = sum(len(check(history)) for history in histories.values())
+    run = open_run(run_dir)
+    found = sum(len(check(history)) for history in histories_of(run, parts_of(run)).values())
     return {"seconds": round(time.perf_counter() - started, 2), "found": found}
 
 

@@ -176,10 +176,21 @@ def test_without_an_engine_the_test_says_what_to_do(pytester: pytest.Pytester, m
 
 def test_help_names_every_option_and_the_marker(pytester: pytest.Pytester) -> None:
     options = pytester.runpytest("--help").stdout.str()
-    for name in ("version", "seed", "out", "keep", "accept-known", "cluster-per-worker"):
+    for name in ("version", "seed", "out", "keep", "accept-known", "engine", "cluster-per-worker"):
         assert f"--kafka-chaos-{name}" in options
     markers = pytester.runpytest("--markers").stdout.str()
     assert "@pytest.mark.kafka_chaos(*, brokers=3, metadata_mode='zookeeper', zookeepers=1" in markers
+
+
+def test_an_unknown_engine_is_refused_wherever_it_is_named(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): pass")
+    pytester.run(sys.executable, "-m", "pytest", "--kafka-chaos-engine=plain").assert_outcomes(passed=1)
+    refused = pytester.run(sys.executable, "-m", "pytest", "--kafka-chaos-engine=duckdb")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    pytester.makeini("[pytest]\nkafka_chaos_engine = duckdb")
+    refused = pytester.run(sys.executable, "-m", "pytest")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    assert "kafka_chaos_engine: 'duckdb': expected spark or plain" in refused.stderr.str()
 
 
 def test_an_unknown_defect_to_accept_is_refused_before_any_test(pytester: pytest.Pytester) -> None:
