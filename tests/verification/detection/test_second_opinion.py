@@ -10,13 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_chaos.verification import verify
-from kafka_chaos.verification.plain.anomalies import check
 from kafka_chaos.verification.plain.rows import LaneHistory
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.scope import Method
+from tests.verification.samples.engines import counted, verified_by_both
 from tests.verification.samples.random_histories import random_history
-from tests.verification.samples.run_dirs import read_cases, write_histories
+from tests.verification.samples.run_dirs import write_histories
 
 pytestmark = pytest.mark.spark
 
@@ -26,17 +25,8 @@ PREFILTERS = (Method.RUNS, Method.BLOCKS)
 def assert_agreement(
     histories: dict[str, LaneHistory], folder: Path, spark: Any, *, method: Method | None = None
 ) -> int:
-    """Compare findings/ and the counts with the plain checker's; return how many cases there were."""
-    verdict = verify(write_histories(folder, histories), spark=spark, method=method)
-    found = read_cases(folder)
-    total = 0
-    for lane, history in histories.items():
-        expected = check(history)
-        assert found.get(lane, []) == expected, f"{lane}: {history}"
-        counts = {anomaly: seen.count for anomaly, seen in verdict.lane(lane).observed.items()}
-        assert sum(counts.values()) == len(expected)
-        total += len(expected)
-    return total
+    """Both engines judge the histories alike; return how many cases there were."""
+    return counted(verified_by_both(write_histories(folder, histories), spark=spark, method=method)).total()
 
 
 @pytest.mark.parametrize("final_log", [True, False])

@@ -11,7 +11,6 @@ import pytest
 
 from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.transactions import ISOLATION_LEVELS, READ_UNCOMMITTED, TransactionAnomaly
-from kafka_chaos.verification import verify
 from kafka_chaos.verification.agreement.pieces import WORD_BITS
 from kafka_chaos.verification.generate import (
     GroupShape,
@@ -24,11 +23,10 @@ from kafka_chaos.verification.generate import (
     write_run,
 )
 from kafka_chaos.verification.generate.groups import FIRST_CONSUMER
-from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.plain import second_look
-from kafka_chaos.verification.plain.cases import Case, case_order
+from kafka_chaos.verification.plain.cases import Case
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.scope import Method
+from tests.verification.samples.engines import verified_by_both
 from tests.verification.samples.run_dirs import read_cases
 
 pytestmark = pytest.mark.spark
@@ -108,18 +106,11 @@ def both(
     """The cases in all lanes, on which Spark and the plain checker agree."""
     monkeypatch.setattr(evidence, "SMALL", 100)
     monkeypatch.setattr(evidence, "LARGE", 200)
-    monkeypatch.setattr(second_look, "ROWS", 1_000_000)
     monkeypatch.setattr(blocks, "BLOCK_BITS", WORD_BITS)
     run_dir = write_run(folder, lanes)
-    verdict = verify(run_dir, spark=spark, method=method)
-    found, plain = read_cases(run_dir), second_look.look(open_run(run_dir))
-    assert plain.problem is None
-    assert plain.lanes.keys() == {lane.shape.lane for lane in lanes}
-    for lane, one in plain.lanes.items():
-        assert one.identities is None, f"lane {lane} is not looked at whole"
-        assert not verdict.lane(lane).not_judged.keys() & set(GroupAnomaly)
-        assert found.get(lane, []) == sorted(one.cases.elements(), key=case_order), lane
-    return found
+    verdict = verified_by_both(run_dir, spark=spark, method=method)
+    assert not any(lane.not_judged.keys() & set(GroupAnomaly) for lane in verdict.lanes)
+    return read_cases(run_dir)
 
 
 def test_what_members_did_not_process_is_found_by_blocks(

@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
 from kafka_chaos.verification.plain.anomalies import check
-from kafka_chaos.verification.plain.cases import Case, case_order
-from kafka_chaos.verification.plain.rows import LaneHistory
 from tests.verification.samples.planted_transactions import PLANTS, clean
-
-Plant = Callable[[], tuple[LaneHistory, list[Case]]]
-
-
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_planted_anomalies_are_found_and_nothing_else(plant: Plant) -> None:
-    history, expected = plant()
-    assert check(history) == sorted(expected, key=case_order)
 
 
 def test_what_is_aborted_or_dropped_is_no_false_failure() -> None:

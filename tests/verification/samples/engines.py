@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.verification import RunDirectoryError, RunVerdict, verify
+
+if TYPE_CHECKING:
+    from kafka_chaos.verification.tables.scope import Method
 
 OF_THE_ENGINE = ("engine", "second_look")
 """What differs in verdict.json: who judged, and what a second one looked at."""
@@ -28,14 +32,24 @@ def verified_plainly(run_dir: Path, *, all_methods: bool = False, **options: Any
     return verify(run_dir, engine="plain", **options)
 
 
-def verified_by_both(run_dir: Path, *, spark: Any, all_methods: bool = False, **options: Any) -> RunVerdict:
+def verified_by_both(
+    run_dir: Path, *, spark: Any, method: Method | None = None, all_methods: bool = False, **options: Any
+) -> RunVerdict:
     """The same verdict, after Spark has given it, with the same findings, or has refused with the same words."""
     from kafka_chaos.verification.tables.scope import Method
 
     expected = _told(run_dir, engine="plain", **options)
-    for method in Method if all_methods else (None,):
-        assert _told(run_dir, spark=spark, method=method, **options) == expected, method
+    for one in Method if all_methods else (method,):
+        assert _told(run_dir, spark=spark, method=one, **options) == expected, one
     return verified_plainly(run_dir, **options)
+
+
+def counted(verdict: RunVerdict) -> Counter[str]:
+    """How often each anomaly was found in all lanes."""
+    counts: Counter[str] = Counter()
+    for lane in verdict.lanes:
+        counts.update({str(anomaly): seen.count for anomaly, seen in lane.observed.items()})
+    return counts
 
 
 def _told(run_dir: Path, **options: Any) -> str | tuple[dict[str, Any], list[str]]:

@@ -16,15 +16,14 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.transactions import TransactionAnomaly
-from kafka_chaos.verification import RunDirectoryError, verify, verify_frames
-from kafka_chaos.verification.plain.anomalies import check
+from kafka_chaos.verification import RunDirectoryError, verify_frames
 from kafka_chaos.verification.plain.cases import case_order
 from kafka_chaos.verification.plain.rows import LaneHistory
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.history import joined_runs
 from kafka_chaos.verification.tables.scope import Method
 from kafka_chaos.verification.transactions import dependencies
-from tests.verification.samples.engines import Verified
+from tests.verification.samples.engines import Verified, counted, verified_by_both
 from tests.verification.samples.planted_transactions import PLANTS, clean, torn_transaction
 from tests.verification.samples.random_histories import random_history
 from tests.verification.samples.random_transactions import random_transactions
@@ -47,19 +46,8 @@ def _predicted(monkeypatch: pytest.MonkeyPatch) -> None:
 def assert_agreement(
     histories: dict[str, LaneHistory], folder: Path, spark: Any, *, method: Method | None = None
 ) -> Counter[str]:
-    """Compare findings/ and the counts with the plain checker's; return what was found."""
-    verdict = verify(write_histories(folder, histories), spark=spark, method=method)
-    found = read_cases(folder)
-    total: Counter[str] = Counter()
-    for lane, history in histories.items():
-        not_judged = verdict.lane(lane).not_judged
-        expected = [case for case in check(history) if case.anomaly not in not_judged]
-        assert found.get(lane, []) == expected, f"{lane}: {not_judged} {history}"
-        counts = {anomaly: seen.count for anomaly, seen in verdict.lane(lane).observed.items()}
-        assert sum(counts.values()) == len(expected)
-        total.update(case.anomaly for case in expected)
-    assert not verdict.second_look.disagreements
-    return total
+    """Both engines judge the histories alike; return what was found."""
+    return counted(verified_by_both(write_histories(folder, histories), spark=spark, method=method))
 
 
 def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: Verified) -> None:
