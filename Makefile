@@ -1,7 +1,7 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
 .PHONY: demo test test-unit test-spark test-cluster test-night test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories breaches \
 	nightly nightly-turn \
-	keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-versions lint \
+	keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
@@ -148,6 +148,12 @@ bench-verify-transactions: setup
 	$(BIN)/python benchmarks/verify_transactions.py
 	$(BIN)/python benchmarks/verify_transactions.py --planted --transactions 100000
 	$(BIN)/python benchmarks/verify_groups.py
+
+# Spark and the plain engine on the demo, on transactions, groups and loops, and on spoilt copies of both runs.
+bench-verify-engines: setup
+	-$(BIN)/kafka-chaos run experiments/demo.yaml --out runs/engines
+	-$(BIN)/kafka-chaos run experiments/nightly/exactly-once.yaml --out runs/engines
+	$(BIN)/python benchmarks/verify_engines.py runs/engines/*-demo-* runs/engines/*-exactly-once-*
 
 # Every supported version of Kafka in each of its modes, and what differs between them: builds the images, then a minute
 # for each run; for docs/versions.md. Needs root, for losses of power.

@@ -217,17 +217,15 @@ def _offset_gap(view: View) -> Iterable[Finding]:
 
 
 class _Content(NamedTuple):
-    """What a replica holds at an offset. Without a leader epoch, it comes first."""
+    """What a replica holds at an offset."""
 
-    has_epoch: bool
     leader_epoch: int
     producer_id: int
     seq: int
     kind: str
 
     def __str__(self) -> str:
-        epoch = self.leader_epoch if self.has_epoch else "null"
-        return f"epoch {epoch}: producer {self.producer_id}, seq {self.seq}"
+        return f"epoch {self.leader_epoch}: producer {self.producer_id}, seq {self.seq}"
 
 
 def _replica_divergence(view: View) -> Iterable[Finding]:
@@ -237,8 +235,7 @@ def _replica_divergence(view: View) -> Iterable[Finding]:
     for row in view.history.replicas:
         broker_ends = ends[row.partition]
         broker_ends[row.broker] = max(row.offset + 1, broker_ends.get(row.broker, 0))
-        has_epoch = row.leader_epoch is not None
-        content = _Content(has_epoch, row.leader_epoch or 0, row.producer_id, row.seq, row.kind or "data")
+        content = _Content(row.leader_epoch, row.producer_id, row.seq, row.kind or "data")
         place = (row.partition, row.offset)
         if first.setdefault(place, content) != content:
             several[place] |= {first[place], content}

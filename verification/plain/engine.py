@@ -6,7 +6,7 @@ Guarantee: facts, cases and findings are those of Spark, row by row. A run of mo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
@@ -24,7 +24,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.account import not_applied
 from kafka_chaos.verification.judging.causes import PartitionCauses, causes_of
 from kafka_chaos.verification.judging.conclusion import EXAMPLES, Examined
-from kafka_chaos.verification.judging.result import Observation
+from kafka_chaos.verification.judging.result import MOST_RECORDS, Observation
 from kafka_chaos.verification.output import write_rows
 from kafka_chaos.verification.plain.anomalies import find
 from kafka_chaos.verification.plain.cases import Finding, case_order, named
@@ -63,7 +63,7 @@ def examine(run: RunDirectory) -> Examined:
     has_groups = any(groups_of_lane(lane) for lane in run.lanes)
     return Examined(
         facts=facts,
-        observed=_observed(findings),
+        observed=_observed(findings, run.events.preconditions),
         write=lambda folder: _write(folder, findings),
         of_groups={name: rows[name] for name in ("assignments", "commits")} if has_groups else {},
     )
@@ -96,8 +96,9 @@ def _high_watermark_regression(run: RunDirectory, lane: Lane) -> list[Finding]:
     ]
 
 
-def _observed(findings: Findings) -> dict[tuple[str, AnyAnomaly], Observation]:
-    """Count, causes and first examples per lane and anomaly."""
+def _observed(findings: Findings, met: Collection[str]) -> dict[tuple[str, AnyAnomaly], Observation]:
+    """Count, causes and first examples per lane and anomaly; in the lanes `met`, the records of each case, too."""
+    left = MOST_RECORDS
     by_anomaly: dict[tuple[str, AnyAnomaly], list[Finding]] = defaultdict(list)
     for lane, found in findings.items():
         for one in found:
@@ -109,7 +110,9 @@ def _observed(findings: Findings) -> dict[tuple[str, AnyAnomaly], Observation]:
             causes[(one.cause or "").partition(":")[0]] += one.units
         examples = (one.case._asdict() for one in found[:EXAMPLES])
         shown = tuple({name: value for name, value in example.items() if name != "anomaly"} for example in examples)
-        observed[lane, anomaly] = Observation(sum(one.units for one in found), shown, dict(causes))
+        records = [(one.case.producer_id, one.case.seq) for one in found[:left]] if lane in met else []
+        left -= len(records)
+        observed[lane, anomaly] = Observation(sum(one.units for one in found), shown, dict(causes), tuple(records))
     return observed
 
 

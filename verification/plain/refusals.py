@@ -140,7 +140,7 @@ def _refuse_identities(parts: Sequence[Part]) -> None:
 
 def _refuse_identity(produced: Sequence[Part]) -> None:
     counts = Counter(row for part in produced for row in part.rows(*_IDENTITY))
-    twice = next(row for row, count in counts.items() if count > 1)
+    twice = min(row for row, count in counts.items() if count > 1)
     found = {part.file for part in produced if twice in set(part.rows(*_IDENTITY))}
     names = " and ".join(sorted(file.name for file in found))
     lane, producer_id, seq = twice

@@ -50,7 +50,7 @@ class Replicated(NamedTuple):
     partition: int
     broker: int
     offset: int
-    leader_epoch: int | None
+    leader_epoch: int
     producer_id: int
     seq: int
     kind: str | None = None
@@ -99,6 +99,7 @@ class Commit(NamedTuple):
 class LaneHistory:
     """All rows of one lane. `log` None: there is no final log; `high_watermarks`: per partition, the lowest.
 
+    `has_replicas`: whether the run has a table of replicas, which shows how transactions ended.
     `timeout_ms`: the time-out of transactions; None: the lane is not transactional. `healed_ns`: when the last of its
     faults was healed.
     """
@@ -113,6 +114,7 @@ class LaneHistory:
     commits: list[Commit] = field(default_factory=list)
     timeout_ms: int | None = None
     healed_ns: int = 0
+    has_replicas: bool = True
 
 
 Identity = tuple[int, int]

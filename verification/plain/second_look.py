@@ -24,7 +24,7 @@ from kafka_chaos.verification.plain.anomalies import check_sample, find
 from kafka_chaos.verification.plain.cases import Case, Finding
 from kafka_chaos.verification.plain.engine import groups_in
 from kafka_chaos.verification.plain.rows import LaneHistory, View
-from kafka_chaos.verification.plain.tables import KINDS, add_metadata, batches, values_of
+from kafka_chaos.verification.plain.tables import KINDS, add_metadata, batches, empty_histories, values_of
 
 ROWS = 20_000
 """About as many rows as it looks at."""
@@ -136,7 +136,7 @@ def _histories(run: RunDirectory, lanes: list[str]) -> dict[str, LaneHistory]:
 
 
 def _read(run: RunDirectory, sample: _Sample, tables: tuple[str, ...]) -> dict[str, LaneHistory]:
-    found = {lane: LaneHistory(log=[] if run.has_log else None) for lane in sample.lanes}
+    found = empty_histories(run, sample.lanes)
     for name in tables:
         kind = KINDS[name]
         for _, batch in batches(run, name, ["lane", *kind._fields]):

@@ -5,7 +5,8 @@ Guarantee: a part has the necessary columns of one file, and every row of it. A 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ def values_of(column: pa.Array) -> list[Any]:
 
 def histories_of(run: RunDirectory, parts: Sequence[Part]) -> dict[str, LaneHistory]:
     """The rows of all lanes, and what metadata says of them."""
-    found = {lane.lane: LaneHistory(log=[] if run.has_log else None) for lane in run.lanes}
+    found = empty_histories(run, (lane.lane for lane in run.lanes))
     for part in parts:
         kind = KINDS[part.table]
         into = {lane: getattr(history, part.table) for lane, history in found.items()}
@@ -106,6 +107,12 @@ def histories_of(run: RunDirectory, parts: Sequence[Part]) -> dict[str, LaneHist
             into[lane].append(row)
     add_metadata(run, found)
     return found
+
+
+def empty_histories(run: RunDirectory, lanes: Iterable[str]) -> dict[str, LaneHistory]:
+    """These lanes without rows."""
+    log: list[Stored] | None = [] if run.has_log else None
+    return {lane: LaneHistory(log=copy(log), has_replicas=run.has("replicas")) for lane in lanes}
 
 
 def add_metadata(run: RunDirectory, histories: Mapping[str, LaneHistory]) -> None:

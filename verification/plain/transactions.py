@@ -57,9 +57,9 @@ class Transactions:
         return max(times, default=0)
 
     def open_ends(self) -> list[OpenEnd]:
-        """The first record of each partition that is in an open transaction."""
+        """The first record of each partition that is in an open transaction; none if nothing shows how they ended."""
         first: dict[int, Stored] = {}
-        for row in self.stored:
+        for row in self.stored if self.history.has_replicas else ():
             if self.view.fates[row] is None:
                 first[row.partition] = min(row, first.get(row.partition, row))
         found = []

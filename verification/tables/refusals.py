@@ -23,8 +23,9 @@ from kafka_chaos.verification.tables.evidence import Frames, read_files
 
 
 def require_unique_identities(run: RunDirectory, frames: Frames) -> None:
-    """Refuse an identity that produced/ holds twice."""
-    twice = frames.produced.groupBy(*IDENTITY).count().where(F.col("count") > 1).limit(1).collect()
+    """Refuse an identity that produced/ holds twice, the first one."""
+    repeated = frames.produced.groupBy(*IDENTITY).count().where(F.col("count") > 1)
+    twice = repeated.orderBy(*IDENTITY).limit(1).collect()
     if twice:
         refuse_duplicate_identity(run, frames, twice[0].lane, twice[0].producer_id, twice[0].seq)
 

@@ -154,7 +154,7 @@ def test_brokers_recognise_the_retries_of_an_idempotent_producer(checkpoints: An
     [
         ({"isr": 1}, "isr is 1, expected a list of brokers"),
         ({"broker": True}, "broker is True, expected a whole number"),
-        ({"lane": "b"}, "lane 'b' is not in lanes.json"),
+        ({"lane": "b"}, "lane: 'b' is not in lanes.json"),
         ({"partition": 1}, "lane 'a' has no partition 1"),
         ({"epoch": 1}, "leader_elected has no field 'epoch'"),
     ],
