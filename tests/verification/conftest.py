@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kafka_chaos.contract.anomalies import Status
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification import spark_session
 from tests.verification.samples.engines import ENGINES, Verified, verified_by_both, verified_plainly
 
@@ -25,3 +29,15 @@ def verified(request: pytest.FixtureRequest) -> Verified:
     if request.param == "plain":
         return verified_plainly
     return partial(verified_by_both, spark=request.getfixturevalue("spark"))
+
+
+@pytest.fixture
+def everything_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every anomaly that a lane can have is forbidden, without a search of the model."""
+    forbidden = SimpleNamespace(status=Status.FORBIDDEN, known_defects=())
+
+    def answer(lane: Lane, **_: object) -> SimpleNamespace:
+        answers = dict.fromkeys(lane.anomalies, forbidden)
+        return SimpleNamespace(anomalies=answers, transactions={}, groups={})
+
+    monkeypatch.setattr(import_module("kafka_chaos.reference_model.predict.cache"), "predict_cached", answer)

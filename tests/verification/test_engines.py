@@ -8,14 +8,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP, Anomaly, Status
-from kafka_chaos.contract.transactions import TransactionAnomaly
-from kafka_chaos.reference_model.predict import cache
+from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP
 from kafka_chaos.verification import RunDirectoryError
 from tests.verification.detection.test_planted import planted
 from tests.verification.samples import planted_groups, planted_transactions
@@ -119,23 +116,7 @@ SAMPLES: tuple[Sample, ...] = (
 )
 
 
-@pytest.fixture
-def _everything_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a search of the model."""
-    forbidden = SimpleNamespace(status=Status.FORBIDDEN, known_defects=())
-
-    def answer(lane: Any, **_: Any) -> Any:
-        of_transactions = TransactionAnomaly if lane.transactional is not None else ()
-        return SimpleNamespace(
-            anomalies=dict.fromkeys(Anomaly, forbidden),
-            transactions=dict.fromkeys(of_transactions, forbidden),
-            groups=dict.fromkeys(lane.group_anomalies, forbidden),
-        )
-
-    monkeypatch.setattr(cache, "predict_cached", answer)
-
-
-@pytest.mark.usefixtures("_everything_forbidden")
+@pytest.mark.usefixtures("everything_forbidden")
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.__name__)
 def test_both_engines_agree(tmp_path: Path, spark: Any, sample: Sample) -> None:
     verified_by_both(sample(tmp_path / "run"), spark=spark)

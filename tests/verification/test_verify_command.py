@@ -174,21 +174,6 @@ def test_what_is_submitted_ends_with_the_exit_codes_of_the_command(
     assert not (run_dir / "verdict.json").exists()
 
 
-def test_a_loss_that_no_event_explains_names_the_leader_epoch_that_has_its_offset(tmp_path: Path) -> None:
-    rows = rows_of(20)
-    rows.send(20, 20).send(21, 21)
-    rows.send(22, 20).store(20, 22).read(20, 22)
-    entry = {"high_watermark": 21, "log_end_offset": 21, "recovery_point": 0, "leader_epochs": [[0, 0], [3, 20]]}
-    rows.checkpoints = {"brokers": {"1": {"a/0": entry}}}
-    run_dir = rows.write(tmp_path / "run")
-    CliRunner().invoke(verify_command, [*PLAIN, "--quiet", str(run_dir)])
-    lost = [row for row in pq.read_table(run_dir / "findings").to_pylist() if row["anomaly"] == "lost_write"]
-    assert sorted(row["cause"] for row in lost) == [
-        "unexplained: the offset is of leader epoch 3, which began at 20",
-        "unexplained: the offset is of leader epoch 3, which began at 20",
-    ]
-
-
 def test_a_lower_high_watermark_within_an_epoch_is_found(tmp_path: Path) -> None:
     rows = rows_of(3)
     for epoch, mark in ((0, 5), (0, 7), (0, 6), (1, 3), (1, 4)):

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.verification import RunDirectoryError, verify_frames
 from kafka_chaos.verification.agreement.pieces import WORD_BITS
 from kafka_chaos.verification.inputs.run_directory import open_run
@@ -29,21 +26,7 @@ from tests.verification.samples.planted_groups import PLANTS, Histories, Plant, 
 from tests.verification.samples.random_groups import random_groups
 from tests.verification.samples.run_dirs import read_cases, write_histories
 
-
-@pytest.fixture(autouse=True)
-def _predicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is forbidden."""
-    forbidden = SimpleNamespace(status=Status.FORBIDDEN, known_defects=())
-
-    def answer(lane: Any, **_: Any) -> Any:
-        return SimpleNamespace(
-            anomalies=dict.fromkeys(Anomaly, forbidden),
-            transactions=dict.fromkeys(TransactionAnomaly, forbidden),
-            groups=dict.fromkeys(lane.group_anomalies, forbidden),
-        )
-
-    cache = import_module("kafka_chaos.reference_model.predict.cache")
-    monkeypatch.setattr(cache, "predict_cached", answer)
+pytestmark = pytest.mark.usefixtures("everything_forbidden")
 
 
 def write(folder: Path, run: Histories) -> Path:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.verification.importers.jepsen import import_jepsen
 from kafka_chaos.verification.importers.writing import HistoryError
 from kafka_chaos.verification.inputs.run_directory import open_run
@@ -57,16 +54,9 @@ def test_each_error_of_jepsen_is_in_some_case() -> None:
     assert shown == {*COUNTERPARTS, *WITHOUT}
 
 
-def test_the_verdicts_of_all_cases(tmp_path: Path, verified: Verified, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("everything_forbidden")
+def test_the_verdicts_of_all_cases(tmp_path: Path, verified: Verified) -> None:
     """One lane per case. No lane conforms: without brokers' logs, nothing shows how transactions ended."""
-    forbidden = SimpleNamespace(status=Status.FORBIDDEN, known_defects=())
-    answer = SimpleNamespace(
-        anomalies=dict.fromkeys(Anomaly, forbidden),
-        transactions=dict.fromkeys(TransactionAnomaly, forbidden),
-        groups={},
-    )
-    cache = import_module("kafka_chaos.reference_model.predict.cache")
-    monkeypatch.setattr(cache, "predict_cached", lambda *_, **__: answer)
     runs = {lane: imported(tmp_path, CASES[name].operations, lane) for name, lane in LANES.items()}
     verdict = verified(together(tmp_path / "all", runs))
     for name, lane in LANES.items():

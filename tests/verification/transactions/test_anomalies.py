@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from importlib import import_module
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.verification import RunDirectoryError, verify_frames
 from kafka_chaos.verification.plain.cases import case_order
@@ -29,18 +27,7 @@ from tests.verification.samples.random_histories import random_history
 from tests.verification.samples.random_transactions import random_transactions
 from tests.verification.samples.run_dirs import read_cases, write_histories
 
-
-@pytest.fixture(autouse=True)
-def _predicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is forbidden in transactional lanes."""
-    forbidden = SimpleNamespace(status=Status.FORBIDDEN, known_defects=())
-    answer = SimpleNamespace(
-        anomalies=dict.fromkeys(Anomaly, forbidden),
-        transactions=dict.fromkeys(TransactionAnomaly, forbidden),
-        groups={},
-    )
-    cache = import_module("kafka_chaos.reference_model.predict.cache")
-    monkeypatch.setattr(cache, "predict_cached", lambda *_, **__: answer)
+pytestmark = pytest.mark.usefixtures("everything_forbidden")
 
 
 def assert_agreement(
