@@ -184,11 +184,11 @@ def test_help_names_every_option_and_the_marker(pytester: pytest.Pytester) -> No
 
 def test_an_unknown_engine_is_refused_wherever_it_is_named(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): pass")
-    pytester.run(sys.executable, "-m", "pytest", "--kafka-chaos-engine=plain").assert_outcomes(passed=1)
-    refused = pytester.run(sys.executable, "-m", "pytest", "--kafka-chaos-engine=duckdb")
+    pytester.runpytest("--kafka-chaos-engine=plain").assert_outcomes(passed=1)
+    refused = pytester.runpytest("--kafka-chaos-engine=duckdb")
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
     pytester.makeini("[pytest]\nkafka_chaos_engine = duckdb")
-    refused = pytester.run(sys.executable, "-m", "pytest")
+    refused = pytester.runpytest()
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
     assert "kafka_chaos_engine: 'duckdb': expected spark or plain" in refused.stderr.str()
 

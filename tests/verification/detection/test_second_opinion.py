@@ -32,7 +32,7 @@ def assert_agreement(
 @pytest.mark.parametrize("final_log", [True, False])
 def test_agreement_on_many_lanes(tmp_path: Path, spark: Any, final_log: bool) -> None:
     random = Random(20)
-    lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(400)}
+    lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(100)}
     assert assert_agreement(lanes, tmp_path / "run", spark) > 1000
 
 
@@ -42,7 +42,7 @@ def test_agreement_behind_the_prefilter(
 ) -> None:
     monkeypatch.setattr(blocks, "BLOCK_BITS", 6)
     random = Random(21)
-    lanes = {f"lane-{i}": random_history(random, final_log=True, records=600) for i in range(200)}
+    lanes = {f"lane-{i}": random_history(random, final_log=True, records=600) for i in range(40)}
     assert assert_agreement(lanes, tmp_path / "run", spark, method=method) > 1000
 
 

@@ -53,11 +53,12 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: 
 @pytest.mark.spark
 def test_agreement_on_many_lanes(tmp_path: Path, spark: Any) -> None:
     random = Random(30)
-    lanes = {f"lane-{i}": random_transactions(random) for i in range(120)}
+    lanes = {f"lane-{i}": random_transactions(random) for i in range(60)}
     found = assert_agreement(lanes, tmp_path / "run", spark)
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_agreement_without_a_log(tmp_path: Path, spark: Any) -> None:
     """What is committed is known from producers and readers alone."""
@@ -92,8 +93,8 @@ def test_agreement_beside_plain_lanes(tmp_path: Path, spark: Any, monkeypatch: p
     monkeypatch.setattr(evidence, "SMALL", 100)
     monkeypatch.setattr(blocks, "BLOCK_BITS", 6)
     random = Random(41)
-    lanes = {f"lane-{i}": random_transactions(random, steps=150) for i in range(20)}
-    lanes |= {f"plain-{i}": random_history(random, final_log=True, records=200) for i in range(20)}
+    lanes = {f"lane-{i}": random_transactions(random, steps=150) for i in range(10)}
+    lanes |= {f"plain-{i}": random_history(random, final_log=True, records=200) for i in range(10)}
     found = assert_agreement(lanes, tmp_path / "run", spark)
     assert found["reordered"]
     assert found["nonmonotonic_poll"]
