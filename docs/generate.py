@@ -66,7 +66,12 @@ def experiment_files() -> str:
     from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
     from kafka_chaos.harness.experiment.fault_spec import FaultSpec
     from kafka_chaos.harness.experiment.group_specs import GroupSpec, LoopSpec
-    from kafka_chaos.harness.experiment.lane_specs import LaneSpec, TransactionalSpec, WorkloadSpec
+    from kafka_chaos.harness.experiment.lane_specs import (
+        FreshProducersSpec,
+        LaneSpec,
+        TransactionalSpec,
+        WorkloadSpec,
+    )
     from kafka_chaos.harness.experiment.schedule import GenerateSpec
     from kafka_chaos.harness.experiment.specs import Experiment, LockstepSpec, PhaseSpec
     from kafka_chaos.reference_model import LockstepStep
@@ -87,6 +92,7 @@ def experiment_files() -> str:
         ("cluster", ClusterSpec),
         ("phases[…]", PhaseSpec),
         ("lanes[…]", LaneSpec),
+        ("lanes[…].fresh_producers", FreshProducersSpec),
         ("lanes[…].transactional", TransactionalSpec),
         ("lanes[…].group", GroupSpec),
         ("lanes[…].loop", LoopSpec),

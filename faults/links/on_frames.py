@@ -32,9 +32,9 @@ class OnFrames:
     """Which requests to the targets a fault means, or which responses of theirs; what is left out means any.
 
     `api` is Kafka's name of the request, such as `EndTxn`. `sender` is who sends the request (and gets the response):
-    `clients`, `brokers`, `broker:2`, `controller`, `controllers` or `controller:1`. `lane`, `partition` and
-    `transactional_id`: what the request speaks of. `nth`: that frame alone, counted from 1 on each target since the
-    fault began.
+    `clients`, `brokers`, `broker:2`, `controller`, `controllers` or `controller:1`; `client_id` its `client.id`, which
+    for a lane's producer is LANE-NUMBER. `lane`, `partition` and `transactional_id`: what the request speaks of.
+    `nth`: that frame alone, counted from 1 on each target since the fault began.
     """
 
     target: Target
@@ -43,6 +43,7 @@ class OnFrames:
     api: str | None = None
     side: str = "request"
     sender: str | None = None
+    client_id: str | None = None
     lane: str | None = None
     partition: int | None = None
     transactional_id: str | None = None
@@ -77,6 +78,7 @@ class OnFrames:
             "side": self.side,
             "api": self.api,
             "sender": self._senders(cluster),
+            "client_id": self.client_id,
             "topic": None if self.lane is None else cluster.topic(self.lane),
             "partition": self.partition,
             "transactional_id": self.transactional_id,

@@ -66,6 +66,13 @@ class TransactionalSpec(Spec):
     )
 
 
+class FreshProducersSpec(Spec):
+    """The key `fresh_producers` of a lane: producers that brokers know nothing of when they start, amid the load."""
+
+    count: int = Field(default=1, ge=1, le=100, description="how many start; each writes to one partition, in turn")
+    at: Seconds = Field(description="when they start, in seconds of load as for faults")
+
+
 class LaneSpec(Spec):
     """An entry of `lanes`: one topic and one producer configuration."""
 
@@ -83,6 +90,11 @@ class LaneSpec(Spec):
     idempotence: bool = Field(default=False, description="`enable.idempotence` of the producer")
     max_in_flight: int = Field(default=5, ge=1, description="`max.in.flight.requests.per.connection` of the producer")
     cleanup_policy: str | None = Field(default=None, description="`cleanup.policy` of the topic")
+    fresh_producers: FreshProducersSpec | None = Field(
+        default=None,
+        description="further producers, which start amid the load; all of the lane's producers share its `rate`. The "
+        "`client.id` of each is LANE-NUMBER, 0 for the first",
+    )
     transactional: TransactionalSpec | None = Field(
         default=None,
         description="producers that write transactions; it implies `idempotence` and a consumer per isolation level",
@@ -121,7 +133,8 @@ class LaneSpec(Spec):
 
         `cluster`: what it runs on, where that is known. `crashes`: of members, by faults, beside those of its own.
         """
-        excluded = {"leader", "topic", "topic_configs", "producer_configs", "transactional", "group", "loop"}
+        excluded = {"leader", "topic", "topic_configs", "producer_configs", "fresh_producers"}
+        excluded |= {"transactional", "group", "loop"}
         fields = {**self.model_dump(exclude=excluded), "transactional": self.transactions}
         group, loop = self.consumer_group, self.consuming_loop
         if crashes and group is not None:

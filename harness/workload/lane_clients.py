@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, cast
 
+from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
@@ -63,6 +64,14 @@ class Producing(Protocol):
         ...
 
 
+@dataclass
+class LoadClock:
+    """When the times of a phase began to count, in seconds of the monotonic clock: once every lane had its first
+    acknowledgement, as for the faults of a schedule. None until then."""
+
+    began: float | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoadSettings:
     """What all lanes of a load share. `groups`: the tables of groups, in a phase that has any."""
@@ -77,6 +86,7 @@ class LoadSettings:
     on_precondition: OnPrecondition | None = None
     client_configs: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
+    clock: LoadClock = field(default_factory=LoadClock)
 
     def producer_configs(self, lane: LaneSpec) -> dict[str, object]:
         """librdkafka's configuration of the lane's producers, the keys for a secured listener included."""
@@ -108,6 +118,8 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
     """What writes a lane that no loop writes; `function` is the application's, if it does."""
     transactions = load.transactions(lane)
     if function is not None:
+        if lane.fresh_producers is not None:
+            raise UsageFailure(f"lane {lane.lane}: an application writes it: expected no fresh_producers")
         return ApplicationProducing(
             lane,
             function,
@@ -129,19 +141,30 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
             on_notice=load.on_notice,
             seed=load.seed,
         )
-    records = RecordedProducer(
-        lane=lane.lane,
-        topic=lane.topic_name,
-        producer_id=0,
-        partitions=lane.first_partitions,
-        grows_to=lane.partitions,
-        record_size=load.workload.record_size,
-        configs=load.producer_configs(lane),
-        writer=load.tables.produced,
-        reservations=load.reservations,
-        on_precondition=load.on_precondition,
+
+    def connect(number: int) -> RecordedProducer:
+        return RecordedProducer(
+            lane=lane.lane,
+            topic=lane.topic_name,
+            producer_id=number,
+            partitions=1 if number else lane.first_partitions,
+            first_partition=(number - 1) % lane.first_partitions if number else 0,
+            grows_to=0 if number else lane.partitions,
+            record_size=load.workload.record_size,
+            configs={"client.id": f"{lane.lane}-{number}", **load.producer_configs(lane)},
+            writer=load.tables.produced,
+            reservations=load.reservations,
+            on_precondition=load.on_precondition,
+        )
+
+    fresh = lane.fresh_producers
+    return PacedProducing(
+        connect,
+        rate=load.workload.rate,
+        on_notice=load.on_notice,
+        starts=() if fresh is None else (fresh.at,) * fresh.count,
+        began=lambda: load.clock.began,
     )
-    return PacedProducing(records, rate=load.workload.rate, on_notice=load.on_notice)
 
 
 def looping(

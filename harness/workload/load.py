@@ -65,6 +65,7 @@ class PhaseLoad:
             client_configs=client_configs or {},
             seed=seed,
         )
+        self._clock = shared.clock
         self.lanes: dict[str, LaneLoad] = {}
         by_name = {lane.lane: lane for lane in lanes}
         for lane in lanes:
@@ -106,7 +107,7 @@ class PhaseLoad:
         """Wait until every lane has an acknowledged record, and a consumed one.
 
         Raises `WaitTimeout` without acknowledgements. A consumer that reads nothing is only reported, and delays the
-        phase by a few seconds at most. Its lane will be `unknown`.
+        phase by a few seconds at most. Its lane will be `unknown`. From now on the times of the phase count.
         """
         lacking = partial(self._lanes_without, 1)
         message = "every lane to have a record acknowledged"
@@ -120,6 +121,7 @@ class PhaseLoad:
                     f"the consumer of lane {name} read nothing within {_FIRST_READ_TIMEOUT:g} s "
                     "of the first acknowledgements"
                 )
+        self._clock.began = time.monotonic()
 
     def _lanes_without(self, count: int) -> list[str]:
         """The lanes whose count, given by its index in `counts`, is zero; raises what a lane's thread raised."""

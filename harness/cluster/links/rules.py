@@ -25,9 +25,9 @@ class Rule:
     """Frames to or from a node, and what happens to them.
 
     `sender`: host names of the nodes whose requests are meant, and `clients` for everybody else; empty: whoever sends.
-    `nth`: which of the frames that are named, counted from 1 since the rule came; None: all. `seconds` belong to
-    `delay`. `leader_epoch`: of the LeaderAndIsr requests, those that tell this leader epoch. A response belongs to the
-    request that it answers: the rule names it by that.
+    `client_id`: the sender's, as the request's header has it. `nth`: which of the frames that are named, counted from 1
+    since the rule came; None: all. `seconds` belong to `delay`. `leader_epoch`: of the LeaderAndIsr requests, those
+    that tell this leader epoch. A response belongs to the request that it answers: the rule names it by that.
     """
 
     id: str
@@ -36,6 +36,7 @@ class Rule:
     side: str = REQUEST
     api: str | None = None
     sender: tuple[str, ...] = ()
+    client_id: str | None = None
     topic: str | None = None
     partition: int | None = None
     transactional_id: str | None = None
@@ -60,7 +61,7 @@ class Rule:
 
     def may_name(self, node: str, header: Header, peer: str) -> bool:
         """Whether it may name an exchange that begins with this header, whatever its contents are."""
-        if node != self.node or self.api not in (None, header.name):
+        if node != self.node or self.api not in (None, header.name) or self.client_id not in (None, header.client_id):
             return False
         return not self.sender or peer in self.sender or (CLIENTS in self.sender and peer == CLIENTS)
 

@@ -45,6 +45,7 @@ def check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[
             raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
         _check_client_keys((*place, "producer_configs"), lane)
         _check_source(place, lane, phase)
+        _check_fresh((*place, "fresh_producers"), lane, phase)
         _check_session(cluster, place, lane)
 
 
@@ -65,6 +66,16 @@ def _check_source(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec
     if lane.loop.source not in sources:
         expected = f"expected a lane of this phase without a loop ({', '.join(sources) or 'there is none'})"
         raise ExperimentError((*place, "loop", "source"), f"{lane.loop.source!r}: {expected}")
+
+
+def _check_fresh(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec) -> None:
+    if (fresh := lane.fresh_producers) is None:
+        return
+    if lane.transactional is not None or lane.loop is not None:
+        raise ExperimentError(place, "expected a lane without transactional and loop, which say themselves who writes")
+    if phase.lockstep is None and fresh.at >= phase.workload.duration:
+        message = f"{fresh.at:g} s is past the load of {phase.workload.duration:g} s"
+        raise ExperimentError((*place, "at"), message)
 
 
 def _check_client_keys(place: tuple[str | int, ...], lane: LaneSpec) -> None:

@@ -15,10 +15,14 @@ _ASK_TIMEOUT = 1.0
 
 
 class InTurn:
-    """Record `seq` goes to partition `seq` modulo their number when it was sent. `grow` belongs to the sender."""
+    """Record `seq` goes to partition `seq` modulo their number when it was sent, counted from partition `first` on.
 
-    def __init__(self, count: int) -> None:
+    `grow` belongs to the sender.
+    """
+
+    def __init__(self, count: int, *, first: int = 0) -> None:
         self.count = count
+        self.first = first
         self._first_seqs = [0]
         self._counts = [count]
 
@@ -31,7 +35,7 @@ class InTurn:
     def of(self, seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
         """The partitions of these records."""
         known = np.searchsorted(np.array(self._first_seqs), seqs, side="right") - 1
-        numbers: npt.NDArray[np.int64] = seqs % np.array(self._counts)[known]
+        numbers: npt.NDArray[np.int64] = self.first + seqs % np.array(self._counts)[known]
         return numbers.astype(np.int32)
 
 

@@ -36,11 +36,11 @@ _SEQ_AT = 12
 class RecordedProducer:
     """One producer of one lane. `send` and `poll` belong to one thread; the counters may be read from any.
 
-    `configs` are librdkafka's keys. Records go to the `partitions` in turn, by seq, so each partition gets increasing
-    seqs; a topic that `grows_to` more gets records in those, too, once the client knows of them. `on_precondition`: see
-    `watched`. With a `transactional.id`, whoever sends tells by `transaction_begins` where transactions begin, and
-    begins and ends them at the `client`. `failed_for_good`: why the client refuses all further records; empty while it
-    does not.
+    `configs` are librdkafka's keys. Records go to so many `partitions` from `first_partition` on in turn, by seq, so
+    each gets increasing seqs; a topic that `grows_to` more gets records in those, too, once the client knows of them.
+    `on_precondition`: see `watched`. With a `transactional.id`, whoever sends tells by `transaction_begins` where
+    transactions begin, and begins and ends them at the `client`. `failed_for_good`: why the client refuses all further
+    records; empty while it does not.
     """
 
     def __init__(
@@ -56,11 +56,12 @@ class RecordedProducer:
         reservations: Reservations,
         on_precondition: OnPrecondition | None = None,
         grows_to: int = 0,
+        first_partition: int = 0,
     ) -> None:
         self.lane = lane
         self.topic = topic
         self.producer_id = producer_id
-        self._partitions = InTurn(partitions)
+        self._partitions = InTurn(partitions, first=first_partition)
         self._known = partitions
         self._codec = IdentityCodec(lane, record_size)
         self._writer = writer
@@ -68,7 +69,8 @@ class RecordedProducer:
         # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
         self._answered = _acks(configs) != "0"
-        self.client = new_client(Producer, watched(configs, on_precondition, lane=lane, producer_id=producer_id))
+        wanted = watched(configs, on_precondition, lane=lane, topic=topic, producer_id=producer_id)
+        self.client = new_client(Producer, wanted)
         self._transactions = array("q")
         self._transactional_id = configs.get("transactional.id")
         self._chunks: dict[int, Chunk] = {}
@@ -180,7 +182,8 @@ class RecordedProducer:
         values = self._codec.encode_many(self.producer_id, first, count)
         if self._known > self._partitions.count:
             self._partitions.grow(self._known, first)
-        produce, topic, partitions, delivered = self.client.produce, self.topic, self._partitions.count, self._delivered
+        produce, topic, delivered = self.client.produce, self.topic, self._delivered
+        partitions, to = self._partitions.count, self._partitions.first
         now_ns = time.monotonic_ns
         seq = first
         chunk = self._chunk_of(seq)
@@ -190,7 +193,7 @@ class RecordedProducer:
                 chunk = self._chunk_of(seq)
             chunk.invoke_ns[row] = now_ns()
             try:
-                produce(topic, value, None, seq % partitions, delivered)
+                produce(topic, value, None, to + seq % partitions, delivered)
             except BufferError:
                 break
             except KafkaException as error:

@@ -85,11 +85,11 @@ def test_without_a_frame_the_reason_says_what_passed(cluster: FakeCluster) -> No
 )
 def test_senders_are_resolved_by_role(sender: str | None, names: tuple[str, ...], cluster: FakeCluster) -> None:
     cluster.controllers = {1: FakeNode("controller-1", 101)}
-    fault = Cut(target=BROKER, sender=sender, lane="orders", partition=2)
+    fault = Cut(target=BROKER, sender=sender, lane="orders", partition=2, client_id="orders-1")
     fault.inject(cluster, fault.target.resolve(cluster, 0))
     (frames,) = link_of(cluster, 1).rules.values()
     assert frames["sender"] == names
-    assert (frames["topic"], frames["partition"]) == ("topic-of-orders", 2)
+    assert (frames["topic"], frames["partition"], frames["client_id"]) == ("topic-of-orders", 2, "orders-1")
 
 
 def test_what_is_held_is_lost_if_asked_for(cluster: FakeCluster) -> None:

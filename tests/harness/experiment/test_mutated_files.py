@@ -59,7 +59,7 @@ phases:
       steps: [cut-replication, append, kill-leader, elect, restart]
       step_seconds: 1
   - phase: timed
-    lanes: [{lane: late, acks: 0}]
+    lanes: [{lane: late, acks: 0, fresh_producers: {count: 2, at: 5}}]
     schedule:
       - fault: partition
         target: leader(late)

@@ -99,6 +99,8 @@ def test_a_rule_takes_what_tells_a_leader_epoch(named: dict[str, object], taken:
         ({"api": "Produce"}, False),
         ({"sender": (CLIENTS,)}, True),
         ({"sender": ("broker-2",)}, False),
+        ({"client_id": "client"}, True),
+        ({"client_id": "client-1"}, False),
         ({"transactional_id": "tx"}, True),
         ({"transactional_id": "other"}, False),
         ({"topic": "a"}, False),

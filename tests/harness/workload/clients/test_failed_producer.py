@@ -53,7 +53,7 @@ def loaded(tmp_path: Path, error: KafkaError, notices: list[str]) -> LaneLoad:
             on_change=print,
         ),
     )
-    load.producer.records.client = FailingClient(error)
+    load.producer.producers[0].client = FailingClient(error)
     load.start()
     wait_until(lambda: not load._thread.is_alive(), "the lane's producer to end", timeout=10)
     load.consumer.close()

@@ -71,7 +71,7 @@ def test_a_record_that_is_acknowledged_without_its_offset_is_a_row_without_one(t
     )
     load = LaneLoad(lane, settings)
     client = Client()
-    load.producer.records.client = client
+    load.producer.producers[0].client = client
     load.start()
     wait_until(lambda: client.acknowledged >= 4, "some records", timeout=10)
     load.stop_sending()

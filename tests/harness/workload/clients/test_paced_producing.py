@@ -1,0 +1,81 @@
+"""Producers at a fixed rate, some of which start amid the load."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
+
+
+class Sender:
+    """In place of a RecordedProducer: counts."""
+
+    def __init__(self, number: int) -> None:
+        self.lane = "a"
+        self.number = number
+        self.made = time.monotonic()
+        self.sent = self.acknowledged = self.longest_gap_ns = 0
+        self.failed_for_good = ""
+        self.client: tuple[()] = ()
+
+    def send(self, count: int) -> int:
+        self.sent += count
+        return count
+
+    def poll(self, timeout: float) -> int:
+        time.sleep(timeout)
+        return 0
+
+    def finish(self, timeout: float, cancelled: threading.Event) -> int:
+        assert timeout >= 0
+        return self.number
+
+
+def running(producing: PacedProducing) -> tuple[threading.Thread, threading.Event]:
+    sending = threading.Event()
+    sending.set()
+    thread = threading.Thread(target=producing.run, args=(sending,), daemon=True)
+    thread.start()
+    return thread, sending
+
+
+def pacing(**settings: Any) -> PacedProducing:
+    connect: Callable[[int], Any] = Sender
+    return PacedProducing(connect, rate=600, on_notice=settings.pop("on_notice", print), **settings)
+
+
+def test_fresh_producers_start_once_the_times_count_and_share_the_rate() -> None:
+    began: list[float] = []
+    producing = pacing(starts=(0.3, 0.3), began=lambda: began[0] if began else None)
+    thread, sending = running(producing)
+    wait_until(lambda: producing.sent > 100, "the first producer to send", timeout=10)
+    assert len(producing.producers) == 1
+    began.append(time.monotonic())
+    wait_until(lambda: len(producing.producers) == 3, "the others to start", timeout=10)
+    assert producing.producers[1].made - began[0] >= 0.3
+    wait_until(lambda: producing.producers[2].sent > 100, "the last one to send", timeout=10)
+    sending.clear()
+    thread.join(10)
+    first, second, third = (sender.sent for sender in producing.producers)
+    assert abs(second - third) <= 2
+    assert first > second
+    assert producing.sent == first + second + third
+    assert producing.finish(1, threading.Event()) == 0 + 1 + 2
+
+
+def test_the_load_goes_on_until_every_producer_has_failed() -> None:
+    notices: list[str] = []
+    start = time.monotonic()
+    producing = pacing(starts=(0.1,), began=lambda: start, on_notice=notices.append)
+    producing.producers[0].failed_for_good = "lost"
+    thread, _ = running(producing)
+    wait_until(lambda: len(producing.producers) == 2 and producing.producers[1].sent > 10, "the other", timeout=10)
+    assert (thread.is_alive(), producing.producers[0].sent) == (True, 0)
+    producing.producers[1].failed_for_good = "lost, too"
+    thread.join(10)
+    assert not thread.is_alive()
+    assert notices == [f"a: its producer has failed for good and sends no more: lost{more}" for more in ("", ", too")]
