@@ -218,10 +218,14 @@ def render(answer: dict[str, Any]) -> str:
         lines.append(f"{anomaly}: {entry['status']}")
         lines.extend(f"    {sentence}" for sentence in entry["why"])
         for defect in entry["known_defects"]:
-            lines.append(f"    Known defect {defect['id']} ({defect['component']}, {defect['versions']}) allows it:")
+            others = "".join(f" with {id}" for id in defect["with"])
+            lines.append(
+                f"    Known defect {defect['id']} ({defect['component']}, {defect['versions']}){others} allows it:"
+            )
             lines.extend(f"        {sentence}" for sentence in defect["why"])
     scope = answer["scope"]
-    allowing = {defect["id"] for entry in entries.values() for defect in entry["known_defects"]}
+    told = [defect for entry in entries.values() for defect in entry["known_defects"]]
+    allowing = {id for defect in told for id in (defect["id"], *defect["with"])}
     for name in scope["known_defects"]:
         if name not in allowing:
             defect = KNOWN_DEFECTS[name]

@@ -79,13 +79,15 @@ def defects() -> Iterator[str]:
         yield f"- Rule that it changes: {defect.rule}."
         yield f"- Precondition: {defect.precondition}."
         yield f"- Effect: {defect.effect}"
-    answer = predict(LANES["acks=all, min ISR 2, idempotent"]).anomalies[Anomaly.DUPLICATE]
-    for trace in answer.known_defects:
-        yield ""
-        yield f'With `{trace.defect.id}`, the lane "acks=all, min ISR 2, idempotent" comes to a `duplicate`'
-        yield "without a fault:"
-        yield ""
-        yield from numbered(trace.why)
+    yield ""
+    yield 'They are searched alone and together, with the client librdkafka. To this the lane "acks=all, min ISR 2,'
+    yield 'idempotent" comes without a fault.'
+    for anomaly, answer in predict(LANES["acks=all, min ISR 2, idempotent"]).anomalies.items():
+        for trace in answer.known_defects:
+            yield ""
+            yield f"### `{anomaly}` with {' and '.join(trace.ids)}"
+            yield ""
+            yield from numbered(trace.why)
 
 
 def prediction_table(kinds: tuple[str, ...]) -> Iterator[str]:

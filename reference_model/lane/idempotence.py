@@ -11,9 +11,12 @@ from functools import lru_cache
 from kafka_chaos.reference_model.lane.state import (
     NOWHERE,
     OK,
+    RETRY,
     LaneState,
+    Record,
     producer_epoch_of,
     record_of,
+    with_record,
 )
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 
@@ -36,6 +39,20 @@ def _remembered(log: tuple[int, ...], first_records: tuple[int, ...], forgetful:
         epoch = producer_epoch_of(value)
         known.append(Batch(epoch, record_of(value) - first_records[epoch], offset))
     return known
+
+
+def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
+    """librdkafka's rule: once a record is acknowledged, all before it that wait to be sent again count as acknowledged,
+    too, at no offset, whatever was answered to them.
+
+    It holds with brokers that take a producer's batches in order and none but the first one as the first. Source:
+    librdkafka 2.16.0, `rd_kafka_handle_idempotent_Produce_success` in src/rdkafka_request.c (line 4803), which calls
+    `rd_kafka_dr_implicit_ack` in src/rdkafka_broker.c (line 3107).
+    """
+    for index in range(acknowledged):
+        if state.records[index].status == RETRY:
+            state = with_record(state, index, Record(OK, 0, NOWHERE))
+    return state
 
 
 def after_refusal(state: LaneState, sent: int, refusal: Refusal) -> LaneState:

@@ -29,6 +29,10 @@ SENTENCES: dict[str, str] = {
     "not_enough_replicas": "{broker} refuses record {record}{source}: NOT_ENOUGH_REPLICAS.",
     "out_of_order_sequence": "{broker} refuses record {record}{source}: {detail}.",
     "acknowledge": "{broker} acknowledges record {record} at offset {detail}.",
+    "acknowledge_implicitly": (
+        "{broker} acknowledges record {record} at offset {detail}. librdkafka takes that for an acknowledgement of all "
+        "records before it, too."
+    ),
     "not_enough_replicas_after_append": (
         "{broker} answers record {record} with NOT_ENOUGH_REPLICAS_AFTER_APPEND: appended, not acknowledged."
     ),

@@ -37,8 +37,11 @@ def _content() -> Mapping[str, Any]:
 
 
 def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, Any]:
-    def entry(status: str, why: list[int], defects: list[tuple[str, list[int]]]) -> dict[str, Any]:
-        told = [{"id": defect, "why": [sentences[number] for number in numbers]} for defect, numbers in defects]
+    def entry(status: str, why: list[int], defects: list[tuple[list[str], list[int]]]) -> dict[str, Any]:
+        told = [
+            {"id": ids[0], "with": ids[1:], "why": [sentences[number] for number in numbers]}
+            for ids, numbers in defects
+        ]
         return {"status": status, "why": [sentences[number] for number in why], "known_defects": told}
 
     told = {part: {name: entry(*packed) for name, packed in body.get(part, {}).items()} for part in PREDICTED_IN}
@@ -50,7 +53,10 @@ def as_file(model: str, answers: Iterable[tuple[str, Prediction]]) -> str:
     sentences = Numbers[str]()
 
     def packed(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-        defects = [(defect["id"], [sentences.of(told) for told in defect["why"]]) for defect in entry["known_defects"]]
+        defects = [
+            ([defect["id"], *defect["with"]], [sentences.of(told) for told in defect["why"]])
+            for defect in entry["known_defects"]
+        ]
         return entry["status"], [sentences.of(sentence) for sentence in entry["why"]], defects
 
     bodies = {}

@@ -28,6 +28,7 @@ from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.answers import shipped
 from kafka_chaos.reference_model.predict.prediction import Prediction, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
 from kafka_chaos.reference_model.search import Budget
 
@@ -86,6 +87,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         "max_in_flight": lane.max_in_flight,
         "faults": sorted(lane.faults),
         "lockstep": None if lockstep is None else [str(step) for step in lockstep],
+        "known_defects": [defect.id for defect in KNOWN_DEFECTS.values() if defect.concerns(lane)],
         **_transactions(lane),
         **_groups(lane),
     }

@@ -1,6 +1,7 @@
-"""Searches a lane with a rule changed as a known defect changes it: which anomalies become reachable, and how.
+"""Searches a lane with rules changed as known defects change them: which anomalies become reachable, and how.
 
-`transactional.py` does the same for the defects of transactions.
+Defects are searched alone and together, and the producer is librdkafka, with its implicit acknowledgement.
+`transactional.py` does the same for the defects of transactions, one by one.
 
 The lane lives through no fault here. A slow follower is enough to leave a record in doubt, and what the defect makes
 reachable without a fault it makes reachable with faults.
@@ -11,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations
 from typing import Any, TypeVar
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.lane.effects import Action, Step
-from kafka_chaos.reference_model.lane.idempotence import renew_producer_epoch
+from kafka_chaos.reference_model.lane.idempotence import implicitly_acknowledged, renew_producer_epoch
 from kafka_chaos.reference_model.lane.state import OK, LaneState, canonical, initial_state
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
@@ -33,19 +35,26 @@ MAX_STATES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class DefectTrace:
-    """A known defect that makes an anomaly reachable, with the steps of a shortest way to it."""
+    """Known defects that together make an anomaly reachable, and none of them without the others, with the steps of a
+    shortest way to it."""
 
-    defect: KnownDefect
+    defects: tuple[KnownDefect, ...]
     why: tuple[str, ...]
 
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the defects."""
+        return tuple(defect.id for defect in self.defects)
+
     def to_json(self) -> dict[str, Any]:
-        """The form of `predict --json`."""
-        return {**self.defect.to_json(), "why": list(self.why)}
+        """The form of `predict --json`: the first defect, and the ids of the others as `with`."""
+        first, *others = self.defects
+        return {**first.to_json(), "with": [defect.id for defect in others], "why": list(self.why)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DefectTrace:
         """Read back what `to_json` gave."""
-        return cls(KNOWN_DEFECTS[value["id"]], tuple(map(str, value["why"])))
+        return cls(tuple(KNOWN_DEFECTS[id] for id in (value["id"], *value["with"])), tuple(map(str, value["why"])))
 
 
 def by_anomaly(traces: Iterable[tuple[Name, DefectTrace]]) -> dict[Name, tuple[DefectTrace, ...]]:
@@ -62,15 +71,22 @@ def plain_lane(lane: Lane, /, **settings: Any) -> Lane:
 
 
 def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
-    """The known defects that concern a lane, by the anomalies that they make reachable."""
+    """The known defects that concern a lane, by the anomalies that they make reachable: every set of them of which no
+    part is enough."""
     without_faults = plain_lane(lane, lane="defect", topic="", partitions=1, cleanup_policy=None, faults=())
     concerned = [KNOWN_DEFECTS[id] for id in VARIANTS if KNOWN_DEFECTS[id].concerns(lane)]
-    return by_anomaly(trace for defect in concerned for trace in _traces(defect, without_faults).items())
+    found: dict[Anomaly, tuple[DefectTrace, ...]] = {}
+    for size in range(1, len(concerned) + 1):
+        for defects in combinations(concerned, size):
+            for anomaly, trace in _traces(defects, without_faults).items():
+                if not any(set(one.ids) < set(trace.ids) for one in found.get(anomaly, ())):
+                    found[anomaly] = (*found.get(anomaly, ()), trace)
+    return found
 
 
 @cache
-def _traces(defect: KnownDefect, lane: Lane) -> Mapping[Anomaly, DefectTrace]:
-    variant = VARIANTS[defect.id]
+def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, DefectTrace]:
+    variants = [VARIANTS[defect.id] for defect in defects]
     first: dict[Anomaly, LaneState] = {}
 
     def visit(state: LaneState) -> bool:
@@ -78,8 +94,9 @@ def _traces(defect: KnownDefect, lane: Lane) -> Mapping[Anomaly, DefectTrace]:
         return False
 
     def possible(state: LaneState) -> Iterator[Step]:
-        yield from steps(state, lane, None)
-        yield from variant.steps(state)
+        yield from map(implied, steps(state, lane, None))
+        for variant in variants:
+            yield from variant.steps(state)
 
     def alike(state: LaneState, other: LaneState) -> bool:
         return canonical(state, lane) == other
@@ -87,15 +104,23 @@ def _traces(defect: KnownDefect, lane: Lane) -> Mapping[Anomaly, DefectTrace]:
     initial = initial_state(lane)
     retried = tuple(record._replace(attempts=2) for record in initial.records)
     search = breadth_first(
-        canonical(initial._replace(records=retried, forgetful=variant.forgetful), lane),
+        canonical(initial._replace(records=retried, forgetful=any(one.forgetful for one in variants)), lane),
         lambda state: [canonical(after, lane) for _, after in possible(state)],
         visit,
         Budget(MAX_STATES),
     )
     return {
-        anomaly: DefectTrace(defect, tell(search.path(state), lane, possible, alike))
+        anomaly: DefectTrace(defects, tell(search.path(state), lane, possible, alike))
         for anomaly, state in first.items()
     }
+
+
+def implied(step: Step) -> Step:
+    """A step as librdkafka takes it: an acknowledgement is one of the records before it, too."""
+    action, after = step
+    if action.name != "acknowledge" or (implied := implicitly_acknowledged(after, action.record)) == after:
+        return step
+    return action._replace(name="acknowledge_implicitly"), implied
 
 
 def renew_after_timeout(state: LaneState) -> Iterator[Step]:

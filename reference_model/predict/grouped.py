@@ -80,4 +80,4 @@ def _traces(asked: Iterable[Question], answers: Prediction) -> Iterator[tuple[Gr
     for question in asked:
         for trace in torn.known_defects if torn is not None and question.commits == IN_TRANSACTION else ():
             for anomaly, why in stories_of_torn_ends(question).items():
-                yield anomaly, DefectTrace(trace.defect, why)
+                yield anomaly, DefectTrace(trace.defects, why)

@@ -92,7 +92,7 @@ def _traces(question: Question, lane: Lane) -> Iterator[tuple[TransactionAnomaly
         if KNOWN_DEFECTS[id].concerns(lane):
             rules = replace(question.rules, late=question.rules.late | {kind})
             for anomaly, why in stories_with(rules, question.several_records, question.several_partitions).items():
-                yield anomaly, DefectTrace(KNOWN_DEFECTS[id], why)
+                yield anomaly, DefectTrace((KNOWN_DEFECTS[id],), why)
 
 
 VARIANTS: Mapping[str, Kind] = {KAFKA_17754.id: Kind.END, KAFKA_14402.id: Kind.PRODUCE}

@@ -19,6 +19,11 @@ def in_idempotence(lane: Lane) -> bool:
     return lane.idempotence
 
 
+def taking_any_first_batch(lane: Lane) -> bool:
+    """Whether a lane's producers are idempotent and use no transactions, and its brokers are as since 2.5 (KIP-360)."""
+    return without_transactions(lane) and release(lane.kafka_version or USUAL_VERSION) >= (2, 5)
+
+
 def without_transactions(lane: Lane) -> bool:
     """Whether a lane's producers are idempotent and use no transactions."""
     return lane.idempotence and lane.transactional is None
@@ -76,9 +81,11 @@ KAFKA_15591 = KnownDefect(
     versions="2.5 (KIP-360) to 4.x, without pull request 23234 of August 2026; also reported as KAFKA-14312 and "
     "KAFKA-19880",
     rule="a broker that knows nothing of a producer takes its batch with sequence number 0 and no other",
-    precondition="more than one request in flight, and the first one fails without an append (no leader yet, "
-    "NOT_ENOUGH_REPLICAS) while the next arrives later and is taken",
-    effect="The overtaken record is refused with OUT_OF_ORDER_SEQUENCE_NUMBER from then on, until it ends as `info`.",
+    precondition="a producer is new to a partition and has more than one request in flight; the first one fails "
+    "without an append (no leader yet, NOT_ENOUGH_REPLICAS) while the next arrives later and is taken",
+    effect="The overtaken record is in no log, and refused with OUT_OF_ORDER_SEQUENCE_NUMBER from then on. librdkafka "
+    "reports it as acknowledged, since a later one was (implicit acknowledgement).",
+    concerns=taking_any_first_batch,
 )
 
 KAFKA_17754 = KnownDefect(

@@ -39,7 +39,7 @@ TOLD = (
 def test_the_model_tells_these_steps() -> None:
     lane = Lane(lane="t", acks="all", idempotence=True, transactional=Transactional(), kafka_version="2.8.2")
     hanging = predict_cached(lane).transactions[TransactionAnomaly.HANGING_TRANSACTION]
-    assert [trace.why[:-1] for trace in hanging.known_defects if trace.defect.id == "KAFKA-14402"] == [TOLD]
+    assert [trace.why[:-1] for trace in hanging.known_defects if trace.ids == ("KAFKA-14402",)] == [TOLD]
 
 
 @pytest.mark.parametrize(
