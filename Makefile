@@ -161,6 +161,7 @@ bench-versions: setup
 	$(BIN)/python benchmarks/versions.py
 	$(BIN)/python benchmarks/acks_matrix.py
 	$(BIN)/python benchmarks/version_differences.py
+	$(BIN)/python benchmarks/implicit_acknowledgement.py
 
 # Where the minutes of `make test` go, and how often it is green: RUNS in a row, BUSY=--busy beside other work.
 bench-suite: setup

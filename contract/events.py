@@ -263,7 +263,8 @@ class DefectPrecondition(Event):
     """What a known defect needs has occurred in a lane's producer, as `evidence` says.
 
     `defect`: its id, as `predict --json` names it. `occurred_ns`: when, where that was not `ts_ns`. `transactional_id`
-    and `commits`: of the EndTxn request that came late, and whether it commits.
+    and `commits`: of the EndTxn request that came late, and whether it commits. `partition` and `messages`: how many of
+    the producer's first messages to that partition were acknowledged because a later one was.
     """
 
     defect: str
@@ -273,6 +274,8 @@ class DefectPrecondition(Event):
     occurred_ns: int | None = None
     transactional_id: str | None = None
     commits: bool | None = None
+    partition: int | None = None
+    messages: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

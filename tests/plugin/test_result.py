@@ -55,7 +55,7 @@ def test_claims_that_hold_pass(tmp_path: Path) -> None:
 def test_an_accepted_violation_passes_and_an_explained_one_fails(tmp_path: Path) -> None:
     run = a_run(tmp_path, duplicate=1)
     (lane,) = run.result.lanes
-    explained = replace(run.result, lanes=(replace(lane, explained={lane.reasons[0]: ("x-1",)}),))
+    explained = replace(run.result, lanes=(replace(lane, explained={lane.reasons[0]: (("x-1",),)}),))
     run.result = explained
     with pytest.raises(AssertionError, match="duplicate is forbidden"):
         run.assert_conforms()

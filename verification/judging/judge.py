@@ -59,14 +59,14 @@ def judge(
     doubts = [*account.doubts, *_not_judged_doubts(account, predicted, not_judged)]
     doubts += [f"the model does not predict {anomaly}" for anomaly in lane.anomalies if anomaly not in predicted]
     violations: list[str] = []
-    explained: dict[str, tuple[str, ...]] = {}
+    explained: dict[str, tuple[tuple[str, ...], ...]] = {}
     for anomaly, status in predicted.items():
         if anomaly in not_judged:
             continue
         count = counts[anomaly]
         if status == Status.FORBIDDEN and count and (run.has_log or anomaly != Anomaly.UNSEEN):
             defects = explaining(run, lane, prediction, anomaly, observed[anomaly])
-            known = f" (known defect: {', '.join(defects)})" if defects else ""
+            known = f" (known defect: {', '.join(' with '.join(one) for one in defects)})" if defects else ""
             violations.append(f"{anomaly} is forbidden and was found: {count}{known}")
             if defects:
                 explained[violations[-1]] = defects

@@ -1,8 +1,8 @@
 """Which known defects explain a forbidden finding, record by record.
 
-Guarantee: a defect is named only if the model says that it makes the anomaly reachable in this lane, and if the run
-shows for each record of the finding what the defect needs: of the same producer, before the record, in the brokers' own
-files. Whatever is not recorded explains nothing. Pure Python, no Spark.
+Guarantee: defects are named only if the model says that together they make the anomaly reachable in this lane, and if
+the run shows for each record of the finding what each of them needs: of the same producer, before the record, in the
+brokers' own files. Whatever is not recorded explains nothing. Pure Python, no Spark.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import ABORT, ABORTED, COMMIT, AnyAnomaly, TransactionAnomaly
-from kafka_chaos.reference_model.protocol.known_defects import KAFKA_17754, LIBRDKAFKA_4953
+from kafka_chaos.reference_model.protocol.known_defects import KAFKA_15591, KAFKA_17754, LIBRDKAFKA_4953
 from kafka_chaos.verification.inputs.documents.events import Precondition
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.parquet import rows_where
@@ -24,6 +24,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.result import Identity, Observation
 
 _SENT = ("complete_ns", "transaction")
+_UNPLACED: Mapping[str, Collection[Any]] = {"outcome": ["ok"], "offset": [None]}
 _COPY = ("broker", "partition", "offset", "producer_epoch", "kind")
 _MARKER = ("broker", "partition", "offset", "producer_id", "kind")
 _ENDED = ("producer_id", "transaction", "transactional_id", "begin_ns", "end_ns", "outcome")
@@ -40,9 +41,11 @@ class Recorded:
 
     By record: `sent`, its rows of produced/ (`_SENT`); `stored`, its partitions and offsets in the log. `copies`: by
     record, broker and partition its offsets there, with producer epochs. `markers`: by broker and partition their
-    offsets, producers and kinds. `transactions`: by producer and number, the rest of `_ENDED`.
+    offsets, producers and kinds. `transactions`: by producer and number, the rest of `_ENDED`. `unplaced`: by producer
+    and partition, the seqs of all records that were acknowledged without an offset.
     """
 
+    unplaced: Mapping[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     sent: _Lists = field(default_factory=_lists)
     stored: _Lists = field(default_factory=_lists)
     copies: Mapping[Identity, _Lists] = field(default_factory=lambda: defaultdict(_lists))
@@ -52,26 +55,27 @@ class Recorded:
 
 def explaining(
     run: RunDirectory, lane: Lane, prediction: LanePrediction, anomaly: AnyAnomaly, seen: Observation
-) -> tuple[str, ...]:
-    """The known defects that explain each record of what was found of a forbidden anomaly."""
+) -> tuple[tuple[str, ...], ...]:
+    """The sets of known defects that explain each record of what was found of a forbidden anomaly."""
     met = run.events.preconditions.get(lane.lane, ())
-    defects = prediction.known_defects.get(anomaly, ())
-    named = [defect for defect in defects if defect in EXPLAINS and any(one.defect == defect for one in met)]
+    occurred = {one.defect for one in met} & EXPLAINS.keys()
+    named = [defects for defects in prediction.known_defects.get(anomaly, ()) if occurred.issuperset(defects)]
     if not named or not seen.records or len(seen.records) != seen.count:
         return ()
-    recorded = recorded_of(run, lane, seen.records)
+    recorded = recorded_of(run, lane, seen.records, met)
+
+    def explains(defect: str, record: Identity) -> bool:
+        return any(one.defect == defect and EXPLAINS[defect](one, anomaly, record, recorded) for one in met)
+
     return tuple(
-        defect
-        for defect in named
-        if all(
-            any(one.defect == defect and EXPLAINS[defect](one, anomaly, record, recorded) for one in met)
-            for record in seen.records
-        )
+        defects for defects in named if all(explains(defect, record) for defect in defects for record in seen.records)
     )
 
 
-def recorded_of(run: RunDirectory, lane: Lane, records: Collection[Identity]) -> Recorded:
-    """What the run's tables hold of these records of the lane, and of its transactions."""
+def recorded_of(
+    run: RunDirectory, lane: Lane, records: Collection[Identity], met: Collection[Precondition]
+) -> Recorded:
+    """What the run's tables hold of these records of the lane, of its transactions, and of what `met` speaks of."""
     found = Recorded()
     of = {name: {record[at] for record in records} - {None} for at, name in enumerate(("producer_id", "seq"))}
 
@@ -80,6 +84,10 @@ def recorded_of(run: RunDirectory, lane: Lane, records: Collection[Identity]) ->
 
     for producer, seq, *row in rows("produced", *of, *_SENT, **of):
         found.sent[producer, seq].append(tuple(row))
+    if implied := {one.producer_id for one in met if one.messages is not None} - {None}:
+        unplaced = rows("produced", "producer_id", "partition", "seq", producer_id=implied, **_UNPLACED)
+        for producer, partition, seq in sorted(row for row in unplaced if None not in row):
+            found.unplaced[producer, partition].append(seq)
     for producer, seq, *row in rows("log", *of, "partition", "offset", **of):
         found.stored[producer, seq].append(tuple(row))
     for producer, seq, broker, partition, offset, epoch, kind in rows("replicas", *of, *_COPY, **of):
@@ -139,8 +147,22 @@ def ended_late(met: Precondition, anomaly: AnyAnomaly, record: Identity, recorde
     return met.commits == shows and kinds == {COMMIT if shows else ABORT}
 
 
+def acknowledged_implicitly(met: Precondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
+    """KAFKA-15591: the lost record is one of those first messages of its producer to a partition that the client
+    reported as acknowledged because a later one was.
+
+    No broker answered for them, so they have no offset. No other record without one comes before them.
+    """
+    if anomaly != Anomaly.LOST_WRITE or met.producer_id != record[0] or len(recorded.sent[record]) != 1:
+        return False
+    if met.producer_id is None or met.partition is None or met.messages is None or met.messages < 1:
+        return False
+    return record[1] in recorded.unplaced.get((met.producer_id, met.partition), [])[: met.messages]
+
+
 EXPLAINS: Mapping[str, Callable[[Precondition, AnyAnomaly, Identity, Recorded], bool]] = {
     LIBRDKAFKA_4953.id: renewed_epoch,
+    KAFKA_15591.id: acknowledged_implicitly,
     KAFKA_17754.id: ended_late,
 }
 """By defect, whether a precondition explains a record of a finding. A defect that is not here explains nothing."""

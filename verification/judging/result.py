@@ -40,8 +40,8 @@ class Observation:
 class LaneVerdict:
     """One lane's result. `reasons`: sentences that say why the verdict is not `conforms`, and what was accepted.
 
-    `explained`: by the reasons that known defects explain, the defects. `accepted_defects`: those because of which the
-    lane does not make the command fail; its verdict is a violation all the same.
+    `explained`: by the reasons that known defects explain, the sets of them that do. `accepted_defects`: those because
+    of which the lane does not make the command fail; its verdict is a violation all the same.
     """
 
     lane: str
@@ -54,7 +54,7 @@ class LaneVerdict:
     not_judged: Mapping[AnyAnomaly, str]
     reasons: tuple[str, ...] = ()
     ledger: Ledger | None = None
-    explained: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    explained: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     accepted_defects: tuple[str, ...] = ()
 
     @property
@@ -66,7 +66,7 @@ class LaneVerdict:
     @property
     def known_defects(self) -> tuple[str, ...]:
         """The known defects that explain forbidden findings of this lane."""
-        return tuple(dict.fromkeys(defect for defects in self.explained.values() for defect in defects))
+        return tuple(dict.fromkeys(one for sets in self.explained.values() for defects in sets for one in defects))
 
     @property
     def described(self) -> str:
@@ -79,11 +79,11 @@ class LaneVerdict:
         return Verdict.CONFORMS if self.accepted_defects else self.verdict
 
     def accepting(self, defects: Collection[str]) -> LaneVerdict:
-        """The same verdict, accepted if one of `defects` explains each of its reasons."""
-        used = {reason: set(self.explained.get(reason, ())) & set(defects) for reason in self.reasons}
-        if self.verdict != Verdict.VIOLATION or not all(used.values()):
+        """The same verdict, accepted if `defects` explain each of its reasons."""
+        used = [[one for one in self.explained.get(reason, ()) if set(one) <= set(defects)] for reason in self.reasons]
+        if self.verdict != Verdict.VIOLATION or not all(used):
             return self
-        accepted = tuple(defect for defect in self.known_defects if any(defect in some for some in used.values()))
+        accepted = tuple(dict.fromkeys(defect for sets in used for one in sets for defect in one))
         return replace(
             self, accepted_defects=accepted, reasons=(*self.reasons, f"accepted as known: {', '.join(accepted)}")
         )

@@ -79,7 +79,7 @@ class ProducerRecorder:
         """Add a client."""
         with self._lock:
             number = len(self._clients)
-            wanted = watched(configs, self._on_precondition, lane=self.lane, producer_id=number)
+            wanted = watched(configs, self._on_precondition, lane=self.lane, topic=self.topic, producer_id=number)
             client = RecordingProducer(self, number, wanted)
             self._clients.append(client)
         return client

@@ -1,8 +1,12 @@
 """Tells from librdkafka's log when a producer meets the precondition of a known defect.
 
-librdkafka-4953: messages timed out or sequence numbers were skipped, so an idempotent producer renews its producer
-epoch. The log names the reason of each renewal, at the debug level `eos`, in a few lines per run. A renewal for another
-reason, which KIP-360 asks for, is none. Where the text differs, nothing is recorded, and no defect is named.
+The log tells both at the debug level `eos`, in a few lines per run. Where the text differs, nothing is recorded, and no
+defect is named.
+
+- librdkafka-4953: messages timed out or sequence numbers were skipped, so an idempotent producer renews its producer
+  epoch. The log names the reason of each renewal. A renewal for another reason, which KIP-360 asks for, is none.
+- KAFKA-15591: the first messages to a partition are acknowledged because a later one was (`IMPLICITACK`). They begin
+  with message 1: no broker knew anything of the producer in that partition.
 """
 
 from __future__ import annotations
@@ -12,19 +16,24 @@ import re
 from collections.abc import Callable, Mapping
 
 from kafka_chaos.contract.events import DefectPrecondition
-from kafka_chaos.reference_model.protocol.known_defects import LIBRDKAFKA_4953
+from kafka_chaos.reference_model.protocol.known_defects import KAFKA_15591, LIBRDKAFKA_4953
 
 OnPrecondition = Callable[[DefectPrecondition], None]
 
 _RENEWAL = re.compile(r"drain in state .* epoch bump .*: (?P<why>\d+ message\(s\) timed out on .*|skipped sequence .*)")
+_IMPLICIT = re.compile(
+    r"(?:^|\s)(?P<told>(?P<topic>\S+) \[(?P<partition>\d+)\] (?P<messages>\d+) message\(s\) implicitly acked by .*"
+    r"\(msgids 1\.\.(?P=messages)\b.*)"
+)
 _DEBUG = 7
 _LOG_KEYS = frozenset(("debug", "logger"))
 
 
 def watched(
-    configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, lane: str, producer_id: int
+    configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, lane: str, topic: str, producer_id: int
 ) -> dict[str, object]:
-    """A producer's configs with which it calls `on_precondition`, once, from within `poll` and `flush`.
+    """A producer's configs with which it calls `on_precondition` from within `poll` and `flush`: once for a renewal,
+    and for each partition of `topic`.
 
     Unchanged for a producer that is not idempotent, and for an application's that reads the log itself.
     """
@@ -32,27 +41,40 @@ def watched(
         return dict(configs)
     # Not by getLogger: loggers that are known by name never go.
     logger = logging.Logger(f"kafka_chaos.producer.{lane}")
-    logger.addHandler(_Watch(on_precondition, lane, producer_id))
+    logger.addHandler(_Watch(on_precondition, lane, topic, producer_id))
     return {**configs, "debug": "eos", "log_level": _DEBUG, "logger": logger}
 
 
 class _Watch(logging.Handler):
-    def __init__(self, on_precondition: OnPrecondition, lane: str, producer_id: int) -> None:
+    def __init__(self, on_precondition: OnPrecondition, lane: str, topic: str, producer_id: int) -> None:
         super().__init__()
         self._on_precondition = on_precondition
         self._lane = lane
+        self._topic = topic
         self._producer_id = producer_id
         self._told = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        renewal = None if self._told else _RENEWAL.search(record.getMessage())
-        if renewal is not None:
-            self._told = True
-            self._on_precondition(
-                DefectPrecondition(
-                    defect=LIBRDKAFKA_4953.id,
-                    lane=self._lane,
-                    producer_id=self._producer_id,
-                    evidence=f"librdkafka renews the producer epoch: {renewal['why']}",
-                )
+        line = record.getMessage()
+        if (implicit := _IMPLICIT.search(line)) is not None and implicit["topic"] == self._topic:
+            self._tell(
+                KAFKA_15591.id,
+                f"librdkafka: {implicit['told']}",
+                partition=int(implicit["partition"]),
+                messages=int(implicit["messages"]),
             )
+        elif not self._told and (renewal := _RENEWAL.search(line)) is not None:
+            self._told = True
+            self._tell(LIBRDKAFKA_4953.id, f"librdkafka renews the producer epoch: {renewal['why']}")
+
+    def _tell(self, defect: str, evidence: str, *, partition: int | None = None, messages: int | None = None) -> None:
+        self._on_precondition(
+            DefectPrecondition(
+                defect=defect,
+                lane=self._lane,
+                producer_id=self._producer_id,
+                evidence=evidence,
+                partition=partition,
+                messages=messages,
+            )
+        )

@@ -20,8 +20,9 @@ from kafka_chaos.verification.inputs.documents.events import Events, Preconditio
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.tables import Table, read_tables
+from kafka_chaos.verification.judging import known_defects
 from kafka_chaos.verification.judging.judge import judge
-from kafka_chaos.verification.judging.known_defects import Recorded, ended_late
+from kafka_chaos.verification.judging.known_defects import Recorded, ended_late, renewed_epoch
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from tests.commands import ended
@@ -33,7 +34,7 @@ LATE = "KAFKA-17754"
 LANE = Lane(lane="a", idempotence=True)
 MET = {"a": (Precondition(DEFECT, 1, 0),)}
 PREDICTION = LanePrediction(
-    dict.fromkeys(Anomaly, Status.FORBIDDEN), "model", (), "digest", {Anomaly.DUPLICATE: (DEFECT,)}
+    dict.fromkeys(Anomaly, Status.FORBIDDEN), "model", (), "digest", {Anomaly.DUPLICATE: ((DEFECT,),)}
 )
 FOUND = "duplicate is forbidden and was found: 1"
 RECORD = (0, 7)
@@ -92,7 +93,7 @@ def test_a_finding_that_a_known_defect_explains_is_a_violation_that_names_it(run
         ({"a": (Precondition(DEFECT, 1, None),)}, PREDICTION, TWICE),
         ({"a": (Precondition(DEFECT, 2001, 0),)}, PREDICTION, TWICE),
         (MET, replace(PREDICTION, known_defects={}), TWICE),
-        (MET, replace(PREDICTION, known_defects={Anomaly.LOST_WRITE: (DEFECT,)}), TWICE),
+        (MET, replace(PREDICTION, known_defects={Anomaly.LOST_WRITE: ((DEFECT,),)}), TWICE),
         (MET, PREDICTION, Observation(1)),
         (MET, PREDICTION, Observation(2, records=(RECORD,))),
         (MET, PREDICTION, Observation(2, records=(RECORD, (0, 8)))),
@@ -217,6 +218,68 @@ def test_an_abort_that_came_late_explains_what_it_took() -> None:
         markers[:] = [(12, 1, "abort"), (20, 1, "commit")]
     assert ended_late(met, TransactionAnomaly.LOST_TRANSACTION, (1, 7), recorded)
     assert not ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 7), recorded)
+
+
+def unplaced(*rows: tuple[int, int, int | None], partition: int | None = 0, outcome: str = "ok") -> Rows:
+    """Records (producer, seq, offset) of produced/, in one partition; those with an offset are in the log."""
+    found = Rows(lanes=[{"lane": "a", "idempotence": True, "partitions": 2}])
+    for producer, seq, offset in rows:
+        found.send(seq, offset, outcome, producer_id=producer)
+        found.produced[-1]["partition"] = partition
+        if offset is not None:
+            found.store(offset, seq, producer_id=producer)
+    return found
+
+
+IMPLIED = Precondition("KAFKA-15591", 1, 1, partition=0, messages=2)
+LOSING = replace(PREDICTION, known_defects={Anomaly.LOST_WRITE: (("KAFKA-15591",),)})
+FIRST_TWO = unplaced((1, 0, None), (1, 1, None), (1, 2, 0), (1, 9, None), (0, 0, None))
+
+
+@pytest.mark.parametrize(
+    ("rows", "met", "lost", "named"),
+    [
+        (FIRST_TWO, IMPLIED, [(1, 0), (1, 1)], True),
+        (FIRST_TWO, IMPLIED, [(1, 1)], True),
+        (FIRST_TWO, replace(IMPLIED, messages=1), [(1, 0), (1, 1)], False),
+        (FIRST_TWO, replace(IMPLIED, messages=0), [(1, 0)], False),
+        (FIRST_TWO, replace(IMPLIED, messages=-1), [(1, 0)], False),
+        (FIRST_TWO, replace(IMPLIED, messages=None), [(1, 0)], False),
+        (FIRST_TWO, replace(IMPLIED, partition=1), [(1, 0)], False),
+        (FIRST_TWO, replace(IMPLIED, partition=None), [(1, 0)], False),
+        (FIRST_TWO, replace(IMPLIED, producer_id=None), [(1, 0)], False),
+        (FIRST_TWO, IMPLIED, [(1, 0), (1, 9)], False),
+        (FIRST_TWO, IMPLIED, [(1, 0), (0, 0)], False),
+        (FIRST_TWO, IMPLIED, [(1, 2)], False),
+        (unplaced((1, 0, 5), (1, 1, 6)), IMPLIED, [(1, 0)], False),
+        (unplaced((1, 0, None), outcome="info"), IMPLIED, [(1, 0)], False),
+        (unplaced((1, 0, None), partition=None), IMPLIED, [(1, 0)], False),
+    ],
+)
+def test_a_lost_record_must_have_been_acknowledged_implicitly(
+    tmp_path: Path, rows: Rows, met: Precondition, lost: list[tuple[int, int]], named: bool
+) -> None:
+    seen = Observation(len(lost), records=tuple(lost))
+    lane = verdict_of(rows.write(tmp_path), {"a": (met,)}, prediction=LOSING, lost_write=seen)
+    assert (lane.known_defects == ("KAFKA-15591",)) == named
+    assert (lane.accepting(["KAFKA-15591"]).outcome == Verdict.CONFORMS) == named
+    everything = replace(PREDICTION, known_defects=dict.fromkeys(Anomaly, (("KAFKA-15591",),)))
+    other = verdict_of(rows.write(tmp_path / "again"), {"a": (met,)}, prediction=everything, truncated_read=seen)
+    assert other.known_defects == ()
+
+
+def test_defects_that_explain_together_are_named_and_accepted_together(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_defects, "EXPLAINS", {DEFECT: renewed_epoch, LATE: lambda *_: True})
+    together = replace(PREDICTION, known_defects={Anomaly.DUPLICATE: ((DEFECT, LATE),)})
+    assert verdict_of(run_dir, prediction=together).known_defects == ()
+    lane = verdict_of(run_dir, {"a": (*MET["a"], Precondition(LATE, 1, 0))}, prediction=together)
+    assert lane.reasons == (f"{FOUND} (known defect: {DEFECT} with {LATE})",)
+    assert lane.accepting([DEFECT]) == lane
+    assert lane.accepting([LATE]) == lane
+    accepted = lane.accepting([LATE, DEFECT])
+    assert (accepted.accepted_defects, accepted.outcome) == ((DEFECT, LATE), Verdict.CONFORMS)
 
 
 def test_an_accepted_defect_leaves_the_violation_and_changes_the_exit_code(run_dir: Path) -> None:

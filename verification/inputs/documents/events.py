@@ -63,7 +63,8 @@ class Report:
 @dataclass(frozen=True, slots=True)
 class Precondition:
     """What a known defect needs occurred in a producer at `occurred_ns`. `transactional_id`, `commits`: of the EndTxn
-    request that came late. What the event does not say is None.
+    request that came late. `partition`, `messages`: how many of the producer's first records to it were acknowledged
+    implicitly. What the event does not say is None.
     """
 
     defect: str
@@ -71,6 +72,8 @@ class Precondition:
     producer_id: int | None = None
     transactional_id: str | None = None
     commits: bool | None = None
+    partition: int | None = None
+    messages: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +201,15 @@ def _precondition(event: Mapping[str, Any]) -> Precondition:
         raise ValueError(f"defect is {quoted(defect)}, expected one of {', '.join(KNOWN_DEFECTS)}")
     if not isinstance(evidence, str) or not evidence:
         raise ValueError(f"evidence is {quoted(evidence)}, expected what shows it")
-    occurred, producer = (
-        None if event.get(name) is None else whole(event, name) for name in ("occurred_ns", "producer_id")
+    occurred, producer, partition, messages = (
+        None if event.get(name) is None else whole(event, name)
+        for name in ("occurred_ns", "producer_id", "partition", "messages")
     )
     writer, commits = event.get("transactional_id"), event.get("commits")
     if not isinstance(writer, str | None) or not isinstance(commits, bool | None):
         raise ValueError("transactional_id or commits: expected a name, and true or false")
-    return Precondition(defect, event["ts_ns"] if occurred is None else occurred, producer, writer, commits)
+    occurred = event["ts_ns"] if occurred is None else occurred
+    return Precondition(defect, occurred, producer, writer, commits, partition, messages)
 
 
 def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mapping[str, int]) -> None:

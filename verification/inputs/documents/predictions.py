@@ -42,14 +42,14 @@ class LanePrediction:
     """The statuses that a lane is judged by. `steps`: the steps of the lock-step phase that they hold for.
 
     `model_digest` is None if the model's search was not exhausted, so that nothing confirms the statuses.
-    `known_defects`: those that make a forbidden anomaly reachable, as the model says.
+    `known_defects`: the sets of them that make a forbidden anomaly reachable, as the model says.
     """
 
     statuses: Mapping[AnyAnomaly, Status]
     source: str
     steps: tuple[str, ...] = ()
     model_digest: str | None = None
-    known_defects: Mapping[AnyAnomaly, tuple[str, ...]] = field(default_factory=dict)
+    known_defects: Mapping[AnyAnomaly, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
 
 
 def read_predictions(path: RunPath) -> dict[str, GivenPrediction]:
@@ -125,7 +125,7 @@ def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | Non
         statuses[anomaly] = status
     source = PREDICTION_FILE if given and given.statuses else "model"
     defects = {
-        anomaly: tuple(trace.defect.id for trace in answer.known_defects)
+        anomaly: tuple(trace.ids for trace in answer.known_defects)
         for anomaly, answer in answers.items()
         if answer.known_defects
     }

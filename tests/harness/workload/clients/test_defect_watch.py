@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import runpy
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.events import DefectPrecondition
@@ -17,9 +19,15 @@ from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProdu
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 
+REPORT = runpy.run_path(str(Path(__file__).parents[4] / "experiments/findings/implicit_acknowledgement.py"))
+"""The program of the report, which has a broker refuse the first request."""
 IDEMPOTENT = {"enable.idempotence": True, "log_level": 0}
 DRAIN = "[thrd:x]: Beginning partition drain in state Assigned for PID{Id:1,Epoch:0} epoch bump for 1 partition(s) "
 TIMED_OUT = f"{DRAIN}with in-flight requests: 250 message(s) timed out on t [0]"
+IMPLIED = (
+    "[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: {} message(s) implicitly acked by subsequent batch success "
+    "(msgids {}, last acked 21)"
+)
 
 # librdkafka's own mock cluster: its answers take as long as the test asks for.
 MOCK = {"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "acks": "all", "request.timeout.ms": 1000}
@@ -29,7 +37,7 @@ FAST = {**MOCK, **IDEMPOTENT, "test.mock.broker.rtt": 1, "message.timeout.ms": 3
 
 def told_by(*lines: str) -> list[DefectPrecondition]:
     told: list[DefectPrecondition] = []
-    logger: Any = watched(IDEMPOTENT, told.append, lane="a", producer_id=3)["logger"]
+    logger: Any = watched(IDEMPOTENT, told.append, lane="a", topic="t", producer_id=3)["logger"]
     for line in lines:
         logger.debug("DRAIN %s", line)
     return told
@@ -42,9 +50,23 @@ def test_a_renewal_after_a_time_out_is_told_once() -> None:
     assert event.to_json()["type"] == "defect_precondition"
 
 
+def test_messages_acknowledged_because_of_a_later_one_are_told_for_each_partition() -> None:
+    first, second = told_by(IMPLIED.format("t [0] 1", "1..1"), IMPLIED.format("t [3] 20", "1..20"), TIMED_OUT)[:2]
+    assert (first.defect, first.lane, first.producer_id) == ("KAFKA-15591", "a", 3)
+    assert (first.partition, first.messages, second.partition, second.messages) == (0, 1, 3, 20)
+    assert first.evidence == (
+        "librdkafka: t [0] 1 message(s) implicitly acked by subsequent batch success (msgids 1..1, last acked 21)"
+    )
+
+
 @pytest.mark.parametrize(
     "line",
     [
+        # Of another topic, of a producer that brokers know, and with a gap.
+        IMPLIED.format("other-t [0] 1", "1..1"),
+        IMPLIED.format("t [0] 3", "4..6"),
+        IMPLIED.format("t [0] 2", "1..3"),
+        IMPLIED.format("t [0] 1", "1..11"),
         f"{DRAIN}with in-flight requests: unknown producer id",
         "t [0] beginning partition drain: drain before retrying",
         "250 message(s) timed out on t [0]",
@@ -61,7 +83,7 @@ def test_other_lines_tell_nothing(line: str) -> None:
     ids=["plain", "not idempotent", "an application's own log"],
 )
 def test_other_producers_are_left_alone(configs: dict[str, object]) -> None:
-    assert watched(configs, lambda _: None, lane="a", producer_id=0) == configs
+    assert watched(configs, lambda _: None, lane="a", topic="t", producer_id=0) == configs
 
 
 def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list[DefectPrecondition]:
@@ -120,6 +142,18 @@ def test_librdkafka_itself_tells_of_a_time_out(tmp_path: Path, sending: Sending)
     (event,) = sending(tmp_path, SLOW, 30)
     assert (event.lane, event.defect) == ("a", "librdkafka-4953")
     assert "message(s) timed out on a [" in event.evidence
+
+
+@SENDERS
+def test_librdkafka_itself_tells_of_an_implicit_acknowledgement(tmp_path: Path, sending: Sending) -> None:
+    """What is lost is in the history, acknowledged without an offset."""
+    bootstrap = REPORT["mock_cluster"](REPORT["librdkafka"](), b"a")
+    one_each = {"bootstrap.servers": bootstrap, "batch.num.messages": 1, "linger.ms": 0, "retry.backoff.ms": 1000}
+    (event,) = sending(tmp_path, {**IDEMPOTENT, "acks": "all", **one_each}, 30)
+    assert (event.defect, event.lane, event.partition, event.messages) == ("KAFKA-15591", "a", 0, 1)
+    rows = pq.read_table(tmp_path / "produced").to_pylist()
+    unplaced = [(row["seq"], row["partition"]) for row in rows if row["outcome"] == "ok" and row["offset"] is None]
+    assert unplaced == [(0, 0)]
 
 
 @SENDERS

@@ -96,18 +96,19 @@ def test_elections_truncations_and_high_watermarks(tmp_path: Path) -> None:
 def test_preconditions_of_known_defects(tmp_path: Path) -> None:
     event = {"type": "defect_precondition", "lane": "a", "evidence": "a message timed out"}
     late = {"occurred_ns": 7, "transactional_id": "t", "commits": True}
+    implied = {"partition": 1, "messages": 2}
     found = read(
         tmp_path,
         {**event, "defect": "librdkafka-4953", "producer_id": 0},
         {**event, "defect": "librdkafka-4953", "producer_id": 1},
-        {**event, "defect": "KAFKA-15591"},
+        {**event, "defect": "KAFKA-15591", "producer_id": 3, **implied},
         {**event, "defect": "KAFKA-17754", "producer_id": 1, **late},
     )
     assert found.preconditions == {
         "a": [
             Precondition("librdkafka-4953", 0, 0),
             Precondition("librdkafka-4953", 1, 1),
-            Precondition("KAFKA-15591", 2),
+            Precondition("KAFKA-15591", 2, 3, partition=1, messages=2),
             Precondition("KAFKA-17754", 7, 1, "t", True),
         ]
     }
@@ -145,7 +146,7 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
         ({**MARK, "partition": 2}, "lane 'a' has no partition 2"),
         ({**MARK, "partition": -1}, "lane 'a' has no partition -1"),
         ({**MARK, "lane": "c"}, "lane: 'c' is not in lanes.json"),
-        ({**MET, "evidnce": ""}, "has no field 'evidnce' (commits, defect, evidence, lane, occurred_ns, producer_id, "),
+        ({**MET, "evidnce": ""}, "has no field 'evidnce' (commits, defect, evidence, lane, messages, occurred_ns, "),
         ({"type": "defect_precondition", "lane": "a", "evidence": "x"}, "defect_precondition without a defect"),
         ({**MET, "defect": "librdkafka-4954"}, "'librdkafka-4954', expected one of librdkafka-4953, KAFKA-15591"),
         ({**MET, "defect": ["librdkafka-4953"]}, "defect is ['librdkafka-4953'], expected one of"),

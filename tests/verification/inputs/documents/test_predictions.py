@@ -68,7 +68,7 @@ def test_a_stricter_status_holds(asked: list[Any]) -> None:
 
 def test_known_defects_are_the_model_s_and_not_the_file_s() -> None:
     idempotent = Lane.from_json({"lane": "a", "acks": "all", "idempotence": True})
-    assert prediction_of(None, idempotent, None).known_defects == {Anomaly.DUPLICATE: ("librdkafka-4953",)}
+    assert prediction_of(None, idempotent, None).known_defects == {Anomaly.DUPLICATE: (("librdkafka-4953",),)}
     assert prediction_of(None, Lane.from_json({"lane": "a", "acks": "all"}), None).known_defects == {}
 
 

@@ -1,0 +1,49 @@
+"""The experiments of docs/findings.md: what they show on brokers, and that the verdict names and accepts just that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import implicit_acknowledgement as benchmark
+import pyarrow.parquet as pq
+import pytest
+from ruamel.yaml import YAML
+
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.metadata import ZOOKEEPER
+from kafka_chaos.faults.links.on_frames import why_no_links
+from kafka_chaos.harness.experiment.file import experiment_of
+from kafka_chaos.harness.run.runner import run_experiment
+
+FINDINGS = Path(__file__).parents[1] / "experiments/findings"
+ID = "KAFKA-15591"
+
+
+def on(cluster: str, name: str) -> dict[str, Any]:
+    """An experiment's values, with the cluster exchanged."""
+    version, mode = cluster.split("/")
+    values: dict[str, Any] = YAML(typ="safe").load(FINDINGS / f"{name}.yaml")
+    if mode != ZOOKEEPER:
+        del values["cluster"]["controller"]
+    return {**values, "cluster": {**values["cluster"], "kafka_version": version, "metadata_mode": mode}}
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.skipif(why_no_links() is not None, reason=f"links: {why_no_links()}")
+@pytest.mark.parametrize("cluster", benchmark.CLUSTERS)
+def test_the_first_record_of_a_new_producer_is_acknowledged_and_lost(tmp_path: Path, cluster: str) -> None:
+    result = run_experiment(experiment_of(on(cluster, "kafka-15591"), "kafka-15591.yaml"), root=tmp_path)
+    fresh, control = result.verdict.lane("fresh"), result.verdict.lane("control")
+    assert (fresh.verdict, control.verdict) == (Verdict.VIOLATION, Verdict.CONFORMS), (fresh.reasons, control.reasons)
+    assert fresh.observed[Anomaly.LOST_WRITE].count == 1
+    (row,) = pq.read_table(result.path / "findings", filters=[("lane", "=", "fresh")]).to_pylist()
+    assert (row["anomaly"], row["producer_id"], row["seq"]) == ("lost_write", 1, 0)
+    events = map(json.loads, (result.path / "events.jsonl").read_text().splitlines())
+    (met,) = [event for event in events if event["type"] == "defect_precondition"]
+    assert (met["defect"], met["lane"], met["producer_id"], met["partition"]) == (ID, "fresh", 1, 0)
+    assert fresh.known_defects == (ID,)
+    assert result.verdict.accepting([ID]).outcome == Verdict.CONFORMS
