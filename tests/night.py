@@ -11,7 +11,7 @@ SHARDS = {
     "verification": ("tests/verification",),
     "faults": ("tests/faults",),
     "cluster": ("tests/harness/cluster", "tests/harness/attached"),
-    "runs": ("tests/harness/run", "tests/harness/workload", "tests/test_end_to_end.py"),
+    "runs": ("tests/harness/run", "tests/harness/workload", "tests/test_end_to_end.py", "tests/test_findings.py"),
     "conformance": (
         "tests/conformance",
         "tests/test_scenarios.py",
