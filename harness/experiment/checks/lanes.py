@@ -73,7 +73,7 @@ def _check_fresh(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec)
         return
     if lane.transactional is not None or lane.loop is not None:
         raise ExperimentError(place, "expected a lane without transactional and loop, which say themselves who writes")
-    if phase.lockstep is None and fresh.at >= phase.workload.duration:
+    if phase.steps is None and fresh.at >= phase.workload.duration:
         message = f"{fresh.at:g} s is past the load of {phase.workload.duration:g} s"
         raise ExperimentError((*place, "at"), message)
 
