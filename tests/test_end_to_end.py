@@ -35,7 +35,7 @@ def copy_of_run(finished: RunResult, tmp_path: Path) -> Path:
 
 
 def verify(run: Path) -> tuple[int, dict[str, dict[str, int]]]:
-    result = CliRunner().invoke(cli, ["verify", str(run), "--quiet"])
+    result = CliRunner().invoke(cli, ["verify", str(run), "--quiet", "--engine", "plain"])
     verdict = json.loads((run / "verdict.json").read_text())
     counts = {
         lane["lane"]: {name: seen["count"] for name, seen in lane["anomalies"].items()} for lane in verdict["lanes"]
