@@ -95,7 +95,7 @@ def wide_holes_and_regressions(folder: Path) -> Path:
     return rows.write(folder)
 
 
-GROUPS = ("calm", "not_processed", "owned_twice")
+GROUPS = ("not_processed", "owned_twice")
 SAMPLES: tuple[Sample, ...] = (
     every_anomaly,
     without_a_log,

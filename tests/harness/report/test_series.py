@@ -30,7 +30,6 @@ from kafka_chaos.harness.report.inputs.series import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 MS = 1_000_000
 START = 7_000_000 * MS
 
@@ -95,6 +94,7 @@ def bucket_of(row: dict[str, Any], series: LaneSeries) -> int:
     return int((done // SLOT_NS * SLOT_NS - series.start_ns) // series.width_ns)
 
 
+@pytest.mark.spark
 def test_counts_are_exact_and_percentiles_close(tmp_path: Path, spark: SparkSession) -> None:
     rows = random_load("a", 3000, 1) + random_load("b", 500, 2)
     found = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a", "b"))
@@ -121,6 +121,8 @@ def _check_percentile(value: int | None, latencies: list[int], share: float) -> 
     assert low * (1 - LATENCY_STEP) <= value <= high * (1 + LATENCY_STEP)
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 def test_lanes_of_a_phase_share_their_axis_and_records_outside_it_are_kept(tmp_path: Path, spark: SparkSession) -> None:
     rows = [record("a", 0, -50, 1), record("a", 1, 10, 1), record("b", 0, 11_000, 1)]
     found = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a", "b"))
@@ -131,6 +133,7 @@ def test_lanes_of_a_phase_share_their_axis_and_records_outside_it_are_kept(tmp_p
     assert b.total("ok") == 1
 
 
+@pytest.mark.spark
 def test_finds_the_gaps_between_acknowledgements_exactly(tmp_path: Path, spark: SparkSession) -> None:
     acknowledged = [0, 5, 700, 1800, 1805, 2400.25]
     rows = [record("a", seq, ms, 0) for seq, ms in enumerate(acknowledged)]
@@ -145,6 +148,8 @@ def test_finds_the_gaps_between_acknowledgements_exactly(tmp_path: Path, spark: 
     assert found.lanes["quick"].gaps == ()
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 def test_errors_are_counted_and_the_most_frequent_kept(tmp_path: Path, spark: SparkSession) -> None:
     rows = [record("a", seq, seq, 1, outcome="info", error=f"e{seq % 20 if seq % 2 else 0}") for seq in range(200)]
     rows += [record("a", 500, 1, 1)]
@@ -154,6 +159,8 @@ def test_errors_are_counted_and_the_most_frequent_kept(tmp_path: Path, spark: Sp
     assert all(error.count == 10 for error in errors[1:])
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 def test_many_gaps_and_records_leave_a_bounded_result(tmp_path: Path, spark: SparkSession) -> None:
     rows = [record("a", seq, 600 * seq, 1) for seq in range(5000)]
     series = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a")).lanes["a"]
@@ -181,6 +188,7 @@ def ranges(spark: SparkSession, folder: Path, rows: list[dict[str, Any]]) -> lis
     return list(condense(spark, table(folder, "findings", FINDINGS, rows), {}).ranges)
 
 
+@pytest.mark.spark
 def test_findings_are_joined_into_ranges(tmp_path: Path, spark: SparkSession) -> None:
     rows = [finding(at) for at in (*range(100, 200), *range(5000, 5010))]
     rows += [finding(300, "duplicate", cause="first at 7"), finding(300, "duplicate", partition=1)]
@@ -194,6 +202,8 @@ def test_findings_are_joined_into_ranges(tmp_path: Path, spark: SparkSession) ->
     ]
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 def test_scattered_findings_are_counted_in_few_ranges(tmp_path: Path, spark: SparkSession) -> None:
     dice = random.Random(3)
     offsets = dice.sample(range(10_000_000), 4000)
@@ -204,6 +214,8 @@ def test_scattered_findings_are_counted_in_few_ranges(tmp_path: Path, spark: Spa
     assert all(before.last < after.first for before, after in itertools.pairwise(found))
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 def test_the_log_tells_the_ends_of_partitions_with_findings(tmp_path: Path, spark: SparkSession) -> None:
     log = pa.schema([("lane", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
                      ("producer_id", pa.int32()), ("seq", pa.int64())])  # fmt: skip
@@ -214,11 +226,14 @@ def test_the_log_tells_the_ends_of_partitions_with_findings(tmp_path: Path, spar
     assert condense(spark, tables, {}).ends == {("a", 0): 8}
 
 
+@pytest.mark.spark
+@pytest.mark.slow
 def test_nothing_in_nothing_out(tmp_path: Path, spark: SparkSession) -> None:
     tables = {**table(tmp_path, "produced", PRODUCED, []), **table(tmp_path, "findings", FINDINGS, [])}
     assert condense(spark, tables, spans("a")) == Series(lanes={}, ranges=[], ends={})
 
 
+@pytest.mark.spark
 def test_transactions_and_groups_are_placed_by_the_chart_of_their_lane(tmp_path: Path, spark: SparkSession) -> None:
     rows = [record("orders", seq, seq * 10.0, 5.0) for seq in range(500)]
     tables: dict[str, Any] = table(tmp_path, "produced", PRODUCED, rows)

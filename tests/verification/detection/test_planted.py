@@ -229,7 +229,7 @@ ALONE: list[Callable[[LaneHistory, int], object]] = [
 ]
 
 
-BY_DAY = (lost_write, reordered, skipped_poll)
+BY_DAY = (lost_write, skipped_poll)
 """One for each kind of gate: what is compared by identities, the order of the log, and consumers' reads."""
 
 

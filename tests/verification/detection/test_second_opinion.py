@@ -29,7 +29,7 @@ def assert_agreement(
     return counted(verified_by_both(write_histories(folder, histories), spark=spark, method=method)).total()
 
 
-@pytest.mark.parametrize("final_log", [True, False])
+@pytest.mark.parametrize("final_log", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_agreement_on_many_lanes(tmp_path: Path, spark: Any, final_log: bool) -> None:
     random = Random(20)
     lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(100)}

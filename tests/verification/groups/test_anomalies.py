@@ -60,6 +60,7 @@ def assert_agreement(
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_agreement_on_a_random_run(tmp_path: Path, spark: Any) -> None:
     assert assert_agreement(tmp_path, spark, range(1), steps=120)

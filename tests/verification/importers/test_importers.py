@@ -308,7 +308,7 @@ def test_keys_that_are_text_are_names(tmp_path: Path, keys: list[Any], partition
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("place", [str, Path.as_uri], ids=["path", "uri"])
+@pytest.mark.parametrize("place", [str, pytest.param(Path.as_uri, marks=pytest.mark.slow)], ids=["path", "uri"])
 def test_an_imported_log_is_verified(tmp_path: Path, spark: Any, place: Callable[[Path], str]) -> None:
     path = lines(tmp_path / "history.jsonl", *OPERATIONS, "{")
     out = ("--no-transactional", "--out", place(tmp_path / "run"))

@@ -194,7 +194,7 @@ def test_a_run_on_which_both_agree_says_what_was_looked_at(tmp_path: Path, spark
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("most_rows", [20_000, 1_000], ids=["whole", "sample"])
+@pytest.mark.parametrize("most_rows", [20_000, pytest.param(1_000, marks=pytest.mark.slow)], ids=["whole", "sample"])
 def test_a_bug_in_spark_makes_the_run_unknown(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch, most_rows: int
 ) -> None:

@@ -43,7 +43,7 @@ def random_rows(random: Random) -> Rows:
     return {table: list(found.values()) for table, found in rows.items()}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_members_are_the_rows_again(spark: Any, seed: int) -> None:
     rows = random_rows(Random(seed))
 

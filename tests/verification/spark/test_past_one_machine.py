@@ -65,6 +65,7 @@ def test_what_is_remote() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_path_with_a_scheme_answers_as_a_local_one(tmp_path: Path, viewfs: str, spark: Any) -> None:
     remote, local = run_path(f"{viewfs}/x", spark), tmp_path / "x"
     assert isinstance(remote, HadoopPath)
@@ -88,7 +89,7 @@ def test_a_path_with_a_scheme_answers_as_a_local_one(tmp_path: Path, viewfs: str
     assert not local.exists()
 
 
-@pytest.mark.parametrize("scheme", ["file", "viewfs"])
+@pytest.mark.parametrize("scheme", [pytest.param("file", marks=pytest.mark.slow), "viewfs"])
 def test_a_run_directory_on_another_file_system(tmp_path: Path, viewfs: str, spark: Any, scheme: str) -> None:
     folder = lossy(tmp_path / "run")
     here = verify(folder, spark=spark)
@@ -106,6 +107,7 @@ def test_a_run_directory_on_another_file_system(tmp_path: Path, viewfs: str, spa
     assert [path.name for path in folder.iterdir() if path.name.startswith((".findings", ".verdict"))] == []
 
 
+@pytest.mark.slow
 def test_bad_input_on_another_file_system_is_refused_by_name(tmp_path: Path, viewfs: str, spark: Any) -> None:
     folder = lossy(tmp_path / "run")
     file = next((folder / "consumed").glob("*.parquet"))

@@ -50,6 +50,7 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: 
     assert verdicts == {name: Verdict.VIOLATION if cases else Verdict.CONFORMS for name, (_, cases) in planted.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_agreement_on_many_lanes(tmp_path: Path, spark: Any) -> None:
     random = Random(30)
@@ -123,6 +124,7 @@ def test_stray_values_are_refused(
         verified(run_dir)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_tables_from_elsewhere_are_judged_alike(tmp_path: Path, spark: Any) -> None:
     history, expected = torn_transaction()

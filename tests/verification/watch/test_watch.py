@@ -77,6 +77,7 @@ def test_counts_are_those_of_batch_though_files_come_one_by_one(tmp_path: Path, 
     assert final.open_words < words / 2, "clean words are closed, so the state is not the history"
 
 
+@pytest.mark.slow
 def test_a_copy_that_comes_long_after_its_word_was_closed(tmp_path: Path, spark: Any) -> None:
     shape = LaneShape(lane="a", records=640)
     tables = lane_tables(shape)
@@ -95,7 +96,7 @@ def test_a_copy_that_comes_long_after_its_word_was_closed(tmp_path: Path, spark:
     assert verify(run_dir, spark=spark).lane("a").count(Anomaly.DUPLICATE) == 5
 
 
-@pytest.mark.parametrize("place", [str, Path.as_uri], ids=["path", "uri"])
+@pytest.mark.parametrize("place", [str, pytest.param(Path.as_uri, marks=pytest.mark.slow)], ids=["path", "uri"])
 def test_the_command_reports_and_its_exit_code_says_what_is_forbidden(
     tmp_path: Path, spark: Any, place: Callable[[Path], str]
 ) -> None:
@@ -118,6 +119,7 @@ def test_the_command_reports_and_its_exit_code_says_what_is_forbidden(
     assert (result.exit_code, "it has no lanes.json, so it is not a run directory" in result.output) == (64, True)
 
 
+@pytest.mark.slow
 def test_a_watch_that_read_nothing_does_not_conform(tmp_path: Path, spark: Any) -> None:
     run_dir = write_run(tmp_path / "run", [lane_tables(LaneShape(lane="empty", records=10))])
     for table in ("produced", "log"):
