@@ -124,5 +124,6 @@ def test_lanes_share_the_time_to_reach_the_end(phase_load: Loaded) -> None:
     load, lanes, _ = phase_load
     lanes.update(slow=FakeLane((0, 0, 0), seconds=1.1), next=FakeLane((0, 0, 0)))
     load.drain({"slow": {}, "next": {}}, timeout=1.0)
-    assert lanes["slow"].timeouts == [pytest.approx(1.0, abs=0.9)]
+    (first,) = lanes["slow"].timeouts
+    assert 0 < first <= 1.0
     assert lanes["next"].timeouts == [0.0]

@@ -158,4 +158,4 @@ def test_librdkafka_itself_tells_of_an_implicit_acknowledgement(tmp_path: Path, 
 
 @SENDERS
 def test_a_producer_without_time_outs_tells_nothing(tmp_path: Path, sending: Sending) -> None:
-    assert sending(tmp_path, FAST, 2) == []
+    assert sending(tmp_path, FAST, 0.5) == []
