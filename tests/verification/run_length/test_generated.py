@@ -26,11 +26,11 @@ def test_the_same_shape_and_seed_give_the_same_rows() -> None:
 
 def test_what_the_shapes_ask_for_is_found(tmp_path: Path, verified: Verified) -> None:
     shapes = [
-        LaneShape(lane="valid", records=40_000, partitions=6, info_share=0.02, fail_share=0.01, restarts=4),
-        LaneShape(lane="two-readers", records=20_000, partitions=2, producers=3, consumers=2),
-        LaneShape(lane="retried", records=20_000, partitions=2, retry_share=0.02),
-        LaneShape(lane="lossy", records=20_000, partitions=3, producers=2, info_share=0.02, lost_tail=150, acks="1"),
-        LaneShape(lane="acks0", records=20_000, partitions=3, lost_tail=150, acks="0"),
+        LaneShape(lane="valid", records=12_000, partitions=6, info_share=0.02, fail_share=0.01, restarts=4),
+        LaneShape(lane="two-readers", records=6_000, partitions=2, producers=3, consumers=2),
+        LaneShape(lane="retried", records=6_000, partitions=2, retry_share=0.02),
+        LaneShape(lane="lossy", records=6_000, partitions=3, producers=2, info_share=0.02, lost_tail=150, acks="1"),
+        LaneShape(lane="acks0", records=6_000, partitions=3, lost_tail=150, acks="0"),
         LaneShape(lane="tiny", records=1),
     ]
     lanes = [lane_tables(shape, seed=3) for shape in shapes]
@@ -42,6 +42,6 @@ def test_what_the_shapes_ask_for_is_found(tmp_path: Path, verified: Verified) ->
 
 
 def test_a_history_that_is_dirty_everywhere_is_verified(tmp_path: Path, verified: Verified) -> None:
-    lanes = [lane_tables(LaneShape(lane="a", records=80_000, partitions=2, producers=2, retry_share=1.0))]
+    lanes = [lane_tables(LaneShape(lane="a", records=25_000, partitions=2, producers=2, retry_share=1.0))]
     verdict = verified(write_run(tmp_path / "run", lanes))
-    assert counted(verdict) == {"a": {"duplicate": 80_000}}
+    assert counted(verdict) == {"a": {"duplicate": 25_000}}
