@@ -182,24 +182,24 @@ def mutated(run_dir: Path, mutation: Callable[[Path], object]) -> Path:
     return run_dir
 
 
-@pytest.mark.parametrize(
-    ("hidden", "noticed"),
-    [
-        (["_SUCCESS", "_committed_17", "_started_17", ".part-0.parquet.crc"], []),
-        (["_common_metadata", "_metadata"], ["_common_metadata", "_metadata"]),
-        (["_SUCCESS2"], ["_*.parquet"]),
-        (["_commit"], ["_*.parquet"]),
-        (["_metadata.parquet"], ["_metadata.parquet"]),
-        (["_"], ["_*.parquet"]),
-        (["_late.parquet", ".late.parquet"], ["_*.parquet", ".*.parquet"]),
-        ([".part-0.crd"], [".*.parquet"]),
-        ([".c"], [".*.parquet"]),
-    ],
+HIDDEN: tuple[tuple[list[str], list[str]], ...] = (
+    (["_SUCCESS", "_committed_17", "_started_17", ".part-0.parquet.crc"], []),
+    (["_common_metadata", "_metadata"], ["_common_metadata", "_metadata"]),
+    (["_SUCCESS2"], ["_*.parquet"]),
+    (["_commit"], ["_*.parquet"]),
+    (["_metadata.parquet"], ["_metadata.parquet"]),
+    (["_"], ["_*.parquet"]),
+    (["_late.parquet", ".late.parquet"], ["_*.parquet", ".*.parquet"]),
+    ([".part-0.crd"], [".*.parquet"]),
+    ([".c"], [".*.parquet"]),
 )
-def test_what_spark_hides_is_noticed_but_for_by_products(
-    tmp_path: Path, spark: Any, hidden: list[str], noticed: list[str]
-) -> None:
-    for name in ("part-0.parquet", *hidden):
-        (tmp_path / name).touch()
-    names = list(SparkFiles(spark).names(tmp_path.as_uri()))
-    assert sorted(names) == sorted(["part-0.parquet", *noticed])
+
+
+def test_what_spark_hides_is_noticed_but_for_by_products(tmp_path: Path, spark: Any) -> None:
+    for number, (hidden, noticed) in enumerate(HIDDEN):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for name in ("part-0.parquet", *hidden):
+            (folder / name).touch()
+        names = list(SparkFiles(spark).names(folder.as_uri()))
+        assert sorted(names) == sorted(["part-0.parquet", *noticed]), hidden
