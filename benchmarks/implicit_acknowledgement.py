@@ -78,7 +78,7 @@ def java(cluster: Cluster, topic: str) -> set[str]:
     """The records that VerifiableProducer, in a broker's container, says are acknowledged."""
     node = cluster.brokers[3]
     # Without retries, which VerifiableProducer sets to 0, there would be no idempotence.
-    settings = {**SETTINGS, "client.id": topic, "batch.size": 1, "retries": 2**31 - 1, "delivery.timeout.ms": 90_000}
+    settings = {**SETTINGS, "client.id": topic, "batch.size": 1, "retries": 2**31 - 1, "delivery.timeout.ms": 60_000}
     text = "".join(f"{key}={str(value).lower()}\n" for key, value in settings.items())
     node.write_file(f"/tmp/{topic}.properties", text)
     output = node.must_execute(

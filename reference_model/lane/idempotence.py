@@ -46,7 +46,7 @@ def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
     too, at no offset, whatever was answered to them.
 
     It holds with brokers that take a producer's batches in order and none but the first one as the first. Source:
-    librdkafka 2.16.0, `rd_kafka_handle_idempotent_Produce_success` in src/rdkafka_request.c (line 4803), which calls
+    librdkafka 2.15.0, `rd_kafka_handle_idempotent_Produce_success` in src/rdkafka_request.c (line 4803), which calls
     `rd_kafka_dr_implicit_ack` in src/rdkafka_broker.c (line 3107).
     """
     for index in range(acknowledged):
