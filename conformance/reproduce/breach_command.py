@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 
+from kafka_chaos.conformance.engine import Say
 from kafka_chaos.conformance.reproduce.breaches.player import BreachPlayer, PlayedBreach
 from kafka_chaos.conformance.reproduce.breaches.results import BreachResult, Key, key_of
 from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
@@ -16,8 +17,6 @@ from kafka_chaos.conformance.reproduce.results import load
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure, quoted
-
-Say = Callable[[str], None]
 
 
 def story_of(variant: str, invariant: str, kafka_version: str | None) -> tuple[BreachStory, str]:

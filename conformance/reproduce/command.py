@@ -19,7 +19,8 @@ from kafka_chaos.contract.lanes import ACKS, Lane
 from kafka_chaos.contract.metadata import KRAFT, USUAL_VERSION, ZOOKEEPER
 
 if TYPE_CHECKING:
-    from kafka_chaos.conformance.reproduce.playing.player import Say, Shown
+    from kafka_chaos.conformance.engine import Say
+    from kafka_chaos.conformance.reproduce.playing.player import Shown
     from kafka_chaos.conformance.reproduce.results import Results
     from kafka_chaos.conformance.reproduce.stories.claims import Claim
 

@@ -15,6 +15,7 @@ from types import TracebackType
 
 from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.faults.network.packet_filter import Rules
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
@@ -209,6 +210,12 @@ class ClusterLease:
             timeout=30,
             seen=lambda: f"ZooKeeper: {self.metadata.controller()}, brokers: {named()}",
         )
+
+    def isolation(self, broker: int) -> Rules:
+        """Rules of a broker's packet filter that drop everything between it and every other node; clients reach it."""
+        others = [node.address for node in self.cluster.nodes if node is not self.cluster.brokers[broker]]
+        hooks = (("INPUT", "-s"), ("OUTPUT", "-d"))
+        return Rules("isolation", {hook: [(side, other, "-j", "DROP") for other in others] for hook, side in hooks})
 
     def clean_up(self) -> None:
         """Thaw, start and reconnect everything; raises a `KafkaChaosError` if that fails."""

@@ -15,12 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kafka_chaos.conformance.engine import Agreement, await_agreement
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, StepRecord
 from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
+from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import Step
 from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation
@@ -188,39 +189,9 @@ class LockStep:
         self.notify("step", (self.act, record))
         return record
 
-    def _agree(self) -> tuple[Observation, Comparison[Any]]:
-        """The first two equal observations in a row that the model allows, or the last one and how it differs."""
-        last: Observation | None = None
-        before: Observation | None = None
-        comparison: Comparison[Any] | None = None
-        trouble: KafkaChaosError | None = None
-
-        def agreed() -> bool:
-            nonlocal last, before, comparison, trouble
-            try:
-                seen = self.observer.observe()
-            except KafkaChaosError as error:
-                # A file was being written, or a container was between two states: observe again, twice.
-                trouble, before = error, None
-                return False
-            if comparison is None or seen != last:
-                comparison = self.model.compare(seen)
-            in_a_row, last, before = seen == before, seen, seen
-            return comparison.conforms and in_a_row
-
-        try:
-            wait_until(agreed, "Kafka and the model to agree", timeout=SETTLE_TIMEOUT, interval=0.1)
-        except WaitTimeout:
-            if trouble is not None and last is None:
-                raise trouble from None
-            if last is None or comparison is None:
-                raise ClusterFailure("the cluster could not be observed") from trouble
-            if comparison.conforms:
-                seen = f"; the last error: {trouble}" if trouble else ""
-                raise ClusterFailure(f"observations of the cluster never became stable{seen}") from trouble
-        assert last is not None
-        assert comparison is not None
-        return last, comparison
+    def _agree(self) -> Agreement[Observation, Comparison[Any]]:
+        """What is observed once the model allows it, or how it differs."""
+        return await_agreement(self.observer.observe, self.model.compare, timeout=SETTLE_TIMEOUT)
 
 
 def take_together(sentence: str, act: Callable[[], object], parts: Sequence[tuple[LockStep, Sequence[Step]]]) -> None:
@@ -239,11 +210,11 @@ def take_together(sentence: str, act: Callable[[], object], parts: Sequence[tupl
         seen = list(threads.map(lambda part: part[0]._agree(), parts))
     seconds = time.monotonic() - start
     disagreements = []
-    for (stage, _), (observation, comparison), count in zip(parts, seen, states, strict=True):
-        stage.model.narrow(observation)
-        record = stage._note(sentence, seconds, observation, comparison, count)
-        if not comparison.conforms:
-            what = "; ".join(str(difference) for difference in comparison.differences)
+    for (stage, _), found, count in zip(parts, seen, states, strict=True):
+        stage.model.narrow(found.observation)
+        record = stage._note(sentence, seconds, found.observation, found.comparison, count)
+        if not found.comparison.conforms:
+            what = "; ".join(str(difference) for difference in found.comparison.differences)
             disagreements.append(f"{stage.act.name}, step {record.number} ({sentence}) {what}")
     if disagreements:
         raise ScenarioViolation("\n".join(disagreements))

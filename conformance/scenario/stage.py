@@ -145,7 +145,7 @@ class Stage(LockStep):
         """
         self._do(
             f"{self.name(broker)} is cut off from all other nodes.",
-            lambda: self._isolation(broker, "-I"),
+            lambda: self.lease.isolation(broker).install(self.node(broker)),
             *in_model.cut(*self._around(broker)),
             step("expire_session", broker=broker, returns=False),
         )
@@ -154,7 +154,7 @@ class Stage(LockStep):
         """End a broker's isolation."""
         self._do(
             f"{self.name(broker)} reaches all other nodes again.",
-            lambda: self._isolation(broker, "-D"),
+            lambda: self.lease.isolation(broker).remove(self.node(broker)),
             *in_model.heal(*self._around(broker)),
             step("register", broker=broker),
         )
@@ -229,14 +229,6 @@ class Stage(LockStep):
     def _do(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
         concerned = [(stage, actions) for stage in (self, *self.beside)]
         take_together(sentence[0].upper() + sentence[1:], act, concerned)
-
-    def _isolation(self, broker: int, change: str) -> None:
-        """Insert (`-I`) or delete (`-D`) the rules that drop everything between a broker and every other node."""
-        node: Node = self.node(broker)
-        for other in self.lease.cluster.nodes:
-            if other is not node:
-                for hook, side in (("INPUT", "-s"), ("OUTPUT", "-d")):
-                    node.must_execute("iptables", "-w", change, hook, side, other.address, "-j", "DROP")
 
     def _around(self, broker: int) -> list[tuple[str, int, int]]:
         others = [other for other in self.act.replicas if other != broker]

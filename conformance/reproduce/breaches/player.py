@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kafka_chaos.conformance.engine import Say, TakenStep, TraceNotReproduced, play_trace
 from kafka_chaos.conformance.reproduce.breaches.controllers import ELECT, LEARNS, WITNESS, Controllers
 from kafka_chaos.conformance.reproduce.breaches.observed import Observed, differs, held_by, observe
 from kafka_chaos.conformance.reproduce.breaches.reading import BROKERS, BreachStep, ReadBreach, read
 from kafka_chaos.conformance.reproduce.breaches.requests import TakenRequests
 from kafka_chaos.conformance.reproduce.breaches.stories import BreachStory
-from kafka_chaos.conformance.reproduce.playing.evidence import Evidence, TakenStep
+from kafka_chaos.conformance.reproduce.playing.evidence import Evidence
 from kafka_chaos.conformance.reproduce.playing.followers import ONE_BATCH, HeldFollowers
-from kafka_chaos.conformance.reproduce.playing.stage import TraceNotReproduced
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
@@ -37,8 +37,6 @@ _CAUGHT_UP_UNTIL = 0.6
 """How much of that time the followers that stay go on fetching, while the one that is dropped does not."""
 _PATIENCE = 3.0
 """How many seconds a follower's fetch is awaited before it is made to fetch again."""
-
-Say = Callable[[str], None]
 
 
 def lag_seconds(story: ReadBreach) -> int:
@@ -148,18 +146,13 @@ class _Stage:
     def take_all(self, say: Say) -> None:
         """Take the steps, one after the other. Raises `TraceNotReproduced` for the first that brokers do not take."""
         self.controllers.begin()
-        for number, step in enumerate(self.story.steps, 1):
-            start = time.monotonic()
-            del self.controllers.steps[0]
-            try:
-                self._take(step)
-                self._await_agreement(step)
-            except (WaitTimeout, TraceNotReproduced, BrokerUnreachable) as error:
-                raise TraceNotReproduced(f"step {number} ({step.sentence}): {error}") from error
-            self.taken.append(TakenStep(step.sentence, time.monotonic() - start))
-            say(f"{number:3}. {self.taken[-1]}")
+        for number, seconds in play_trace(self.story.steps, self._take, self._differs, timeout=TIMEOUT):
+            self.taken.append(TakenStep(self.story.steps[number].sentence, seconds))
+            say(f"{number + 1:3}. {self.taken[-1]}")
 
-    def _take(self, step: BreachStep) -> None:
+    def _take(self, number: int) -> None:
+        step = self.story.steps[number]
+        del self.controllers.steps[0]
         if step.name == ELECT:
             self.controllers.elect(step)
         elif step.name in LEARNS:
@@ -237,21 +230,13 @@ class _Stage:
         found = self.lease.metadata.partition(self.topic)
         return () if found is None else found.isr
 
-    def _await_agreement(self, step: BreachStep) -> None:
-        following = next(iter(self.controllers.steps), None)
-        found: list[str | None] = [None]
-
-        def agree() -> bool:
-            try:
-                self.seen = observe(self.lease, self.topic)
-            except BrokerUnreachable as error:
-                # One that is busy may answer the next time.
-                found[0] = str(error)
-                return False
-            found[0] = differs(self.seen, step, following)
-            return found[0] is None
-
-        wait_until(agree, "brokers and model to agree", timeout=TIMEOUT, seen=lambda: str(found[0]))
+    def _differs(self, number: int) -> str | None:
+        try:
+            self.seen = observe(self.lease, self.topic)
+        except BrokerUnreachable as error:
+            # One that is busy may answer the next time.
+            return str(error)
+        return differs(self.seen, self.story.steps[number], next(iter(self.controllers.steps), None))
 
     def _client(self, broker: int) -> Any:
         return BrokerClient(self.lease.cluster.client_address(broker))

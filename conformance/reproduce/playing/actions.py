@@ -7,14 +7,13 @@ leader and the ISR have to be those of the model's state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from kafka_chaos.conformance.engine import play_trace
 from kafka_chaos.conformance.reproduce.playing import clients, faults, replicas
-from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage, TraceNotReproduced
+from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage
 from kafka_chaos.conformance.reproduce.stories.reading import StoryStep
-from kafka_chaos.harness.errors import WaitTimeout
-from kafka_chaos.harness.waiting import wait_until
 
 
 def begin(stage: Stage) -> None:
@@ -28,18 +27,26 @@ def begin(stage: Stage) -> None:
     faults.flush_what_outlives(stage, -1)
 
 
-def take(stage: Stage, number: int) -> None:
-    """Take one step, and wait until all parts are where the story says. Raises `TraceNotReproduced`."""
-    step = stage.story.steps[number]
-    try:
+def take_all(stage: Stage) -> Iterator[tuple[int, float]]:
+    """Let brokers take every step, each until all parts are where the story says; its number and its seconds."""
+
+    def perform(number: int) -> None:
+        step = stage.story.steps[number]
         ACTIONS[step.name](stage, number, step)
         replicas.follow(stage, number)
-        _await_agreement(stage, number)
+
+    def differs(number: int) -> str | None:
+        there = sorted(set(stage.story.names) - stage.away)
+        with ThreadPoolExecutor(max(1, len(there))) as threads:
+            logs = list(threads.map(lambda broker: stage.logs_differ(broker, number), there))
+        return next((one for one in (*logs, stage.isrs_differ(number)) if one is not None), None)
+
+    def then(number: int) -> None:
         for part in stage.parts:
             clients.read(stage, part, part.step(number))
-    except (WaitTimeout, TraceNotReproduced) as error:
-        raise TraceNotReproduced(f"step {number + 1} ({step.sentence}): {error}") from error
-    faults.flush_what_outlives(stage, number)
+        faults.flush_what_outlives(stage, number)
+
+    return play_trace(stage.story.steps, perform, differs, timeout=TIMEOUT, then=then)
 
 
 def finish(stage: Stage) -> None:
@@ -53,19 +60,6 @@ def finish(stage: Stage) -> None:
         # Where nothing is acknowledged in the end, nobody could tell a log that is lost from an empty one.
         part.producer.send_last(stage.lease.admin.await_leader(part.topic, 0))
         clients.read_to_end(stage, part)
-
-
-def _await_agreement(stage: Stage, number: int) -> None:
-    found: list[str | None] = [None]
-
-    def agree() -> bool:
-        there = sorted(set(stage.story.names) - stage.away)
-        with ThreadPoolExecutor(max(1, len(there))) as threads:
-            logs = list(threads.map(lambda broker: stage.logs_differ(broker, number), there))
-        found[0] = next((one for one in (*logs, stage.isrs_differ(number)) if one is not None), None)
-        return found[0] is None
-
-    wait_until(agree, "brokers and model to agree", timeout=TIMEOUT, seen=lambda: str(found[0]))
 
 
 def _nothing(stage: Stage, number: int, step: StoryStep) -> None:

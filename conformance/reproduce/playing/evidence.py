@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafka_chaos.conformance.engine import TakenStep
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import TRACE_FILE
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 
 STORY_FILE = "story.json"
 """The steps as they were taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class TakenStep:
-    """A step that brokers have taken, how long it took, in seconds, and what was different from the story."""
-
-    sentence: str
-    seconds: float
-    remark: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.sentence}{f' ({self.remark})' if self.remark else ''}  {self.seconds:.1f} s"
 
 
 class Evidence:

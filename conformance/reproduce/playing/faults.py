@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage, TraceNotReproduced
+from kafka_chaos.conformance.engine import TraceNotReproduced
+from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage
 from kafka_chaos.conformance.reproduce.stories.reading import StoryStep
 from kafka_chaos.faults.coordination.session_expiry import SessionExpiry
 from kafka_chaos.faults.storage.power_loss import PowerLoss
@@ -69,7 +70,7 @@ def pause(stage: Stage, number: int, step: StoryStep) -> None:
 def partition(stage: Stage, number: int, step: StoryStep) -> None:
     """No other node reaches the broker, nor does it reach any. What clients send to it is a matter of their steps."""
     stage.away.add(step.broker)
-    _filter(stage, step.broker, "-I")
+    stage.lease.isolation(step.broker).install(stage.brokers[step.broker])
     stage.cut_off.add(step.broker)
 
 
@@ -141,20 +142,8 @@ def heal(stage: Stage) -> None:
 def rejoin(stage: Stage, broker: int) -> None:
     """End a partition."""
     if broker in stage.cut_off:
-        _filter(stage, broker, "-D")
+        stage.lease.isolation(broker).remove(stage.brokers[broker])
         stage.cut_off.discard(broker)
-
-
-def _filter(stage: Stage, broker: int, change: str) -> None:
-    """Insert (`-I`) or delete (`-D`) the rules that drop everything between a broker and every other node."""
-    node = stage.brokers[broker]
-    rules = [
-        f"iptables -w {change} {hook} {side} {other.address} -j DROP"
-        for other in stage.lease.cluster.nodes
-        if other is not node
-        for hook, side in (("INPUT", "-s"), ("OUTPUT", "-d"))
-    ]
-    node.must_execute("sh", "-c", " && ".join(rules))
 
 
 def _target(broker: int) -> Target:

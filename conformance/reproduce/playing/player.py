@@ -4,18 +4,19 @@ anomaly."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.conformance.reproduce.playing.actions import begin, finish, take
-from kafka_chaos.conformance.reproduce.playing.evidence import Evidence, TakenStep
+from kafka_chaos.conformance.engine import Say, TakenStep, TraceNotReproduced
+from kafka_chaos.conformance.reproduce.playing.actions import begin, finish, take_all
+from kafka_chaos.conformance.reproduce.playing.evidence import Evidence
 from kafka_chaos.conformance.reproduce.playing.followers import ONE_BATCH, HeldFollowers
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, StepProducer
 from kafka_chaos.conformance.reproduce.playing.refusals import assignment, remark
-from kafka_chaos.conformance.reproduce.playing.stage import Part, Stage, TraceNotReproduced
+from kafka_chaos.conformance.reproduce.playing.stage import Part, Stage
 from kafka_chaos.conformance.reproduce.stories.claims import Claim, distinct_lanes
 from kafka_chaos.conformance.reproduce.stories.reading import Story
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
@@ -41,8 +42,6 @@ _CONFIGS: Mapping[str, object] = {
     "controller.socket.timeout.ms": 3000,
     "broker.session.timeout.ms": 4000,
 }
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -153,10 +152,9 @@ class StoryPlayer:
         taken: list[TakenStep] = []
         try:
             begin(stage)
-            for number, step in enumerate(stage.story.steps):
-                start = time.monotonic()
-                take(stage, number)
-                taken.append(TakenStep(step.sentence, time.monotonic() - start, remark(stage.story, number)))
+            for number, seconds in take_all(stage):
+                step = stage.story.steps[number]
+                taken.append(TakenStep(step.sentence, seconds, remark(stage.story, number)))
                 self.say(f"{number + 1:3}. {taken[-1]}")
                 for record, offset in step.reads:
                     self.say(f"     Consumers read record {record} at offset {offset}.")

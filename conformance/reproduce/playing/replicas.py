@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_chaos.conformance.engine import await_no_difference
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Part, Stage
 from kafka_chaos.conformance.reproduce.stories.reading import StoryStep
 from kafka_chaos.harness.waiting import wait_until
@@ -72,16 +73,11 @@ def follow(stage: Stage, number: int) -> None:
         roles = [part.story.replica(part.step(number).after, follower).role for part in stage.parts]
         if any(role != FOLLOWER for role in roles):
             continue
-        found: list[str | None] = [None]
 
-        def follows(follower: int = follower, found: list[str | None] = found) -> bool:
-            found[0] = stage.logs_differ(follower, number)
-            if found[0] is None:
-                return True
-            stage.followers.pass_one(follower, leader)
-            return False
+        def differs(follower: int = follower) -> str | None:
+            found = stage.logs_differ(follower, number)
+            if found is not None:
+                stage.followers.pass_one(follower, leader)
+            return found
 
-        def differs(found: list[str | None] = found) -> str:
-            return str(found[0])
-
-        wait_until(follows, f"broker {follower} to follow as the model tells", timeout=TIMEOUT, seen=differs)
+        await_no_difference(differs, f"broker {follower} to follow as the model tells", timeout=TIMEOUT)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_chaos.conformance.engine import TraceNotReproduced, await_no_difference
 from kafka_chaos.conformance.reproduce.playing.followers import HeldFollowers
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, StepProducer
 from kafka_chaos.conformance.reproduce.stories.reading import Story, StoryStep
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
-from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.contract.identity import decode_identity, lane_checksum
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
@@ -23,10 +23,6 @@ from kafka_chaos.reference_model.lane.state import record_of
 
 TIMEOUT = 60.0
 """Seconds that brokers have for what a step waits for."""
-
-
-class TraceNotReproduced(KafkaChaosError):
-    """Brokers did not take a step as the story tells it: nothing is shown."""
 
 
 @dataclass
@@ -143,14 +139,8 @@ class Stage:
 
     def await_log(self, broker: int, number: int) -> None:
         """Wait until a broker holds what the model tells of it after a step."""
-        found: list[str | None] = [None]
-
-        def holds() -> bool:
-            found[0] = self.logs_differ(broker, number)
-            return found[0] is None
-
         what = f"broker {broker} to hold what the model tells"
-        wait_until(holds, what, timeout=TIMEOUT, seen=lambda: str(found[0]))
+        await_no_difference(lambda: self.logs_differ(broker, number), what, timeout=TIMEOUT)
 
     def logs_differ(self, broker: int, number: int) -> str | None:
         """How a broker's logs differ from the model's after a step, if they do."""
