@@ -19,6 +19,8 @@ with warnings.catch_warnings():
         ListPartitionReassignmentsRequest,
     )
     from kafka.protocol.admin.transactions import DescribeTransactionsRequest
+    from kafka.protocol.api_header import RequestHeader, ResponseHeader
+    from kafka.protocol.api_message import ApiMessage
     from kafka.protocol.consumer.fetch import FetchRequest
     from kafka.protocol.consumer.group import OffsetFetchRequest
     from kafka.protocol.consumer.offsets import ListOffsetsRequest
@@ -35,6 +37,7 @@ with warnings.catch_warnings():
         TxnOffsetCommitRequest,
     )
     from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+    from kafka.protocol.schemas.fields.codecs import UUID, Int16, Int32, String, UnsignedVarInt32
     from kafka.record.default_records import DefaultRecordBatch
     from kafka.record.legacy_records import LegacyRecordBatch
     from kafka.record.memory_records import MemoryRecordsBuilder
@@ -44,6 +47,7 @@ __all__ = [
     "AddOffsetsToTxnRequest",
     "AddPartitionsToTxnRequest",
     "AlterPartitionReassignmentsRequest",
+    "ApiMessage",
     "ApiVersionsRequest",
     "DefaultRecordBatch",
     "DescribeQuorumRequest",
@@ -53,6 +57,8 @@ __all__ = [
     "FetchRequest",
     "FindCoordinatorRequest",
     "InitProducerIdRequest",
+    "Int16",
+    "Int32",
     "InvalidReceiveError",
     "KafkaError",
     "KafkaProtocol",
@@ -63,10 +69,15 @@ __all__ = [
     "MetadataRequest",
     "OffsetFetchRequest",
     "ProduceRequest",
+    "RequestHeader",
+    "ResponseHeader",
     "SaslAuthenticateRequest",
     "SaslHandshakeRequest",
     "ScramClient",
+    "String",
     "TxnOffsetCommitRequest",
+    "UUID",
+    "UnsignedVarInt32",
     "calc_crc32c",
     "size_of_varint",
 ]

@@ -20,9 +20,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from kafka_chaos.harness.cluster.wire.client import send_as_controller
-from kafka_chaos.harness.cluster.wire.messages import STOP_REPLICA
-from kafka_chaos.harness.cluster.wire.requests import CLUSTER_AUTHORIZATION_FAILED
+from kafka_chaos.harness.cluster.wire.messages import StopReplicaRequest
+from kafka_chaos.harness.cluster.wire.requests import CLUSTER_AUTHORIZATION_FAILED, send_as_controller
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.waiting import wait_until
@@ -65,8 +64,7 @@ def allow_cluster_action_to_brokers_only(cluster: Cluster, *, timeout: float = 3
 
 def _refuses_us(address: str) -> bool:
     """Ask for nothing, in the name of a controller of long ago: that is done in no case."""
-    nothing = {"controller_id": 0, "controller_epoch": 0, "delete_partitions": False, "ungrouped_partitions": []}
-    answer = send_as_controller(address, STOP_REPLICA, 0, nothing)
+    answer = send_as_controller(address, StopReplicaRequest(version=0, ungrouped_partitions=[]))
     return bool(answer["error_code"] == CLUSTER_AUTHORIZATION_FAILED)
 
 

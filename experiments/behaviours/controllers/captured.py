@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafka_chaos.conformance.capture.capture import Capture
-from kafka_chaos.conformance.capture.packets import Exchange
+from kafka_chaos.conformance.controller_requests import Capture, Exchange
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.harness.cluster.broker.error_codes import error_name
 
@@ -20,7 +19,7 @@ def note_requests(stage: Stage, capture: Capture) -> list[Exchange]:
     """Record what was sent about the topic as a table; no answer may have an error."""
     about = [e for e in capture.exchanges() if states_of(e, stage.topic)]
     _expect_answers(stage, about)
-    stage.expect("Packets that the capture lost", seen=capture.lost, expected="")
+    stage.expect("Frames and connections that the links could not read", seen=capture.unread, expected=0)
     stage.fact("what the controller sent", [_row(e, s, about[0]) for e in about for s in states_of(e, stage.topic)])
     return about
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import uuid
 
-from kafka_chaos.conformance.capture.capture import Capture
-from kafka_chaos.conformance.capture.packets import Exchange
-from kafka_chaos.conformance.scenario.clusters import BEFORE_KIP_101, STEADY, ClusterProfile
+from kafka_chaos.conformance.controller_requests import Capture, Exchange
+from kafka_chaos.conformance.scenario.clusters import BEFORE_KIP_101, ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
@@ -25,8 +24,7 @@ from kafka_chaos.harness.cluster.refusals import (
     allow_cluster_action_to_brokers_only,
     take_log_directory_away,
 )
-from kafka_chaos.harness.cluster.wire.client import send_as_controller
-from kafka_chaos.harness.cluster.wire.messages import LEADER_AND_ISR
+from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.harness.cluster.wire.requests import (
     CLUSTER_AUTHORIZATION_FAILED,
     KAFKA_STORAGE_ERROR,
@@ -35,13 +33,19 @@ from kafka_chaos.harness.cluster.wire.requests import (
     Sender,
     leader_and_isr,
     leader_and_isr_errors,
+    send_as_controller,
 )
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 
-VERSION_0 = ClusterProfile(name="before KIP-101", protocol=TRUNCATE_TO_HIGH_WATERMARK, configs=BEFORE_KIP_101)
-VERSION_5 = ClusterProfile(name="inter-broker protocol 2.8", configs={"inter.broker.protocol.version": "2.8-IV1"})
+LINKED = ClusterProfile(name="steady, with links", links=True)
+VERSION_0 = ClusterProfile(
+    name="before KIP-101, with links", links=True, protocol=TRUNCATE_TO_HIGH_WATERMARK, configs=BEFORE_KIP_101
+)
+VERSION_5 = ClusterProfile(
+    name="inter-broker protocol 2.8", links=True, configs={"inter.broker.protocol.version": "2.8-IV1"}
+)
 AUTHORIZED = ClusterProfile(name="with an authorizer", configs=AUTHORIZER_CONFIGS)
-TWO_DIRECTORIES = ClusterProfile(name="two log directories", log_directories=2)
+TWO_DIRECTORIES = ClusterProfile(name="two log directories", links=True, log_directories=2)
 
 _APIS = ("LeaderAndIsr", "UpdateMetadata", "StopReplica")
 
@@ -65,12 +69,12 @@ _FIELDS_5 = {
     needs_zookeeper="brokers in KRaft mode get no LeaderAndIsr: they read the metadata log",
 )
 def leader_and_isr_as_sent(play: Play) -> None:
-    """A partition moves from brokers 1 and 2 to brokers 2 and 3. Every request of the controller is captured at the
-    brokers' control-plane ports and decoded: LeaderAndIsr, then UpdateMetadata, at the end StopReplica to the broker
+    """A partition moves from brokers 1 and 2 to brokers 2 and 3. Every request of the controller is read in the
+    brokers' links: LeaderAndIsr, then UpdateMetadata, at the end StopReplica to the broker
     that leaves. No broker answers with an error, except to a LeaderAndIsr in a leader epoch that it already has. With
     an older inter-broker protocol, the controller sends older versions, with the fields that the document lists.
     """
-    with play.act("a reassignment", replicas=(1, 2), others=(3,)) as stage:
+    with play.act("a reassignment", profile=LINKED, replicas=(1, 2), others=(3,)) as stage:
         stage.produce("m1")
         sent = _reassigned(stage)
         versions = {(exchange.api, exchange.version) for exchange in sent}
@@ -79,7 +83,7 @@ def leader_and_isr_as_sent(play: Play) -> None:
         requests = [state for exchange in sent for state in states_of(exchange, stage.topic) if exchange.broker == 3]
         first = requests[0]
         change = (first["adding_replicas"], first["removing_replicas"], first["is_new"])
-        stage.expect("The request to broker 3 adds it and removes broker 1", seen=change, expected=((3,), (1,), True))
+        stage.expect("The request to broker 3 adds it and removes broker 1", seen=change, expected=([3], [1], True))
         for broker in (1, 2, 3):
             times = {api: [e.sent_ns for e in sent if (e.api, e.broker) == (api, broker)] for api in _APIS}
             first_two = min(times["LeaderAndIsr"]) < min(times["UpdateMetadata"])
@@ -106,8 +110,8 @@ def leader_and_isr_as_sent(play: Play) -> None:
         stage.fact(
             "broker 2's log, earlier", stage.await_line(2, f"Follower {stage.topic}-0", "starts at leader epoch 1 ")
         )
-    with play.act("a broker fails", profile=STEADY, controller=3) as stage:
-        with Capture(stage.lease.cluster.brokers.values()) as capture:
+    with play.act("a broker fails", profile=LINKED, controller=3) as stage:
+        with Capture(stage.lease.cluster) as capture:
             stage.kill(1)
             capture.await_answers()
         note_requests(stage, capture)
@@ -144,7 +148,7 @@ def _reassign(stage: Stage, sentence: str, replicas: tuple[int, ...]) -> None:
 def _reassigned(stage: Stage) -> list[Exchange]:
     """Move the partition from brokers 1 and 2 to 2 and 3; returns what the controller sent about it."""
 
-    with Capture(stage.lease.cluster.brokers.values()) as capture:
+    with Capture(stage.lease.cluster) as capture:
         _reassign(stage, "The partition moves to brokers 2 and 3.", (2, 3))
         capture.await_exchange(
             lambda e: e.api == "StopReplica" and any(deletes_replica(e, s) for s in states_of(e, stage.topic)),
@@ -197,7 +201,7 @@ def _lose_the_directory(stage: Stage) -> None:
     # A broker creates a new replica where it has the fewest: the previous act's topic is in the first directory.
     stage.expect("The replica is in the second log directory", seen=there)
     stage.observer.without_files = frozenset({2})
-    with Capture(stage.lease.cluster.brokers.values()) as capture:
+    with Capture(stage.lease.cluster) as capture:
         stage.take(
             "The leader's log directory fails.",
             lambda: take_log_directory_away(node, SECOND_BROKER_DATA),
@@ -247,9 +251,9 @@ def take_leader_and_isr(
 
     def send() -> None:
         nonlocal errors
-        version = LEADER_AND_ISR.newest
-        body = leader_and_isr(version, Sender(controller=3, controller_epoch=epoch), [state], topic_ids={})
-        answer = send_as_controller(stage.lease.cluster.client_address(broker), LEADER_AND_ISR, version, body)
+        version = LeaderAndIsrRequest.max_version
+        request = leader_and_isr(version, Sender(controller=3, controller_epoch=epoch), [state], topic_ids={})
+        answer = send_as_controller(stage.lease.cluster.client_address(broker), request)
         # Neither the request nor the response has a topic id.
         error, partitions = leader_and_isr_errors(version, answer, topic_ids={stage.topic: uuid.UUID(int=1)})
         errors = (error, next(iter(partitions.values()), -1))

@@ -64,12 +64,18 @@ class BrokerClient:
     """
 
     def __init__(
-        self, address: str, *, timeout: float = 3.0, configs: Mapping[str, str] | None = None, login: bool = True
+        self,
+        address: str,
+        *,
+        timeout: float = 3.0,
+        configs: Mapping[str, str] | None = None,
+        login: bool = True,
+        client_id: str = "kafka-chaos",
     ) -> None:
         host, _, port = address.rpartition(":")
         self.address = address
         self._newest: dict[int, int] = {}
-        self._protocol = KafkaProtocol(client_id="kafka-chaos")
+        self._protocol = KafkaProtocol(client_id=client_id)
         try:
             self._socket = over_tls(socket.create_connection((host, int(port)), timeout), host, configs or {})
         except OSError as error:

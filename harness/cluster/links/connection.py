@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kafka_chaos.harness.cluster.links.contents import Contents, FetchSession, Understanding, errors_of, produced_to
+from kafka_chaos.harness.cluster.links.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
 from kafka_chaos.harness.cluster.links.frames import FETCH, METADATA, PRODUCE, Header, correlation_id, read_header
 from kafka_chaos.harness.cluster.links.rules import CUT, DELAY, DROP, HOLD, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.harness.cluster.links.stream import HEAD, Fate
+from kafka_chaos.harness.cluster.wire.messages import FROM_CONTROLLERS
 
 _MOST_TOLD = 50
 
@@ -26,6 +27,8 @@ class Exchange:
     answered_ns: int | None = None
     answer_size: int | None = None
     errors: tuple[int, ...] = ()
+    answer: Mapping[str, Any] | None = None
+    """All of it, where a controller asked."""
     fault: dict[str, Any] | None = None
 
 
@@ -40,11 +43,12 @@ class Counts:
     unknown_answers: int = 0
 
 
-class Surroundings(Protocol):
-    """What a conversation needs of its relay."""
+class RelayContext(Protocol):
+    """What a conversation needs of its relay. `traces_controllers`: whether all that controllers ask is recorded."""
 
-    understanding: Understanding
+    decoder: MessageDecoder
     counts: Counts
+    traces_controllers: bool
 
     def tallies(self) -> Iterable[Tally]:
         """The rules that apply now, in their order."""
@@ -64,7 +68,7 @@ class Surroundings(Protocol):
 class Conversation:
     """The frames of one connection from `peer` (a host name, or `clients`) to `node`, on its `port`."""
 
-    around: Surroundings
+    around: RelayContext
     number: int
     node: str
     port: int
@@ -83,7 +87,7 @@ class Conversation:
             self.around.counts.unknown_connections += 1
             return Fate.OPAQUE
         possible = [tally for tally in self.around.tallies() if tally.rule.may_name(self.node, header, self.peer)]
-        reads = any(tally.rule.reads_contents for tally in possible)
+        reads = any(tally.rule.reads_contents for tally in possible) or self._traces_all(header)
         if reads and len(frame) < size:
             return Fate.WHOLE
         is_answered, contents = self._contents(header, frame, size, reads=reads)
@@ -110,15 +114,18 @@ class Conversation:
             counts.unknown_answers += 1
             return Fate.PASS
         header = exchange.header
-        if header.api == METADATA and len(frame) < size:
-            # Names of topic ids stand there.
+        traces_all = self._traces_all(header)
+        if (header.api == METADATA or traces_all) and len(frame) < size:
+            # Names of topic ids stand in metadata.
             counts.answers -= 1
             counts.bytes -= size
             return Fate.WHOLE
         del self._pending[header.correlation_id]
-        if header.api == METADATA or (self.around.traces and header.api != FETCH and len(frame) == size <= HEAD):
-            body = self.around.understanding.response(header, frame)
+        is_short = self.around.traces and header.api != FETCH and len(frame) == size <= HEAD
+        if header.api == METADATA or traces_all or is_short:
+            body = self.around.decoder.response(header, frame)
             exchange.errors = tuple(dict.fromkeys(errors_of(body or {})))
+            exchange.answer = body if traces_all else None
         exchange.answered_ns, exchange.answer_size = time.monotonic_ns(), size
         possible = [tally for tally in self.around.tallies() if tally.rule.may_name(self.node, header, self.peer)]
         fate = self._fate(exchange, RESPONSE, possible)
@@ -151,17 +158,24 @@ class Conversation:
 
     def _contents(self, header: Header, frame: memoryview, size: int, *, reads: bool) -> tuple[bool, Contents | None]:
         """Whether the request is answered at all (Produce with acks=0 is not), and what it speaks of."""
-        understanding = self.around.understanding
+        decoder = self.around.decoder
         if header.api == PRODUCE:
-            produced = produced_to(header, frame, understanding.topic_names)
+            produced = produced_to(header, frame, decoder.topic_names)
             acks, contents = produced if produced is not None else (1, None)
             if reads:
-                contents = understanding.request(header, frame, self.session) or contents
+                contents = decoder.request(header, frame, self.session) or contents
             return acks != 0, contents
         # Of a session of fetches, every request counts: each names only what changed.
         if len(frame) < size or not (reads or self.around.traces or header.api == FETCH):
             return True, None
-        return True, understanding.request(header, frame, self.session)
+        return True, decoder.request(header, frame, self.session)
+
+    def _traces_all(self, header: Header) -> bool:
+        return self.around.traces_controllers and header.api in FROM_CONTROLLERS
+
+    def unanswered(self) -> int:
+        """How many of the controllers' requests have no answer yet."""
+        return sum(one.header.api in FROM_CONTROLLERS for one in self._pending.values())
 
     def _fate(self, exchange: Exchange, side: str, possible: list[Tally]) -> Fate:
         for tally in possible:
@@ -206,6 +220,8 @@ class Conversation:
                 line["leader_epochs"] = [[*place, epoch] for place, epoch in told]
             if contents.detail:
                 line["detail"] = contents.detail
+            if contents.body is not None and self._traces_all(header):
+                line["request"], line["answer"] = contents.body, exchange.answer
         if exchange.errors:
             line["errors"] = exchange.errors
         if exchange.fault is not None:

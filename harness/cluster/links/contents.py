@@ -1,80 +1,31 @@
 """What requests speak of: topic-partitions, transactional ids, groups, producers, and the error codes of answers.
 
-The bodies are read by kafka-python's messages; those between brokers and controllers that it lacks by our own schemas
-(harness/cluster/wire). What neither can read has no contents, and passes like everything else.
+The bodies are read by kafka-python's messages, and by those between brokers and controllers that it lacks
+(harness/cluster/wire). What none can read has no contents, and passes like everything else.
 """
 
 from __future__ import annotations
 
+import io
+import struct
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from kafka_chaos.harness.cluster.kafka_python import UUID, Int16, Int32, String, UnsignedVarInt32
 from kafka_chaos.harness.cluster.links.frames import FETCH, METADATA, Header
-from kafka_chaos.harness.cluster.wire.codec import decode_body
-from kafka_chaos.harness.cluster.wire.messages import APIS
-from kafka_chaos.harness.cluster.wire.primitives import Reader, WireError
-from kafka_chaos.harness.cluster.wire.schema import Array, Field, Message, Scalar, Struct
+from kafka_chaos.harness.cluster.wire.messages import FROM_CONTROLLERS
 
 Place = tuple[str, int]
 """A topic and a partition of it."""
 
-_ALTER_PARTITION_KEY = 56
-_ALTER_PARTITION = Message(
-    "AlterPartitionRequest",
-    newest=3,
-    flexible=0,
-    body=Struct(
-        (
-            Field("broker_id", Scalar.INT32),
-            Field("broker_epoch", Scalar.INT64),
-            Field(
-                "topics",
-                Array(
-                    Struct(
-                        (
-                            Field("topic_name", Scalar.STRING, last=1),
-                            Field("topic_id", Scalar.UUID, first=2),
-                            Field(
-                                "partitions",
-                                Array(
-                                    Struct(
-                                        (
-                                            Field("partition_index", Scalar.INT32),
-                                            Field("leader_epoch", Scalar.INT32),
-                                            Field("new_isr", Array(Scalar.INT32), last=2),
-                                            Field(
-                                                "new_isr_with_epochs",
-                                                Array(
-                                                    Struct(
-                                                        (
-                                                            Field("broker_id", Scalar.INT32),
-                                                            Field("broker_epoch", Scalar.INT64),
-                                                        )
-                                                    )
-                                                ),
-                                                first=3,
-                                            ),
-                                            Field("leader_recovery_state", Scalar.INT8, first=1),
-                                            Field("partition_epoch", Scalar.INT32),
-                                        )
-                                    )
-                                ),
-                            ),
-                        )
-                    )
-                ),
-            ),
-        )
-    ),
-)
-"""What a leader asks a controller for (KIP-497)."""
-
 _FLEXIBLE_PRODUCE, _TRANSACTIONAL_PRODUCE, _PRODUCE_BY_ID = 9, 3, 13
 _PRODUCE_HEAD = 1024
+_STRING = String()
 _TOPIC_NAMES = ("topic", "name", "topic_name", "topic_id")
 _PARTITIONS = ("partitions", "partition_indexes", "partition_data", "partition_states")
 _INDEXES = ("partition", "partition_index", "index")
@@ -95,15 +46,16 @@ _KEPT = (
 @dataclass(slots=True)
 class Contents:
     """What a request speaks of. `leader_epochs`: those that a controller tells a broker (LeaderAndIsr). `detail` has
-    single values worth telling, under Kafka's names."""
+    single values worth telling, under Kafka's names. `body`: all of a request that a controller sent."""
 
     partitions: tuple[Place, ...] = ()
     transactional_ids: tuple[str, ...] = ()
     detail: dict[str, Any] = field(default_factory=dict)
     leader_epochs: dict[Place, int] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
 
 
-class Understanding:
+class MessageDecoder:
     """Reads contents, and learns the names of topic ids from metadata that passes."""
 
     def __init__(self) -> None:
@@ -118,13 +70,14 @@ class Understanding:
             forgotten = tuple(self._places({"forgotten": body.get("forgotten_topics_data") or ()}))
             changed = tuple(self._places({"topics": body["topics"]}))
             return Contents(session.covered(body.get("session_epoch", -1), changed, forgotten))
-        return self._contents(body)
+        found = self._contents(body)
+        if header.api in FROM_CONTROLLERS:
+            found.body = body
+            self._learn(body.get("topic_states", ()))
+        return found
 
     def response(self, header: Header, frame: memoryview) -> Mapping[str, Any] | None:
         """The body of a whole response to a request with this header; None where it can't be read."""
-        own = _OWN_RESPONSES.get(header.api)
-        if own is not None:
-            return _decoded_by(own, header.version, frame[4:])
         kind = _responses().get(header.api)
         if kind is None or header.version > kind.max_version:
             return None
@@ -137,11 +90,6 @@ class Understanding:
 
     def _request_body(self, header: Header, frame: memoryview) -> Mapping[str, Any] | None:
         rest = frame[header.body :]
-        own = _OWN_REQUESTS.get(header.api)
-        if own is not None:
-            body = _decoded_by(own, header.version, rest)
-            self._learn((body or {}).get("topic_states", ()))
-            return body
         kind = _requests().get(header.api)
         if kind is None or header.version > kind.max_version:
             return None
@@ -202,29 +150,30 @@ def produced_to(header: Header, frame: memoryview, names: Mapping[uuid.UUID, str
 
     A request may be too large to wait for its end. None where even the beginning can't be read.
     """
-    flexible = header.version >= _FLEXIBLE_PRODUCE
-    reader = Reader(bytes(frame[header.body : header.body + _PRODUCE_HEAD]), flexible=flexible)
+    compact = header.version >= _FLEXIBLE_PRODUCE
+    # Clients send no tagged fields in headers: one byte that says so.
+    head = io.BytesIO(frame[header.body + compact : header.body + _PRODUCE_HEAD])
+    found = Contents()
     try:
-        if flexible:
-            reader.tags()
-        found = Contents()
-        if header.version >= _TRANSACTIONAL_PRODUCE and (transactional_id := reader.string()):
+        if header.version >= _TRANSACTIONAL_PRODUCE and (transactional_id := _STRING.decode(head, compact=compact)):
             found.transactional_ids = (transactional_id,)
-        acks = int(reader.scalar(Scalar.INT16))
-        reader.scalar(Scalar.INT32)
+        acks = int(Int16.decode(head))
+        Int32.decode(head)
         found.detail = {"acks": acks}
-    except WireError:
+    except (ValueError, IndexError, struct.error):
         return None
-    try:
-        if reader.count():
-            by_id = header.version >= _PRODUCE_BY_ID
-            topic = reader.scalar(Scalar.UUID if by_id else Scalar.STRING)
-            if reader.count():
-                found.partitions = ((names.get(topic, str(topic)), int(reader.scalar(Scalar.INT32))),)
-    except WireError:
-        # A topic's name may be longer than what was looked at.
-        pass
+    # A topic's name may be longer than what was looked at.
+    with suppress(ValueError, IndexError, struct.error):
+        if _count(head, compact=compact):
+            topic = (UUID if header.version >= _PRODUCE_BY_ID else _STRING).decode(head, compact=compact)
+            if _count(head, compact=compact):
+                found.partitions = ((names.get(topic, str(topic)), int(Int32.decode(head))),)
     return acks, found
+
+
+def _count(head: io.BytesIO, *, compact: bool) -> int:
+    """The number of elements of an array that begins here, 0 for none."""
+    return max(0, int(UnsignedVarInt32.decode(head)) - 1 if compact else int(Int32.decode(head)))
 
 
 def errors_of(body: Mapping[str, Any]) -> Iterator[int]:
@@ -258,30 +207,16 @@ def _leader_epochs(body: Mapping[str, Any]) -> Iterator[tuple[Place, int]]:
             yield (topic["topic_name"], state["partition_index"]), state["leader_epoch"]
 
 
-def _decoded_by(own: Message, version: int, rest: memoryview) -> Mapping[str, Any] | None:
-    """A body by one of our own schemas, with the tagged fields of the header before it."""
-    try:
-        reader = Reader(bytes(rest), flexible=False)
-        if own.is_flexible(version):
-            reader.tags()
-        return decode_body(own, version, reader.take(reader.left))
-    except WireError:
-        return None
-
-
 def _decoded(kind: Any, version: int, body: memoryview) -> Mapping[str, Any] | None:
     try:
-        decoded: Mapping[str, Any] = kind.decode(body, version=version).to_dict(json=False)
+        message = kind.decode(body, version=version)
+        if kind.API_KEY in FROM_CONTROLLERS and message.encode() != body:
+            # kafka-python does not mind what is cut off, or what is left.
+            return None
+        decoded: Mapping[str, Any] = message.to_dict(json=False)
     except Exception:  # noqa: BLE001 - another library's, over bytes from anybody
         return None
     return decoded
-
-
-_OWN_REQUESTS: Mapping[int, Message] = {
-    **{key: api.request for key, api in APIS.items()},
-    _ALTER_PARTITION_KEY: _ALTER_PARTITION,
-}
-_OWN_RESPONSES: Mapping[int, Message] = {key: api.response for key, api in APIS.items()}
 
 
 @cache

@@ -29,14 +29,18 @@ class Links:
         """The link of one node."""
         return NodeLink(self, node)
 
-    def trace_to(self, path: Path | None) -> None:
-        """Record what passes in this file (JSON lines), in place of another; None ends it, all being written."""
+    def trace_to(self, path: Path | None, *, controllers: bool = False) -> None:
+        """Record what passes in this file (JSON lines), in place of another; None ends it, all being written.
+
+        `controllers`: also the whole `request` and `answer` of what controllers ask brokers in ZooKeeper mode.
+        """
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-        self.ask("trace", path=None if path is None else str(path))
+        self.ask("trace", path=None if path is None else str(path), controllers=controllers)
 
     def counts(self) -> dict[str, int]:
-        """How much has passed, how much of it was not understood, and what waits now."""
+        """How much has passed, how much of it could not be read, what waits now, and what controllers asked without an
+        answer so far (`unanswered`)."""
         found: dict[str, int] = self.ask("counts")
         return found
 

@@ -30,13 +30,14 @@ def _do(relay: Relay, what: str, values: dict[str, Any]) -> Any:
             tally = relay.tally(values["rule"])
             return None if tally is None else tally.to_json()
         case "trace":
-            relay.trace_to(Path(values["path"]) if values["path"] else None)
+            relay.trace_to(Path(values["path"]) if values["path"] else None, controllers=values["controllers"])
         case "counts":
             counts = relay.counts
             return {
                 **{name: getattr(counts, name) for name in counts.__slots__},
                 "connections": len(relay.connections),
                 "waiting": relay.waiting,
+                "unanswered": relay.unanswered,
             }
         case _:
             raise ValueError(f"{what!r} is no command")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from kafka_chaos.harness.cluster.links.connection import Conversation, Counts, Exchange
-from kafka_chaos.harness.cluster.links.contents import Understanding
+from kafka_chaos.harness.cluster.links.contents import MessageDecoder
 from kafka_chaos.harness.cluster.links.pair import IN, End, Pair
 from kafka_chaos.harness.cluster.links.redirection import MARK, original_destination, redirection, undone
 from kafka_chaos.harness.cluster.links.rules import CLIENTS, DROP, REQUEST, RESPONSE, Rule, Tally
@@ -56,7 +56,8 @@ class Relay:
         self._flush_at = 0.0
         self.view = memoryview(bytearray(_PIECE))
         self.connections: set[Pair] = set()
-        self.understanding = Understanding()
+        self.decoder = MessageDecoder()
+        self.traces_controllers = False
         self.counts = Counts()
 
     def attach(self, name: str, pid: int) -> None:
@@ -127,13 +128,22 @@ class Relay:
         """Whether exchanges are recorded."""
         return self._trace is not None
 
-    def trace_to(self, path: Path | None) -> None:
-        """Record exchanges in this file from now on, in place of another; None ends it."""
+    @property
+    def unanswered(self) -> int:
+        """How many requests of controllers have no answer yet."""
+        return sum(one.talk.unanswered() for one in self.connections)
+
+    def trace_to(self, path: Path | None, *, controllers: bool = False) -> None:
+        """Record exchanges in this file from now on, in place of another; None ends it.
+
+        `controllers`: record all that controllers ask brokers in ZooKeeper mode, and all of the answers.
+        """
         if self._trace is not None:
             for connection in self.connections:
                 connection.talk.record_unanswered()
             self._trace.close()
         self._trace = None if path is None else path.open("a", encoding="utf-8")
+        self.traces_controllers = controllers
 
     def record(self, conversation: Conversation, exchange: Exchange) -> None:
         """Take an exchange that is over."""

@@ -1,1 +1,2 @@
-"""The controller's requests to brokers, ZooKeeper mode's own, which no kept library carries: codec and client."""
+"""What brokers and controllers alone tell each other, as kafka-python's messages: their definitions, and requests made
+up for one partition."""

@@ -1,6 +1,8 @@
-"""The controller's requests made up for one partition, in any version, and the errors of its answers by partition.
+"""The controller's requests made up for one partition, in any version, sent by us, and the errors of their answers.
 
-What a scenario changes about a request is what it is about: an epoch, a leader. How a version arranges it is not.
+What a scenario changes about a request is what it is about: an epoch, a leader. How a version arranges it is not. Any
+listener takes such requests: brokers tell controllers by epochs, and where there is an authorizer by the principal, not
+by where they call.
 """
 
 from __future__ import annotations
@@ -8,9 +10,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kafka_chaos.harness.cluster.wire.codec import Body
-from kafka_chaos.harness.cluster.wire.messages import UNKNOWN, UNKNOWN_BROKER_EPOCH
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.wire.messages import UNKNOWN_BROKER_EPOCH, LeaderAndIsrRequest
 
 NONE = 0
 STALE_CONTROLLER_EPOCH = 11
@@ -18,7 +21,6 @@ CLUSTER_AUTHORIZATION_FAILED = 31
 KAFKA_STORAGE_ERROR = 56
 STALE_BROKER_EPOCH = 77
 
-_GROUPED_BY_TOPIC = 2
 _WITH_TOPIC_IDS = 5
 
 
@@ -53,45 +55,65 @@ def leader_and_isr(
     *,
     topic_ids: Mapping[str, uuid.UUID],
     live_leaders: Sequence[tuple[int, str, int]] = (),
-) -> Body:
-    """The body of a LeaderAndIsr request; `live_leaders` are (broker, host, port).
+) -> Any:
+    """A LeaderAndIsr request; `live_leaders` are (broker, host, port).
 
     `topic_ids` may lack topics, which then go without an id (the nil UUID).
     """
-    body: Body = {
-        "controller_id": sender.controller,
-        "controller_epoch": sender.controller_epoch,
-        "live_leaders": [{"broker_id": broker, "host_name": host, "port": port} for broker, host, port in live_leaders],
-    }
-    if version < _GROUPED_BY_TOPIC:
-        states_by_name = [{"topic_name": state.topic, **_state(version, state)} for state in states]
-        return {**body, "ungrouped_partition_states": states_by_name}
-    topics = []
-    for topic in dict.fromkeys(state.topic for state in states):
-        entry: Body = {"topic_name": topic}
-        if version >= _WITH_TOPIC_IDS:
-            entry["topic_id"] = topic_ids.get(topic, uuid.UUID(int=0))
-        entry["partition_states"] = [_state(version, state) for state in states if state.topic == topic]
-        topics.append(entry)
-    body |= {"broker_epoch": sender.broker_epoch, "topic_states": topics}
-    return body | ({"type": UNKNOWN} if version >= _WITH_TOPIC_IDS else {})
+    kind = LeaderAndIsrRequest
+    grouped = [
+        kind.LeaderAndIsrTopicState(
+            topic_name=topic,
+            topic_id=topic_ids.get(topic),
+            partition_states=[
+                _state(kind.LeaderAndIsrTopicState.LeaderAndIsrPartitionState, one)
+                for one in states
+                if one.topic == topic
+            ],
+        )
+        for topic in dict.fromkeys(one.topic for one in states)
+    ]
+    return kind(
+        version=version,
+        controller_id=sender.controller,
+        controller_epoch=sender.controller_epoch,
+        broker_epoch=sender.broker_epoch,
+        ungrouped_partition_states=[_state(kind.LeaderAndIsrPartitionState, one) for one in states],
+        topic_states=grouped,
+        live_leaders=[
+            kind.LeaderAndIsrLiveLeader(broker_id=broker, host_name=host, port=port)
+            for broker, host, port in live_leaders
+        ],
+    )
 
 
-def _state(version: int, state: PartitionState) -> Body:
-    entry: Body = {
-        "partition_index": state.partition,
-        "controller_epoch": state.controller_epoch,
-        "leader": state.leader,
-        "leader_epoch": state.leader_epoch,
-        "isr": state.isr,
-        "partition_epoch": state.partition_epoch,
-        "replicas": state.replicas,
-    }
-    return entry | ({"is_new": state.is_new} if version >= 1 else {})
+def _state(kind: Any, state: PartitionState) -> Any:
+    return kind(
+        topic_name=state.topic,
+        partition_index=state.partition,
+        controller_epoch=state.controller_epoch,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=list(state.isr),
+        partition_epoch=state.partition_epoch,
+        replicas=list(state.replicas),
+        is_new=state.is_new,
+    )
+
+
+def send_as_controller(address: str, request: Any, *, client_id: str = "kafka-chaos") -> dict[str, Any]:
+    """Send a request to the broker at `address` (`host:port`), once; this broker's own answer, as a dictionary.
+
+    Raises `BrokerUnreachable` where the broker does not take the connection or breaks it off, as it does on a request
+    that it can't read.
+    """
+    with BrokerClient(address, timeout=10, client_id=client_id) as client:
+        answer: dict[str, Any] = client.request(request).to_dict(json=False)
+    return answer
 
 
 def leader_and_isr_errors(
-    version: int, answer: Body, *, topic_ids: Mapping[str, uuid.UUID]
+    version: int, answer: Mapping[str, Any], *, topic_ids: Mapping[str, Any]
 ) -> tuple[int, dict[tuple[str, int], int]]:
     """(the answer's error, (topic, partition) → error) of a LeaderAndIsr response.
 

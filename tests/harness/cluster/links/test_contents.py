@@ -1,4 +1,4 @@
-"""What a link reads of requests: that of clients as kafka-python writes them, that of brokers as our schemas do."""
+"""What a link reads of requests, those of clients and those of brokers, as kafka-python writes them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, TxnOffsetCommitRequest
 
 from kafka_chaos.harness.cluster.links.contents import (
-    _ALTER_PARTITION,
     Contents,
     FetchSession,
-    Understanding,
+    MessageDecoder,
     errors_of,
     produced_to,
 )
 from kafka_chaos.harness.cluster.links.frames import API_KEYS, Header, read_header
-from kafka_chaos.harness.cluster.wire.codec import encode_body
-from kafka_chaos.harness.cluster.wire.messages import LEADER_AND_ISR
+from kafka_chaos.harness.cluster.wire.messages import (
+    AlterPartitionRequest,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+)
 from kafka_chaos.harness.cluster.wire.requests import PartitionState, Sender, leader_and_isr
 
 TOPIC_ID = uuid.UUID(int=7)
@@ -36,11 +38,11 @@ def frame_of(request: Any, version: int) -> memoryview:
     return memoryview(bytes(request.encode(version=version, header=True)))
 
 
-def understood(frame: memoryview, understanding: Understanding | None = None) -> Contents:
+def understood(frame: memoryview, decoder: MessageDecoder | None = None) -> Contents:
     header = read_header(frame)
     assert header is not None
     assert (header.correlation_id, header.client_id) == (5, "client")
-    contents = (understanding or Understanding()).request(header, frame, FetchSession())
+    contents = (decoder or MessageDecoder()).request(header, frame, FetchSession())
     assert contents is not None
     return contents
 
@@ -138,14 +140,14 @@ def fetch(version: int, epoch: int, partitions: list[int], forgotten: list[int])
 
 @pytest.mark.parametrize("version", [7, 12, 13, 17])
 def test_a_session_of_fetches_covers_what_its_requests_do_not_repeat(version: int) -> None:
-    understanding, session = Understanding(), FetchSession()
-    understanding.topic_names[TOPIC_ID] = "a"
+    decoder, session = MessageDecoder(), FetchSession()
+    decoder.topic_names[TOPIC_ID] = "a"
 
     def covered(epoch: int, partitions: list[int], forgotten: list[int]) -> set[int]:
         frame = fetch(version, epoch, partitions, forgotten)
         header = read_header(frame)
         assert header is not None
-        contents = understanding.request(header, frame, session)
+        contents = decoder.request(header, frame, session)
         assert contents is not None
         assert {topic for topic, _ in contents.partitions} <= {"a"}
         return {partition for _, partition in contents.partitions}
@@ -158,12 +160,12 @@ def test_a_session_of_fetches_covers_what_its_requests_do_not_repeat(version: in
 
 
 def test_names_of_topic_ids_are_learned_from_metadata() -> None:
-    understanding = Understanding()
+    decoder = MessageDecoder()
     kind = MetadataResponse.MetadataResponseTopic
     answer = MetadataResponse(brokers=[], topics=[kind(error_code=0, name="a", topic_id=TOPIC_ID, partitions=[])])
     frame = memoryview((5).to_bytes(4, "big") + b"\0" + bytes(answer.encode(version=12)))
-    assert understanding.response(Header(API_KEYS["Metadata"], 12, 5, "", 0), frame) is not None
-    assert understanding.topic_names == {TOPIC_ID: "a"}
+    assert decoder.response(Header(API_KEYS["Metadata"], 12, 5, "", 0), frame) is not None
+    assert decoder.topic_names == {TOPIC_ID: "a"}
 
 
 def own_frame(api: int, version: int, body: bytes, *, flexible: bool) -> memoryview:
@@ -174,51 +176,54 @@ def own_frame(api: int, version: int, body: bytes, *, flexible: bool) -> memoryv
     return memoryview(header + client + (b"\0" if flexible else b"") + body)
 
 
-@pytest.mark.parametrize("version", range(LEADER_AND_ISR.newest + 1))
+@pytest.mark.parametrize("version", range(LeaderAndIsrRequest.max_version + 1))
 def test_what_a_controller_tells_brokers(version: int) -> None:
     state = PartitionState(
         topic="a", partition=2, leader=1, leader_epoch=7, isr=(1,), replicas=(1,), controller_epoch=1
     )
-    body = leader_and_isr(version, Sender(controller=1, controller_epoch=3), [state], topic_ids={"a": TOPIC_ID})
-    data = encode_body(LEADER_AND_ISR.request, version, body)
-    understanding = Understanding()
-    contents = understood(own_frame(4, version, data, flexible=version >= 4), understanding)
+    request = leader_and_isr(version, Sender(controller=1, controller_epoch=3), [state], topic_ids={"a": TOPIC_ID})
+    decoder = MessageDecoder()
+    contents = understood(frame_of(request, version), decoder)
+    assert contents.body == LeaderAndIsrRequest.decode(request.encode(version=version), version=version).to_dict(
+        json=False
+    )
     assert contents.partitions == (("a", 2),)
     assert contents.leader_epochs == {("a", 2): 7}
     assert contents.detail == {"controller_epoch": 3}
-    assert understanding.topic_names == ({TOPIC_ID: "a"} if version >= 5 else {})
+    assert decoder.topic_names == ({TOPIC_ID: "a"} if version >= 5 else {})
 
 
-@pytest.mark.parametrize("version", range(LEADER_AND_ISR.newest + 1))
+@pytest.mark.parametrize("version", range(LeaderAndIsrRequest.max_version + 1))
 def test_what_brokers_answer_to_controllers(version: int) -> None:
+    kind = LeaderAndIsrResponse.LeaderAndIsrTopic
     partition: dict[str, Any] = {"partition_index": 2, "error_code": 11}
-    if version <= 4:
-        partitions = {"partition_errors": [{"topic_name": "a", **partition}]}
-    else:
-        partitions = {"topics": [{"topic_id": TOPIC_ID, "partition_errors": [partition]}]}
-    data = encode_body(LEADER_AND_ISR.response, version, {"error_code": 0, **partitions})
+    answer = LeaderAndIsrResponse(
+        partition_errors=[LeaderAndIsrResponse.LeaderAndIsrPartitionError(topic_name="a", **partition)],
+        topics=[kind(topic_id=TOPIC_ID, partition_errors=[kind.LeaderAndIsrPartitionError(**partition)])],
+    )
+    data = bytes(answer.encode(version=version))
     frame = memoryview((5).to_bytes(4, "big") + (b"\0" if version >= 4 else b"") + data)
-    body = Understanding().response(Header(API_KEYS["LeaderAndIsr"], version, 5, "", 0), frame)
+    body = MessageDecoder().response(Header(API_KEYS["LeaderAndIsr"], version, 5, "", 0), frame)
     assert body is not None
     assert list(errors_of(body)) == [11]
-    assert Understanding().response(Header(API_KEYS["LeaderAndIsr"], version, 5, "", 0), frame[:-1]) is None
+    assert MessageDecoder().response(Header(API_KEYS["LeaderAndIsr"], version, 5, "", 0), frame[:-1]) is None
 
 
-@pytest.mark.parametrize("version", range(_ALTER_PARTITION.newest + 1))
+@pytest.mark.parametrize("version", range(AlterPartitionRequest.max_version + 1))
 def test_what_a_leader_asks_a_controller_for(version: int) -> None:
-    partition: dict[str, Any] = {"partition_index": 2, "leader_epoch": 1, "partition_epoch": 4}
-    if version <= 2:
-        partition["new_isr"] = [1, 2]
-    else:
-        partition["new_isr_with_epochs"] = [{"broker_id": 1, "broker_epoch": 9}]
-    if version >= 1:
-        partition["leader_recovery_state"] = 0
-    topic = {"topic_name": "a"} if version <= 1 else {"topic_id": TOPIC_ID}
-    body = {"broker_id": 1, "broker_epoch": 3, "topics": [{**topic, "partitions": [partition]}]}
-    understanding = Understanding()
-    understanding.topic_names[TOPIC_ID] = "a"
-    frame = own_frame(56, version, encode_body(_ALTER_PARTITION, version, body), flexible=True)
-    assert understood(frame, understanding).partitions == (("a", 2),)
+    topic = AlterPartitionRequest.AlterPartitionTopic
+    kind = topic.AlterPartitionPartition
+    partition = kind(
+        partition_index=2,
+        leader_epoch=1,
+        new_isr=[1, 2],
+        new_isr_with_epochs=[kind.AlterPartitionBrokerState(broker_id=1, broker_epoch=9)],
+    )
+    topics = [topic(topic_name="a", topic_id=TOPIC_ID, partitions=[partition])]
+    request = AlterPartitionRequest(broker_id=1, broker_epoch=3, topics=topics)
+    decoder = MessageDecoder()
+    decoder.topic_names[TOPIC_ID] = "a"
+    assert understood(frame_of(request, version), decoder).partitions == (("a", 2),)
 
 
 def test_error_codes_of_partitions_count_too() -> None:
@@ -236,7 +241,7 @@ def test_no_bytes_make_it_raise(data: bytes, api: int, version: int) -> None:
     header = read_header(frame)
     if header is None:
         return
-    understanding = Understanding()
-    understanding.request(header, frame, FetchSession())
-    understanding.response(header, memoryview(data + b"\0\0\0\0"))
+    decoder = MessageDecoder()
+    decoder.request(header, frame, FetchSession())
+    decoder.response(header, memoryview(data + b"\0\0\0\0"))
     produced_to(header, frame, {})

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 
 import pytest
 from kafka.protocol.producer.transaction import EndTxnRequest
 
 from kafka_chaos.harness.cluster.links.connection import Conversation, Counts, Exchange
-from kafka_chaos.harness.cluster.links.contents import Understanding
+from kafka_chaos.harness.cluster.links.contents import MessageDecoder
 from kafka_chaos.harness.cluster.links.rules import CLIENTS, CUT, DELAY, DROP, HOLD, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.harness.cluster.links.stream import Fate
-from kafka_chaos.harness.cluster.wire.codec import encode_body
-from kafka_chaos.harness.cluster.wire.messages import LEADER_AND_ISR
 from kafka_chaos.harness.cluster.wire.requests import PartitionState, Sender, leader_and_isr
 from tests.harness.cluster.links.test_contents import frame_of, produce
 
@@ -22,7 +19,8 @@ class Around:
     """A relay that records."""
 
     def __init__(self, *rules: Rule) -> None:
-        self.understanding = Understanding()
+        self.decoder = MessageDecoder()
+        self.traces_controllers = False
         self.counts = Counts()
         self.rules = [Tally(rule) for rule in rules]
         self.recorded: list[dict[str, object]] = []
@@ -67,9 +65,7 @@ def told(leader_epoch: int) -> memoryview:
     state = PartitionState(
         topic="a", partition=0, leader=1, leader_epoch=leader_epoch, isr=(1,), replicas=(1,), controller_epoch=4
     )
-    body = leader_and_isr(1, Sender(controller=3, controller_epoch=4), [state], topic_ids={})
-    data = encode_body(LEADER_AND_ISR.request, 1, body)
-    return memoryview(struct.pack(">hhih", LEADER_AND_ISR.key, 1, 5, 1) + b"3" + data)
+    return frame_of(leader_and_isr(1, Sender(controller=3, controller_epoch=4), [state], topic_ids={}), 1)
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""What passes between a controller and its brokers, captured and read."""

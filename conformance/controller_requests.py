@@ -1,0 +1,132 @@
+"""What controllers in ZooKeeper mode really send to brokers, and what brokers answer, as the cluster's links see it.
+
+Guarantee: every request that arrived from the beginning of the `with` block to its end is there, with its answer if
+there was one, or `Capture.unread` is not 0.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.links.frames import API_NAMES
+from kafka_chaos.harness.cluster.wire.messages import FROM_CONTROLLERS
+from kafka_chaos.harness.waiting import wait_until
+
+_APIS = frozenset(API_NAMES[key] for key in FROM_CONTROLLERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request as a broker got it, and its answer; None while there is none. `peer`: the host name of who sent it.
+
+    Times are those of `time.monotonic_ns()`, when the last byte reached the broker's link. Topic ids are text.
+    """
+
+    broker: int
+    peer: str
+    api: str
+    version: int
+    client_id: str
+    request: Mapping[str, Any]
+    sent_ns: int
+    response: Mapping[str, Any] | None
+    answered_ns: int | None
+
+
+class Capture:
+    """A capture on a cluster with links; a context manager. Nothing else may trace them meanwhile."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        assert cluster.links is not None, "the cluster has no links"
+        self._links = cluster.links
+        self._brokers = {node.name: number for number, node in cluster.brokers.items()}
+        self._stack = ExitStack()
+        self._exchanges: list[Exchange] = []
+        self._without_body = 0
+
+    def __enter__(self) -> Capture:
+        with ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-chaos-capture-"))
+            self._trace = Path(folder) / "trace.jsonl"
+            self._begun = self._not_understood()
+            self._links.trace_to(self._trace, controllers=True)
+            stack.callback(self._end)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """All requests in the order in which they arrived: those that are over, and after the block the others, too.
+
+        What has passed is there after half a second at the latest.
+        """
+        if self._trace.exists():
+            self._read()
+        return tuple(self._exchanges)
+
+    def await_exchange(self, wanted: Callable[[Exchange], bool], what: str, *, timeout: float = 20.0) -> Exchange:
+        """Wait for the first exchange, answer included, that `wanted` takes; `what` names it in the time-out."""
+        return wait_until(
+            lambda: next((e for e in self.exchanges() if e.response is not None and wanted(e)), None),
+            what,
+            timeout=timeout,
+            seen=lambda: ", ".join(f"{e.api} v{e.version} to broker {e.broker}" for e in self.exchanges()[-10:]),
+        )
+
+    def await_answers(self, *, timeout: float = 20.0) -> None:
+        """Wait until every request so far has been answered."""
+        wait_until(
+            lambda: self._links.counts()["unanswered"] == 0,
+            "every request of a controller to be answered",
+            timeout=timeout,
+            seen=lambda: str(self._links.counts()),
+        )
+
+    @property
+    def unread(self) -> int:
+        """How many frames and connections could not be read. Complete once the block has been left."""
+        return self._unread + self._without_body
+
+    def _end(self) -> None:
+        self._links.trace_to(None)
+        self._read()
+        self._unread = self._not_understood() - self._begun
+
+    def _not_understood(self) -> int:
+        counts = self._links.counts()
+        return counts["unknown_connections"] + counts["unknown_answers"]
+
+    def _read(self) -> None:
+        whole, _, _ = self._trace.read_bytes().rpartition(b"\n")
+        found = [line for line in map(json.loads, whole.splitlines()) if line["api"] in _APIS]
+        readable = [line for line in found if "request" in line]
+        self._without_body = len(found) - len(readable)
+        self._exchanges = sorted(
+            (
+                Exchange(
+                    broker=self._brokers[line["node"]],
+                    peer=line["sender"],
+                    api=line["api"],
+                    version=line["version"],
+                    client_id=line["client_id"],
+                    request=line["request"],
+                    sent_ns=line["ns"],
+                    response=line["answer"],
+                    answered_ns=line["answered_ns"],
+                )
+                for line in readable
+            ),
+            key=lambda exchange: exchange.sent_ns,
+        )

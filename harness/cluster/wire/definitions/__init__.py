@@ -1,0 +1,1 @@
+"""Definitions of messages, in the form of Kafka's own."""
