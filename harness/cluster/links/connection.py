@@ -68,7 +68,7 @@ class RelayContext(Protocol):
 class Conversation:
     """The frames of one connection from `peer` (a host name, or `clients`) to `node`, on its `port`."""
 
-    around: RelayContext
+    context: RelayContext
     number: int
     node: str
     port: int
@@ -84,14 +84,14 @@ class Conversation:
         header = None if self.is_opaque else read_header(frame)
         if header is None:
             self.is_opaque = True
-            self.around.counts.unknown_connections += 1
+            self.context.counts.unknown_connections += 1
             return Fate.OPAQUE
-        possible = [tally for tally in self.around.tallies() if tally.rule.may_name(self.node, header, self.peer)]
+        possible = [tally for tally in self.context.tallies() if tally.rule.may_name(self.node, header, self.peer)]
         reads = any(tally.rule.reads_contents for tally in possible) or self._traces_all(header)
         if reads and len(frame) < size:
             return Fate.WHOLE
         is_answered, contents = self._contents(header, frame, size, reads=reads)
-        counts = self.around.counts
+        counts = self.context.counts
         counts.requests += 1
         counts.bytes += size
         exchange = Exchange(header, size, time.monotonic_ns(), contents)
@@ -99,7 +99,7 @@ class Conversation:
             self._pending[header.correlation_id] = exchange
         fate = self._fate(exchange, REQUEST, possible)
         if not is_answered and fate is not Fate.WAIT:
-            self.around.record(self, exchange)
+            self.context.record(self, exchange)
         return fate
 
     def response(self, frame: memoryview, size: int) -> Fate:
@@ -107,7 +107,7 @@ class Conversation:
         if self.is_opaque or len(frame) < 4:
             return Fate.OPAQUE
         exchange = self._pending.get(correlation_id(frame))
-        counts = self.around.counts
+        counts = self.context.counts
         counts.answers += 1
         counts.bytes += size
         if exchange is None:
@@ -121,16 +121,16 @@ class Conversation:
             counts.bytes -= size
             return Fate.WHOLE
         del self._pending[header.correlation_id]
-        is_short = self.around.traces and header.api != FETCH and len(frame) == size <= HEAD
+        is_short = self.context.traces and header.api != FETCH and len(frame) == size <= HEAD
         if header.api == METADATA or traces_all or is_short:
-            body = self.around.decoder.response(header, frame)
+            body = self.context.decoder.response(header, frame)
             exchange.errors = tuple(dict.fromkeys(errors_of(body or {})))
             exchange.answer = body if traces_all else None
         exchange.answered_ns, exchange.answer_size = time.monotonic_ns(), size
-        possible = [tally for tally in self.around.tallies() if tally.rule.may_name(self.node, header, self.peer)]
+        possible = [tally for tally in self.context.tallies() if tally.rule.may_name(self.node, header, self.peer)]
         fate = self._fate(exchange, RESPONSE, possible)
         if fate is not Fate.WAIT:
-            self.around.record(self, exchange)
+            self.context.record(self, exchange)
         return fate
 
     def goes_on(self, side: str) -> None:
@@ -139,7 +139,7 @@ class Conversation:
         assert exchange.fault is not None
         exchange.fault["until_ns"] = time.monotonic_ns()
         if side == RESPONSE or exchange.header.correlation_id not in self._pending:
-            self.around.record(self, exchange)
+            self.context.record(self, exchange)
 
     def ends(self) -> None:
         """The connection is over."""
@@ -154,11 +154,11 @@ class Conversation:
         if rule is not None and exchange is not None and rule.action != DROP:
             left.append(exchange)
         for exchange in left:
-            self.around.record(self, exchange)
+            self.context.record(self, exchange)
 
     def _contents(self, header: Header, frame: memoryview, size: int, *, reads: bool) -> tuple[bool, Contents | None]:
         """Whether the request is answered at all (Produce with acks=0 is not), and what it speaks of."""
-        decoder = self.around.decoder
+        decoder = self.context.decoder
         if header.api == PRODUCE:
             produced = produced_to(header, frame, decoder.topic_names)
             acks, contents = produced if produced is not None else (1, None)
@@ -166,12 +166,12 @@ class Conversation:
                 contents = decoder.request(header, frame, self.session) or contents
             return acks != 0, contents
         # Of a session of fetches, every request counts: each names only what changed.
-        if len(frame) < size or not (reads or self.around.traces or header.api == FETCH):
+        if len(frame) < size or not (reads or self.context.traces or header.api == FETCH):
             return True, None
         return True, decoder.request(header, frame, self.session)
 
     def _traces_all(self, header: Header) -> bool:
-        return self.around.traces_controllers and header.api in FROM_CONTROLLERS
+        return self.context.traces_controllers and header.api in FROM_CONTROLLERS
 
     def unanswered(self) -> int:
         """How many of the controllers' requests have no answer yet."""
