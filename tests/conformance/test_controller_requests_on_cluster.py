@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,17 +26,15 @@ from kafka_chaos.harness.cluster.wire.requests import (
 )
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
+from tests.clusters import EQUIPPED
 from tests.harness.leftovers import left_of
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def linked() -> Iterator[Cluster]:
-    run_id = f"test-capture-{secrets.token_hex(4)}"
-    with Cluster(ClusterLayout(brokers=3, links=True), run_id=run_id) as cluster:
-        yield cluster
-    assert left_of(run_id) == []
+def layout() -> ClusterLayout:
+    return EQUIPPED
 
 
 def reassign(cluster: Cluster, topic: str, replicas: list[int]) -> None:
@@ -67,16 +65,13 @@ def states(exchange: Exchange, topic: str) -> list[dict[str, Any]]:
 
 
 def test_a_reassignment_as_the_controller_sends_it(
-    linked: Cluster,
+    cluster: Cluster, admin: ClusterAdmin, make_topic: Callable[..., str]
 ) -> None:
-    admin = ClusterAdmin(linked.bootstrap_servers)
-    for topic in ("before", "moved"):
-        admin.create_topic(topic, replica_assignment=[[1, 2]], configs={})
-    admin.await_full_isr(["before", "moved"])
     # The capture also has to meet open connections.
-    reassign(linked, "before", [2, 3])
-    with Capture(linked) as capture:
-        reassign(linked, topic, [2, 3])
+    reassign(cluster, make_topic(replicas=(1, 2)), [2, 3])
+    topic = make_topic(replicas=(1, 2))
+    with Capture(cluster) as capture:
+        reassign(cluster, topic, [2, 3])
         stop = capture.await_exchange(
             lambda e: e.api == "StopReplica" and any(state["delete_partition"] for state in states(e, topic)),
             "the replica on broker 1 to be deleted",
@@ -90,7 +85,7 @@ def test_a_reassignment_as_the_controller_sends_it(
     assert stop.response is not None
     assert [error["error_code"] for error in stop.response["partition_errors"]] == [NONE]
     said = {broker: [s for e in about for s in states(e, topic) if e.broker == broker and e.api == "LeaderAndIsr"]
-            for broker in linked.brokers}  # fmt: skip
+            for broker in cluster.brokers}  # fmt: skip
     assert (said[3][0]["adding_replicas"], said[3][0]["removing_replicas"], said[3][0]["is_new"]) == ([3], [1], True)
     assert set(said[2][-1]["replicas"]) == {2, 3}
     epochs = [state["leader_epoch"] for state in said[2]]
@@ -99,17 +94,17 @@ def test_a_reassignment_as_the_controller_sends_it(
     assert {e.broker for e in about if e.api == "UpdateMetadata"} == {1, 2, 3}
     controller = admin.controller()
     assert controller is not None
-    assert {e.peer for e in about} == {linked.brokers[controller].name}
+    assert {e.peer for e in about} == {cluster.brokers[controller].name}
     assert all(e.answered_ns is not None and e.answered_ns >= e.sent_ns for e in about)
 
 
-def test_a_capture_has_every_request_in_its_order_and_only_those_of_its_time(linked: Cluster) -> None:
+def test_a_capture_has_every_request_in_its_order_and_only_those_of_its_time(cluster: Cluster) -> None:
     stale = leader_and_isr(7, Sender(controller=1, controller_epoch=0), [], topic_ids={})
     names = [f"test-{number}" for number in range(20)]
 
     def send(some: list[str]) -> None:
         for name in some:
-            send_as_controller(linked.client_address(1), stale, client_id=name)
+            send_as_controller(cluster.client_address(1), stale, client_id=name)
 
     def captured() -> list[str]:
         return [
@@ -118,7 +113,7 @@ def test_a_capture_has_every_request_in_its_order_and_only_those_of_its_time(lin
             if e.response == {"error_code": STALE_CONTROLLER_EPOCH, "topics": []}
         ]
 
-    with Capture(linked) as capture:
+    with Capture(cluster) as capture:
         send(names[:10])
         capture.await_answers()
         wait_until(lambda: captured() == names[:10], "the first ten to be seen", timeout=10)
