@@ -72,8 +72,7 @@ class Capture:
 
         What has passed is there after half a second at the latest.
         """
-        if self._trace.exists():
-            self._read()
+        self._read()
         return tuple(self._exchanges)
 
     def await_exchange(self, wanted: Callable[[Exchange], bool], what: str, *, timeout: float = 20.0) -> Exchange:
@@ -109,6 +108,8 @@ class Capture:
         return counts["unknown_connections"] + counts["unknown_answers"]
 
     def _read(self) -> None:
+        if not self._trace.exists():
+            return
         whole, _, _ = self._trace.read_bytes().rpartition(b"\n")
         found = [line for line in map(json.loads, whole.splitlines()) if line["api"] in _APIS]
         readable = [line for line in found if "request" in line]

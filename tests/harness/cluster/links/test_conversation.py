@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 import pytest
@@ -11,6 +12,7 @@ from kafka_chaos.harness.cluster.links.connection import Conversation, Counts, E
 from kafka_chaos.harness.cluster.links.contents import MessageDecoder
 from kafka_chaos.harness.cluster.links.rules import CLIENTS, CUT, DELAY, DROP, HOLD, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.harness.cluster.links.stream import Fate
+from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrResponse
 from kafka_chaos.harness.cluster.wire.requests import PartitionState, Sender, leader_and_isr
 from tests.harness.cluster.links.test_contents import frame_of, produce
 
@@ -189,3 +191,54 @@ def test_what_is_no_request_makes_the_connection_opaque() -> None:
     assert answer(talk) is Fate.OPAQUE
     assert around.counts.unknown_connections == 1
     assert not around.recorded
+
+
+def refused(error: int) -> memoryview:
+    """A broker's answer to `told`."""
+    body = LeaderAndIsrResponse(error_code=error, partition_errors=[]).encode(version=1)
+    return memoryview((5).to_bytes(4, "big") + bytes(body))
+
+
+def test_all_of_what_a_controller_asks_is_recorded_where_that_is_wanted() -> None:
+    around = Around()
+    for around.traces_controllers in (False, True):
+        talk = conversation(around, "broker-3")
+        assert ask(talk, told(7)) is Fate.PASS
+        assert talk.unanswered() == 1
+        frame = refused(11)
+        assert talk.response(frame, len(frame)) is Fate.PASS
+        assert talk.unanswered() == 0
+        ask(talk, end_txn())
+        assert talk.unanswered() == 0
+        talk.ends()
+    without, _, with_all, of_a_client = around.recorded
+    assert not {"request", "answer"} & {*without, *of_a_client}
+    assert with_all["request"]["ungrouped_partition_states"][0]["leader_epoch"] == 7  # type: ignore[index]
+    assert with_all["answer"] == {"error_code": 11, "partition_errors": []}
+    assert json.loads(json.dumps(with_all, default=str))["request"]["controller_id"] == 3
+
+
+def test_a_controller_s_frame_that_is_long_is_waited_for() -> None:
+    around = Around()
+    around.traces_controllers = True
+    talk = conversation(around, "broker-3")
+    frame = told(7)
+    assert talk.request(frame[:20], len(frame)) is Fate.WHOLE
+    assert talk.unanswered() == 0
+    assert ask(talk, frame) is Fate.PASS
+    response = refused(0)
+    assert talk.response(response[:6], len(response)) is Fate.WHOLE
+    assert around.counts.answers == 0
+    assert talk.response(response, len(response)) is Fate.PASS
+    (line,) = around.recorded
+    assert line["answer"] == {"error_code": 0, "partition_errors": []}
+
+
+def test_a_request_without_an_answer_has_none_in_the_record() -> None:
+    around = Around()
+    around.traces_controllers = True
+    talk = conversation(around, "broker-3")
+    ask(talk, told(7))
+    talk.ends()
+    (line,) = around.recorded
+    assert (line["answer"], line["answered_ns"]) == (None, None)
