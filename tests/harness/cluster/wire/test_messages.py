@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import uuid
 from contextlib import suppress
 from typing import Any
@@ -10,10 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.links.contents import FetchSession, MessageDecoder
 from kafka_chaos.harness.cluster.links.frames import read_header
-from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest, UpdateMetadataRequest
-from kafka_chaos.harness.cluster.wire.requests import PartitionState, Sender, leader_and_isr, leader_and_isr_errors
+from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest, LeaderAndIsrResponse, UpdateMetadataRequest
+from kafka_chaos.harness.cluster.wire.requests import (
+    PartitionState,
+    Sender,
+    leader_and_isr,
+    leader_and_isr_errors,
+    send_as_controller,
+)
 from tests.harness.cluster.wire.bodies import FEW, REQUESTS, VERSIONS, bodies
 
 each_version = pytest.mark.parametrize(
@@ -136,3 +145,42 @@ def test_errors_by_partition(version: int) -> None:
     new = {"error_code": 0, "topics": [{"topic_id": TOPIC_ID, "partition_errors": [entry]}]}
     answer = old if version < 5 else new
     assert leader_and_isr_errors(version, answer, topic_ids={"AAA": TOPIC_ID}) == (0, {("AAA", 1): 11})
+
+
+@pytest.mark.parametrize(("version", "flexible"), [(1, b""), (4, b"\0")])
+def test_a_request_is_sent_once_and_its_answer_read(version: int, flexible: bytes) -> None:
+    got: list[bytes] = []
+
+    def serve(listener: socket.socket) -> None:
+        with listener.accept()[0] as taken:
+            size = int.from_bytes(taken.recv(4, socket.MSG_WAITALL), "big")
+            got.append(taken.recv(size, socket.MSG_WAITALL))
+            body = bytes(LeaderAndIsrResponse(error_code=11, partition_errors=[]).encode(version=version))
+            answer = got[0][4:8] + flexible + body
+            taken.sendall(len(answer).to_bytes(4, "big") + answer)
+            got.append(taken.recv(1))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        request = leader_and_isr(version, Sender(controller=1, controller_epoch=2), [STATE], topic_ids={})
+        answer = send_as_controller(f"127.0.0.1:{listener.getsockname()[1]}", request, client_id="me")
+        thread.join()
+    assert answer == {"error_code": 11, "partition_errors": []}
+    assert got[1] == b"", "nothing more is asked"
+    header = read_header(memoryview(got[0]))
+    assert header is not None
+    assert (header.name, header.version, header.client_id) == ("LeaderAndIsr", version, "me")
+    assert read(memoryview(got[0]))["controller_epoch"] == 2
+
+
+def test_a_broker_that_hangs_up_is_told() -> None:
+    def hang_up(listener: socket.socket) -> None:
+        listener.accept()[0].close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=hang_up, args=(listener,))
+        thread.start()
+        with pytest.raises(BrokerUnreachable, match="LeaderAndIsr"):
+            send_as_controller(f"127.0.0.1:{listener.getsockname()[1]}", LeaderAndIsrRequest(version=0))
+        thread.join()
