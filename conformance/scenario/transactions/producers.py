@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kafka_chaos.conformance.scenario.transactions.client import Producer, TransactionClient
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
 from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
-from kafka_chaos.harness.cluster.broker.transactions import Producer, TransactionClient
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until

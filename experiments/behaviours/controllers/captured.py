@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafka_chaos.conformance.controller_requests import Capture, Exchange
+from kafka_chaos.conformance.controllers.capture import Capture, Exchange
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.harness.cluster.broker.error_codes import error_name
 

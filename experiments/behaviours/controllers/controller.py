@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from confluent_kafka import Producer
 
+from kafka_chaos.conformance.controllers.requests import STALE_CONTROLLER_EPOCH
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.lockstep import await_line
 from kafka_chaos.conformance.scenario.play import Play
@@ -15,7 +16,6 @@ from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.experiments.behaviours.controllers.availability import poll_leaders
 from kafka_chaos.experiments.behaviours.controllers.leader_and_isr import take_leader_and_isr
-from kafka_chaos.harness.cluster.wire.requests import STALE_CONTROLLER_EPOCH
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import step

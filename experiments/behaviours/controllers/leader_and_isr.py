@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import uuid
 
-from kafka_chaos.conformance.controller_requests import Capture, Exchange
+from kafka_chaos.conformance.controllers.capture import Capture, Exchange
+from kafka_chaos.conformance.controllers.refusals import (
+    AUTHORIZER_CONFIGS,
+    allow_cluster_action_to_brokers_only,
+    take_log_directory_away,
+)
+from kafka_chaos.conformance.controllers.requests import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    KAFKA_STORAGE_ERROR,
+    STALE_CONTROLLER_EPOCH,
+    PartitionState,
+    Sender,
+    leader_and_isr,
+    leader_and_isr_errors,
+    send_as_controller,
+)
 from kafka_chaos.conformance.scenario.clusters import BEFORE_KIP_101, ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.registry import scenario
@@ -19,22 +34,7 @@ from kafka_chaos.experiments.behaviours.replication.leader_epoch import TRUNCATE
 from kafka_chaos.harness.cluster.broker.error_codes import NONE
 from kafka_chaos.harness.cluster.broker.leadership import reassign
 from kafka_chaos.harness.cluster.configuration.server_properties import SECOND_BROKER_DATA
-from kafka_chaos.harness.cluster.refusals import (
-    AUTHORIZER_CONFIGS,
-    allow_cluster_action_to_brokers_only,
-    take_log_directory_away,
-)
 from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest
-from kafka_chaos.harness.cluster.wire.requests import (
-    CLUSTER_AUTHORIZATION_FAILED,
-    KAFKA_STORAGE_ERROR,
-    STALE_CONTROLLER_EPOCH,
-    PartitionState,
-    Sender,
-    leader_and_isr,
-    leader_and_isr_errors,
-    send_as_controller,
-)
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 
 LINKED = ClusterProfile(name="steady, with links", links=True)

@@ -6,10 +6,10 @@ import json
 
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.power_loss import clean_shutdown_file, cut_last_batch
 from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.contract.metadata import KRAFT
-from kafka_chaos.harness.cluster.storage.power_loss import clean_shutdown_file, cut_last_batch
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 
 VERSION = "4.3.1"

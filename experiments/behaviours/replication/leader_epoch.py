@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kafka_chaos.conformance.scenario.clusters import BEFORE_KIP_101, ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.power_loss import cut_last_batch
 from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
-from kafka_chaos.harness.cluster.storage.power_loss import cut_last_batch
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 
 # A fetch waits for 25 s, so the follower learns of the high watermark one record late for as long as the steps take.

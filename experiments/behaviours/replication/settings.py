@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from kafka_chaos.conformance.scenario.clusters import QUICK, ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.power_loss import cut_last_batch
 from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.harness.cluster.broker.error_codes import error_name
-from kafka_chaos.harness.cluster.storage.power_loss import cut_last_batch
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 
 QUICK_TWO = ClusterProfile(name="two brokers, short lag time", brokers=2, lag_is_short=True, configs=QUICK.configs)

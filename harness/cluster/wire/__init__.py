@@ -1,2 +1,1 @@
-"""What brokers and controllers alone tell each other, as kafka-python's messages: their definitions, and requests made
-up for one partition."""
+"""What brokers and controllers alone tell each other, as messages of kafka-python: their definitions."""

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
+from kafka_chaos.conformance.scenario.transactions.client import Producer, TransactionClient
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
 from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
-from kafka_chaos.harness.cluster.broker.transactions import Producer, TransactionClient
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.predict.cache import predict_cached

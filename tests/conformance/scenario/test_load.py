@@ -6,8 +6,8 @@ import pytest
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool, ClusterProfile
 from kafka_chaos.conformance.scenario.load import LoadBeside, count
+from kafka_chaos.conformance.scenario.power_loss import cut_last_batch
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.harness.cluster.storage.power_loss import cut_last_batch
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 
 

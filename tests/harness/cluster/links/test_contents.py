@@ -14,6 +14,7 @@ from kafka.protocol.metadata.metadata import MetadataResponse
 from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, TxnOffsetCommitRequest
 
+from kafka_chaos.conformance.controllers.requests import PartitionState, Sender, leader_and_isr
 from kafka_chaos.harness.cluster.links.contents import (
     Contents,
     FetchSession,
@@ -27,7 +28,6 @@ from kafka_chaos.harness.cluster.wire.messages import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
 )
-from kafka_chaos.harness.cluster.wire.requests import PartitionState, Sender, leader_and_isr
 
 TOPIC_ID = uuid.UUID(int=7)
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 import pytest
 from kafka.protocol.producer.transaction import EndTxnRequest
 
+from kafka_chaos.conformance.controllers.requests import PartitionState, Sender, leader_and_isr
 from kafka_chaos.harness.cluster.links.connection import Conversation, Counts, Exchange
 from kafka_chaos.harness.cluster.links.contents import MessageDecoder
 from kafka_chaos.harness.cluster.links.rules import CLIENTS, CUT, DELAY, DROP, HOLD, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.harness.cluster.links.stream import Fate
 from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrResponse
-from kafka_chaos.harness.cluster.wire.requests import PartitionState, Sender, leader_and_isr
 from tests.harness.cluster.links.test_contents import frame_of, produce
 
 

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
-from kafka_chaos.harness.cluster.links.contents import FetchSession, MessageDecoder
-from kafka_chaos.harness.cluster.links.frames import read_header
-from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest, LeaderAndIsrResponse, UpdateMetadataRequest
-from kafka_chaos.harness.cluster.wire.requests import (
+from kafka_chaos.conformance.controllers.requests import (
     PartitionState,
     Sender,
     leader_and_isr,
     leader_and_isr_errors,
     send_as_controller,
 )
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.links.contents import FetchSession, MessageDecoder
+from kafka_chaos.harness.cluster.links.frames import read_header
+from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest, LeaderAndIsrResponse, UpdateMetadataRequest
 from tests.harness.cluster.wire.bodies import FEW, REQUESTS, VERSIONS, bodies
 
 each_version = pytest.mark.parametrize(

@@ -10,12 +10,9 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from kafka_chaos.conformance.controller_requests import Capture, Exchange
-from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, SECOND_BROKER_DATA
-from kafka_chaos.harness.cluster.refusals import bring_log_directory_back, take_log_directory_away
-from kafka_chaos.harness.cluster.wire.requests import (
+from kafka_chaos.conformance.controllers.capture import Capture, Exchange
+from kafka_chaos.conformance.controllers.refusals import bring_log_directory_back, take_log_directory_away
+from kafka_chaos.conformance.controllers.requests import (
     KAFKA_STORAGE_ERROR,
     NONE,
     STALE_CONTROLLER_EPOCH,
@@ -24,6 +21,9 @@ from kafka_chaos.harness.cluster.wire.requests import (
     leader_and_isr_errors,
     send_as_controller,
 )
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, SECOND_BROKER_DATA
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import EQUIPPED

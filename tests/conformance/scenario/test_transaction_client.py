@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.harness.cluster.broker.transactions import DescribedTransaction, Producer, TransactionClient
+from kafka_chaos.conformance.scenario.transactions.client import DescribedTransaction, Producer, TransactionClient
 from kafka_chaos.harness.cluster.storage.segments import read_segment
 
 OF_3_9 = {0: 11, 9: 9, 22: 5, 24: 5, 25: 4, 26: 4, 28: 4, 65: 0}

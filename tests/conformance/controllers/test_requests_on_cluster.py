@@ -14,15 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
-from kafka_chaos.harness.cluster.refusals import (
+from kafka_chaos.conformance.controllers.refusals import (
     AUTHORIZER_CONFIGS,
     allow_cluster_action_to_brokers_only,
 )
-from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest
-from kafka_chaos.harness.cluster.wire.requests import (
+from kafka_chaos.conformance.controllers.requests import (
     CLUSTER_AUTHORIZATION_FAILED,
     NONE,
     STALE_BROKER_EPOCH,
@@ -33,6 +29,10 @@ from kafka_chaos.harness.cluster.wire.requests import (
     leader_and_isr_errors,
     send_as_controller,
 )
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.harness.waiting import wait_until
 from tests.harness.cluster.wire.bodies import PRINTABLE_TEXT, REQUESTS, bodies
 from tests.harness.leftovers import left_of

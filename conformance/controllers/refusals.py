@@ -20,8 +20,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from kafka_chaos.conformance.controllers.requests import CLUSTER_AUTHORIZATION_FAILED, send_as_controller
 from kafka_chaos.harness.cluster.wire.messages import StopReplicaRequest
-from kafka_chaos.harness.cluster.wire.requests import CLUSTER_AUTHORIZATION_FAILED, send_as_controller
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.waiting import wait_until

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.conformance.controller_requests import Capture
+from kafka_chaos.conformance.controllers.capture import Capture
 from kafka_chaos.harness.errors import WaitTimeout
 
 

@@ -1,0 +1,1 @@
+"""What controllers in ZooKeeper mode tell brokers: seen, made up, and refused."""
