@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.conformance.reproduce.breaches.results import BreachResult, all_of, section
+from kafka_chaos.conformance.reproduce.breaches.results import BreachResult, Plays, all_of, section
 from kafka_chaos.conformance.reproduce.breaches.results import Key as BreachKey
 from kafka_chaos.conformance.reproduce.playing.refusals import remarks
 from kafka_chaos.conformance.reproduce.stories.claims import Claim
@@ -21,22 +21,18 @@ Key = tuple[str, str, str]
 
 
 @dataclass
-class Result:
-    """A claim, how often its story was `played` to its end or left, and how often it was `shown`.
+class Result(Plays):
+    """A claim, and the plays of its story.
 
-    `refused`: why it can't be played; `remark`: what is different on brokers from the story; `left`: why the last
-    one that was not shown was not.
+    `refused`: why it can't be played; `remark`: what is different on brokers from the story.
     """
 
     lane: str
     faults: str
     anomaly: str
     steps: int
-    played: int = 0
-    shown: int = 0
     refused: str | None = None
     remark: str | None = None
-    left: str | None = None
 
     @property
     def key(self) -> Key:
@@ -62,11 +58,7 @@ class Results:
     def note(self, shown: Mapping[Key, bool], reason: str) -> None:
         """Count a story that was played."""
         for key, is_shown in shown.items():
-            result = self.of[key]
-            result.played += 1
-            result.shown += is_shown
-            if not is_shown:
-                result.left = reason
+            self.of[key].note("" if is_shown else reason or "the verification did not find it")
 
     def to_json(self) -> dict[str, Any]:
         """The file's content."""
@@ -74,7 +66,7 @@ class Results:
             "format_version": FORMAT_VERSION,
             "kafka": self.kafka,
             "claims": [asdict(result) for result in self.of.values()],
-            "breaches": [result.to_json() for result in self.breaches.values()],
+            "breaches": [asdict(result) for result in self.breaches.values()],
         }
 
     def save(self, path: Path) -> None:
@@ -127,12 +119,7 @@ def page(results: Results) -> str:
 
 
 def _row(one: Result) -> str:
-    if one.refused is not None:
-        share = "not played"
-    elif not one.played:
-        share = "not yet"
-    else:
-        share = f"{one.shown} of {one.played}"
+    share = "not played" if one.refused is not None else one.share
     return f"| {one.faults or 'none'} | `{one.anomaly}` | {one.steps} | {share} |"
 
 
@@ -141,7 +128,7 @@ def _reasons(found: Sequence[Result]) -> list[str]:
     left: dict[str, list[Result]] = {}
     different: dict[str, list[Result]] = {}
     for one in found:
-        reason = one.refused or (one.left if one.shown < one.played else None)
+        reason = one.refused or one.missed
         if reason is not None:
             left.setdefault(reason, []).append(one)
         if one.remark is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
 from kafka_chaos.contract.errors import counted
@@ -30,35 +29,46 @@ DEFECTS: Mapping[str, str] = {
 """Where each known defect is shown, or that it is not."""
 
 
-@dataclass
-class BreachResult:
-    """A breach on a version of Kafka: how often it was `played` to its end or left, and how often `shown`.
+@dataclass(kw_only=True)
+class Plays:
+    """How often a trace was `played` to its end or left, and how often it was `shown`.
 
     `left`: why the last one that was not shown was not.
     """
 
-    variant: str
-    invariants: str
-    kafka: str
     played: int = 0
     shown: int = 0
     left: str | None = None
+
+    def note(self, left: str) -> None:
+        """Count a play; `left` is empty where it was shown."""
+        self.played += 1
+        self.shown += not left
+        self.left = left or self.left
+
+    @property
+    def share(self) -> str:
+        """As pages have it."""
+        return f"{self.shown} of {self.played}" if self.played else "not yet"
+
+    @property
+    def missed(self) -> str | None:
+        """Why some were not shown; None if all were."""
+        return self.left if self.shown < self.played else None
+
+
+@dataclass
+class BreachResult(Plays):
+    """The plays of a breach on a version of Kafka."""
+
+    variant: str
+    invariants: str
+    kafka: str
 
     @property
     def key(self) -> Key:
         """That of its breach."""
         return self.variant, self.invariants, self.kafka
-
-    def note(self, left: str) -> None:
-        """Count a play; `left` is empty where the breach was shown."""
-        self.played += 1
-        self.shown += not left
-        if left:
-            self.left = left
-
-    def to_json(self) -> dict[str, Any]:
-        """An entry of the file."""
-        return asdict(self)
 
 
 def key_of(story: BreachStory, kafka_version: str) -> Key:
@@ -93,7 +103,7 @@ def section(results: Iterable[BreachResult]) -> list[str]:
     ]
     for story in STORIES:
         found = by_story[story.variant, ", ".join(story.invariants)]
-        share = "; ".join(f"{one.kafka}: {_share(one)}" for one in found)
+        share = "; ".join(f"{one.kafka}: {one.share}" for one in found)
         lines.append(f"| `{story.variant}` | {_named(story.invariants)} | {len(story.steps)} | {share} |")
     return [*lines, "", *_different(), *_not_shown(by_story), *_defects()]
 
@@ -126,10 +136,9 @@ def _not_shown(by_story: Mapping[tuple[str, str], Sequence[BreachResult]]) -> li
     lines = ["### What no version shows, and what was not shown", "", f"- {_WHY_NO_VERSION.format(breaches=breaches)}"]
     for (variant, invariants), results in by_story.items():
         for one in results:
-            if one.left is not None and one.shown < one.played:
-                missed = one.played - one.shown
-                named = _named(invariants.split(", "))
-                lines.append(f"- `{variant}`, {named} on {one.kafka}, {counted(missed, 'time')}: {one.left}")
+            if one.missed is not None:
+                times = counted(one.played - one.shown, "time")
+                lines.append(f"- `{variant}`, {_named(invariants.split(', '))} on {one.kafka}, {times}: {one.missed}")
     return [*lines, ""]
 
 
@@ -141,10 +150,6 @@ def _defects() -> list[str]:
         "",
     ]
     return [*lines, *(f"- `{defect}`: {where}." for defect, where in DEFECTS.items()), ""]
-
-
-def _share(one: BreachResult) -> str:
-    return f"{one.shown} of {one.played}" if one.played else "not yet"
 
 
 def _named(invariants: Iterable[str]) -> str:
