@@ -10,16 +10,6 @@ Cut = tuple[str, int, int]
 """A channel that is closed, from a broker to a broker."""
 
 
-def kill(broker: int) -> tuple[Step, ...]:
-    """SIGKILL."""
-    return (step("kill", broker=broker),)
-
-
-def stop(broker: int) -> tuple[Step, ...]:
-    """SIGTERM."""
-    return (step("stop", broker=broker),)
-
-
 def start(broker: int, lifted: Iterable[Cut]) -> tuple[Step, ...]:
     """A restart, which ends the cuts that `lifted` found."""
     return (step("start", broker=broker), *heal(*lifted))
@@ -35,11 +25,6 @@ def pause(broker: int) -> tuple[Step, ...]:
     return (step("pause", broker=broker), step("expire_session", broker=broker))
 
 
-def thaw(broker: int) -> tuple[Step, ...]:
-    """The end of a freeze."""
-    return (step("thaw", broker=broker),)
-
-
 def cut(*cuts: Cut) -> tuple[Step, ...]:
     """Closed channels."""
     return tuple(step("cut", channel=channel, source=source, target=target) for channel, source, target in cuts)
@@ -48,13 +33,3 @@ def cut(*cuts: Cut) -> tuple[Step, ...]:
 def heal(*cuts: Cut) -> tuple[Step, ...]:
     """Channels that are open again."""
     return tuple(step("heal", channel=channel, source=source, target=target) for channel, source, target in cuts)
-
-
-def kill_controllers(*controllers: int) -> tuple[Step, ...]:
-    """SIGKILL of controllers that are no brokers, by node id."""
-    return (step("kill_controllers", controllers=controllers),)
-
-
-def start_controllers(*controllers: int) -> tuple[Step, ...]:
-    """Their restart."""
-    return (step("start_controllers", controllers=controllers),)

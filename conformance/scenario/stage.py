@@ -69,11 +69,11 @@ class Stage(LockStep):
     def kill(self, *brokers: int) -> None:
         """SIGKILL, one broker after the other; each step ends when the controller has reacted."""
         for broker in brokers:
-            self._do(f"{self.name(broker)} is killed (SIGKILL).", self.node(broker).kill, *in_model.kill(broker))
+            self._do(f"{self.name(broker)} is killed (SIGKILL).", self.node(broker).kill, step("kill", broker=broker))
 
     def stop(self, broker: int) -> None:
         """SIGTERM: a controlled shutdown."""
-        self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, *in_model.stop(broker))
+        self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("stop", broker=broker))
 
     def start(self, broker: int, *, how: str = "") -> None:
         """Restart a broker; `how`: what the story says of it."""
@@ -96,7 +96,7 @@ class Stage(LockStep):
 
     def thaw(self, broker: int) -> None:
         """Let a frozen broker continue."""
-        self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, *in_model.thaw(broker))
+        self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker))
 
     def cut(self, source: int, target: int, *, channel: str = "replication", action: str = "reject") -> None:
         """Requests from one broker to another no longer arrive: replication (follower → leader) or control."""
@@ -167,13 +167,13 @@ class Stage(LockStep):
             for node in nodes:
                 node.kill()
 
-        self._do(f"{_listed(nodes)} killed (SIGKILL).", kill, *in_model.kill_controllers(*controllers))
+        self._do(f"{_listed(nodes)} killed (SIGKILL).", kill, step("kill_controllers", controllers=controllers))
 
     def start_controllers(self, *controllers: int) -> None:
         """Restart controllers that were killed."""
         nodes = [self.controller_node(one) for one in controllers]
-        steps = in_model.start_controllers(*controllers)
-        self._do(f"{_listed(nodes)} restarted.", lambda: self.lease.cluster.start_again(nodes), *steps)
+        started = step("start_controllers", controllers=controllers)
+        self._do(f"{_listed(nodes)} restarted.", lambda: self.lease.cluster.start_again(nodes), started)
 
     def cut_off_controller(self, controller: int) -> None:
         """Cut a controller off from the other controllers; brokers still reach it."""

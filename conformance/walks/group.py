@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafka_chaos.conformance.scenario import in_model
@@ -116,14 +115,6 @@ def config_of(settings: Settings, *, lag_is_short: bool, kraft_version: str | No
     )
 
 
-def in_models(group: Group, walk: int) -> Iterator[tuple[WalkStep, tuple[Step, ...]]]:
-    """A walk's steps, healing included, each with its actions in the model."""
-    cuts: tuple[Cut, ...] = ()
-    for one in (*group.steps, *group.closing):
-        yield one, actions_of(one, walk, group.walks[walk], cuts)
-        cuts = cuts_after(one, cuts)
-
-
 def actions_of(one: WalkStep, walk: int, settings: Settings, cuts: tuple[Cut, ...]) -> tuple[Step, ...]:
     """What a step is in a walk's model, where `cuts` are in place."""
     match one.kind, one.brokers:
@@ -135,9 +126,10 @@ def actions_of(one: WalkStep, walk: int, settings: Settings, cuts: tuple[Cut, ..
             return in_model.heal(one.cut)
         case "start", (broker,):
             return in_model.start(broker, in_model.lifted(cuts, broker))
-        case kind, (broker,):
-            simple = {"kill": in_model.kill, "stop": in_model.stop, "pause": in_model.pause, "thaw": in_model.thaw}
-            return simple[kind](broker)
+        case "pause", (broker,):
+            return in_model.pause(broker)
+        case ("kill" | "stop" | "thaw") as kind, (broker,):
+            return (step(kind, broker=broker),)
     raise ValueError(f"{one}: not a step of a walk")
 
 

@@ -105,7 +105,7 @@ def kraft_zombie_leader(play: Play) -> None:
         stage.take(
             "Broker 1 continues.",
             stage.node(1).unpause,
-            *in_model.thaw(1),
+            step("thaw", broker=1),
             *in_model.heal(*unknown),
         )
         stage.expect(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.load import LoadBeside, count
 from kafka_chaos.conformance.scenario.play import Play, Topic
@@ -17,6 +16,7 @@ from kafka_chaos.harness.cluster.configuration.server_properties import REPLICAT
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model.lockstep.cluster_model import step
 
 FROM, TO = "3.9.2", "4.3.1"
 RELEASE = "4.3"
@@ -103,7 +103,7 @@ def _expect_eligible_leader(stage: Stage, levels: dict[str, int]) -> None:
         # No broker is left to ask who leads.
         await_controller(stage, f"Fencing broker {leader} ", began)
 
-    stage.take(f"Broker {leader} is killed (SIGKILL), and fenced.", kill, *in_model.kill(leader))
+    stage.take(f"Broker {leader} is killed (SIGKILL), and fenced.", kill, step("kill", broker=leader))
     stage.start(second)
     stage.expect("An eligible replica leads", seen=stage.seen.leader, expected=second)
     stage.start(first)

@@ -12,8 +12,8 @@ import pytest
 
 from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.walks.draw import draw
-from kafka_chaos.conformance.walks.group import CLIENTS, Group, WalkStep, config_of, in_models
-from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, ClusterModel
+from kafka_chaos.conformance.walks.group import CLIENTS, Group, WalkStep, actions_of, config_of, cuts_after
+from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, ClusterModel, Step
 from kafka_chaos.reference_model.lockstep.controller import session_ends
 from kafka_chaos.reference_model.lockstep.observation.cluster import observe_state
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
@@ -57,6 +57,14 @@ def test_every_kind_of_step_and_every_setting_occurs(groups: list[Group]) -> Non
     assert {walk.unclean_leader_election for walk in walks} == {walk.idempotent for walk in walks} == {False, True}
     assert {group.lag_is_short for group in groups} == {False, True}
     assert all(len(group.steps) == 12 and len(group.walks) == 6 for group in groups)
+
+
+def in_models(group: Group, walk: int) -> Iterator[tuple[WalkStep, tuple[Step, ...]]]:
+    """A walk's steps, healing included, each with its actions in the model."""
+    cuts: tuple[in_model.Cut, ...] = ()
+    for one in (*group.steps, *group.closing):
+        yield one, actions_of(one, walk, group.walks[walk], cuts)
+        cuts = cuts_after(one, cuts)
 
 
 def taken(group: Group, walk: int, model: ClusterModel, chance: random.Random) -> Iterator[WalkStep]:
