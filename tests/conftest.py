@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import PLAIN, SharedClusters
@@ -52,7 +53,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [item for item in items if _is_of(item, shard)]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen
-    if config.getoption("dist", "no") == "loadgroup":
+    # What a worker knows of `--dist loadgroup`.
+    if getattr(config.option, "loadgroup", False):
         items.sort(key=_level)
         for item in items:
             if (level := _level(item)) < len(_ONE_BY_ONE):
@@ -78,6 +80,15 @@ def browser() -> Iterator[Browser]:
         running = driver.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
         yield running
         running.close()
+
+
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No Docker engine answers, also where tests before have a client of one."""
+    docker_client.cache_clear()
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    yield
+    docker_client.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -157,8 +157,8 @@ def test_a_spec_that_no_cluster_can_have_is_an_error_of_the_test_in_one_line(pyt
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_without_an_engine_the_test_says_what_to_do(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+@pytest.mark.usefixtures("no_engine")
+def test_without_an_engine_the_test_says_what_to_do(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         def test_one(kafka_chaos_run): pass
         def test_two(kafka_chaos_run): pass

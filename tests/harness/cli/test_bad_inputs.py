@@ -109,13 +109,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# Whatever gets past the checks would ask for an engine, and end with another message.
+@pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize(("line", "code", "message"), INPUTS, ids=[line for line, *_ in INPUTS])
 def test_a_bad_input_has_its_exit_code_and_a_line_that_helps(
     folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, code: int, message: str
 ) -> None:
     monkeypatch.chdir(folder)
-    # Whatever gets past the checks would ask for an engine, and end with another message.
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     done = ended(cli, *line.split())
     assert (done.exit_code, done.stdout) == (code, ""), done.stderr
     assert message in done.stderr

@@ -26,16 +26,10 @@ def test_packet_rules_that_are_taken_are_fine() -> None:
     assert probe_packets(lambda *command: (0, "")).state == "ok"
 
 
+@pytest.mark.usefixtures("no_engine")
 def test_without_java_and_engine_it_says_how_to_mend_and_ends_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafka_chaos.harness.cluster.containers.engine import docker_client
-
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    docker_client.cache_clear()
-    try:
-        result = CliRunner().invoke(cli, ["doctor"])
-    finally:
-        docker_client.cache_clear()
+    result = CliRunner().invoke(cli, ["doctor"])
     assert result.exit_code == 3
     assert "✗ Java: no java in PATH\n    install a JRE 17 or later" in result.output
     assert "✗ Docker engine: no Docker engine answers at DOCKER_HOST=unix:///nowhere/docker.sock" in result.output

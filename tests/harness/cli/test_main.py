@@ -39,8 +39,8 @@ def test_a_process_ends_with_the_code_and_the_line_of_its_command() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_run_without_an_engine_ends_with_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+@pytest.mark.usefixtures("no_engine")
+def test_a_run_without_an_engine_ends_with_3(tmp_path: Path) -> None:
     small = ROOT / "tests" / "harness" / "run" / "small.yaml"
     done = ended(main.cli, "run", small, "--out", tmp_path)
     assert done.exit_code == 3, done.stderr

@@ -114,6 +114,7 @@ def test_stray_values_are_refused(
     assert message in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_frames_are_judged_like_files(tmp_path: Path, spark: Any) -> None:
     run_dir = write(tmp_path / "run", clean())

@@ -113,6 +113,7 @@ def both(
     return read_cases(run_dir)
 
 
+@pytest.mark.slow
 def test_what_members_did_not_process_is_found_by_blocks(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

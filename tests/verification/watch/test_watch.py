@@ -53,6 +53,7 @@ def grown(run_dir: Path, part: int, parts: int, source: Path) -> None:
             (run_dir / table / file.name).write_bytes(file.read_bytes())
 
 
+@pytest.mark.slow
 def test_counts_are_those_of_batch_though_files_come_one_by_one(tmp_path: Path, spark: Any) -> None:
     lanes = [lane_tables(shape, seed=8) for shape in SHAPES]
     source = write_run(tmp_path / "source", lanes, rows_per_file=1000)

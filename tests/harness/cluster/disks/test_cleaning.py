@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.cluster.containers import cleanup
-from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, current_owner
 from kafka_chaos.harness.cluster.disks.disk import Disk, make_disks
 from kafka_chaos.harness.cluster.disks.journal import journals
@@ -88,14 +87,10 @@ def test_nothing_is_frozen_any_more_when_containers_are_removed(
     assert frozen == [False]
 
 
-def test_clean_thaws_without_a_docker_engine(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("no_engine")
+def test_clean_thaws_without_a_docker_engine(made: Any) -> None:
     lost, living = made("lost", dead()), made("living", current_owner())
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-    docker_client.cache_clear()
-    try:
-        result = CliRunner().invoke(cli, ["clean"])
-    finally:
-        docker_client.cache_clear()
+    result = CliRunner().invoke(cli, ["clean"])
     assert result.exit_code != 0
     assert (lost.is_frozen(), living.is_frozen()) == (False, True)
 

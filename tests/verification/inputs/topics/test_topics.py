@@ -39,6 +39,7 @@ def written(folder: Path, topics: list[str], servers: dict[str, str]) -> Path:
     return rows.write(folder)
 
 
+@pytest.mark.slow
 def test_topics_are_judged_as_they_are_now_and_tables_and_files_agree(
     tmp_path: Path, spark: Any, cluster: Cluster, make_topic: Callable[..., str]
 ) -> None:
