@@ -10,12 +10,12 @@ Sources: KIP-62 (session and poll time-outs), KIP-345 (static members), KIP-429 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from kafka_chaos.contract.errors import LaneError, counted
+from kafka_chaos.contract.settings import check, entries, key
 
 RANGE, ROUND_ROBIN, COOPERATIVE = "range", "roundrobin", "cooperative-sticky"
 ASSIGNORS = (RANGE, ROUND_ROBIN, COOPERATIVE)
@@ -68,46 +68,72 @@ def loop_group_of(lane: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A consumer group, and what its members do beside the faults.
+    """A consumer group, and what its members do beside the faults; raises `LaneError` for values that none could have.
 
-    `members` read with this `assignor` (None with the protocol `consumer`, whose brokers assign). `static` ones have
-    a `group.instance.id` each: one that comes back within its session takes over what it had, in the same generation.
-    `commits` is one of `COMMITS`. `session_timeout_ms` and `max_poll_interval_ms` are Kafka's time-outs of a member
-    that is not heard from, and of one that does not poll. Evenly over the load: `crashes` end a member without its
-    leaving, and a new one takes its place; `freezes` keep one from polling longer than `max_poll_interval_ms`, then
-    it processes what it had and tries to commit; `joins` add a member, `leaves` end one in order. Raises `LaneError`
-    for any other value.
+    A static member that comes back within its session takes over what it had, in the same generation.
     """
 
-    members: int = 3
-    assignor: str | None = COOPERATIVE
-    protocol: str = CLASSIC
-    static: bool = False
-    commits: str = AFTER
-    session_timeout_ms: int = 6_000
-    max_poll_interval_ms: int = 10_000
-    crashes: int = 0
-    freezes: int = 0
-    joins: int = 0
-    leaves: int = 0
+    members: int = field(default=3, metadata=key("members of the group at the beginning", le=50))
+    assignor: str | None = field(
+        default=COOPERATIVE,
+        metadata=key(
+            "`partition.assignment.strategy`: range, roundrobin or cooperative-sticky; none with the protocol "
+            "`consumer`, whose brokers assign",
+            choices=ASSIGNORS,
+        ),
+    )
+    protocol: str = field(
+        default=CLASSIC,
+        metadata=key(
+            "`group.protocol`: `classic`, or `consumer` (KIP-848, Kafka 4.0 and later in KRaft mode)",
+            choices=PROTOCOLS,
+        ),
+    )
+    static: bool = field(default=False, metadata=key("whether each member has a `group.instance.id`"))
+    commits: str = field(
+        default=AFTER,
+        metadata=key(
+            "when a member commits: `after` processing a batch, `before` it, or `auto` (its client does, every second)",
+            choices=COMMITS,
+        ),
+    )
+    session_timeout_ms: int = field(
+        default=6_000,
+        metadata=key("`session.timeout.ms`: after so long without a heartbeat, a member is no longer one", ge=1_000),
+    )
+    max_poll_interval_ms: int = field(
+        default=10_000, metadata=key("`max.poll.interval.ms`: after so long without a poll, a member leaves")
+    )
+    crashes: int = field(
+        default=0,
+        metadata=key(
+            "how often, evenly over the load, a member is killed amid a batch; a new one takes its place",
+            least=0,
+            le=1_000,
+        ),
+    )
+    freezes: int = field(
+        default=0,
+        metadata=key(
+            "how often, evenly over the load, a member does not poll for longer than `max_poll_interval_ms`; then it "
+            "processes what it had and tries to commit",
+            least=0,
+            le=1_000,
+        ),
+    )
+    joins: int = field(default=0, metadata=key("members that join during the first half of the load", least=0, le=50))
+    leaves: int = field(
+        default=0, metadata=key("members that leave in order during the second half of the load", least=0, le=50)
+    )
 
     def __post_init__(self) -> None:
-        least = {"members": 1, "session_timeout_ms": 1, "max_poll_interval_ms": 1}
-        for key in (*least, "crashes", "freezes", "joins", "leaves"):
-            value = getattr(self, key)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least.get(key, 0):
-                raise LaneError(f"group.{key}", value, f"a whole number of at least {least.get(key, 0)}")
-        for key, known in {"protocol": PROTOCOLS, "commits": COMMITS}.items():
-            _one_of(f"group.{key}", getattr(self, key), known)
-        if self.protocol == CLASSIC:
-            _one_of("group.assignor", self.assignor, ASSIGNORS)
-        elif self.assignor is not None:
+        check(self, "group.")
+        if self.protocol == CLASSIC and self.assignor is None:
+            raise LaneError("group.assignor", self.assignor, f"one of {', '.join(ASSIGNORS)}")
+        if self.protocol == CONSUMER and self.assignor is not None:
             raise LaneError(
                 "group.assignor", self.assignor, "none with the protocol consumer: brokers assign (KIP-848)"
             )
-        is_static: object = self.static
-        if not isinstance(is_static, bool):
-            raise LaneError("group.static", is_static, "true or false")
         if self.max_poll_interval_ms < self.session_timeout_ms:
             expected = f"at least session_timeout_ms, {self.session_timeout_ms}"
             raise LaneError("group.max_poll_interval_ms", self.max_poll_interval_ms, expected)
@@ -118,10 +144,7 @@ class Group:
     @classmethod
     def from_json(cls, entry: object) -> Group:
         """The settings from `group` of a lane; unknown keys raise `LaneError`, too."""
-        values = _entries("group", entry, cls)
-        if values.get("protocol") == CONSUMER:
-            values.setdefault("assignor", None)
-        return cls(**values)
+        return cls(**with_brokers_assigning(entries(cls, entry, "group")))
 
     @property
     def described(self) -> str:
@@ -146,29 +169,37 @@ class Group:
 class Loop:
     """What feeds the output of a consume-transform-produce loop.
 
-    `source` is the lane that the loop reads, `offsets` one of `OFFSETS`, `group` the members that run it (their
-    `commits` has no meaning here: `offsets` stands in its place). Every record of the output names the record of the
-    source that it was made of, in `source_producer_id` and `source_seq` of `produced/`. A lane whose loop has the
-    offsets `transaction` is `transactional`, too: its `size` is how many inputs a transaction takes at most, its
-    `abort` the share of transactions that the loop itself aborts. Raises `LaneError` for any other value.
+    Every record of the output names the record of the source that it was made of, in `source_producer_id` and
+    `source_seq` of `produced/`. A lane whose loop has the offsets `transaction` is `transactional`, too: its `size` is
+    how many inputs a transaction takes at most, its `abort` the share of transactions that the loop itself aborts.
+    Raises `LaneError` for any other value.
     """
 
-    source: str
-    offsets: str = IN_TRANSACTION
-    group: Group = field(default_factory=Group)
+    source: str = field(
+        metadata=key(
+            "the lane that the loop reads; it has no loop itself, and is in the same phase",
+            expected="the name of the lane that the loop reads",
+        )
+    )
+    offsets: str = field(
+        default=IN_TRANSACTION,
+        metadata=key(
+            "when it commits the offsets of its inputs: in the `transaction` of the outputs, `after` they are "
+            "acknowledged, or `before` they are sent",
+            choices=OFFSETS,
+        ),
+    )
+    group: Group = field(default_factory=Group, metadata=key("the members that run it; `commits` has no meaning here"))
 
     def __post_init__(self) -> None:
-        source: object = self.source
-        if not isinstance(source, str) or not source:
-            raise LaneError("loop.source", source, "the name of the lane that the loop reads")
-        _one_of("loop.offsets", self.offsets, OFFSETS)
+        check(self, "loop.")
         if self.group.commits != AFTER:
             raise LaneError("loop.group.commits", self.group.commits, "none: loop.offsets says when a loop commits")
 
     @classmethod
     def from_json(cls, entry: object) -> Loop:
         """The settings from `loop` of a lane; unknown keys raise `LaneError`, too."""
-        values = _entries("loop", entry, cls)
+        values = entries(cls, entry, "loop")
         if "source" not in values:
             raise LaneError("loop.source", None, "the name of the lane that the loop reads")
         if "group" in values:
@@ -193,16 +224,6 @@ class Loop:
         return asdict(self)
 
 
-def _one_of(key: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise LaneError(key, value, f"one of {', '.join(known)}")
-
-
-def _entries(key: str, entry: object, cls: type[Any]) -> dict[str, Any]:
-    names = [field.name for field in fields(cls)]
-    if not isinstance(entry, Mapping):
-        raise LaneError(key, entry, f"a mapping of {', '.join(names)}")
-    for name in entry:
-        if name not in names:
-            raise LaneError(f"{key}.{name}", entry[name], f"no such key; the keys are {', '.join(names)}")
-    return dict(entry)
+def with_brokers_assigning(group: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a group as they are meant: with the protocol `consumer` there is no assignor unless one is given."""
+    return {"assignor": None, **group} if group.get("protocol") == CONSUMER else group

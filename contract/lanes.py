@@ -7,7 +7,7 @@ names the key at fault.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly
@@ -24,6 +24,7 @@ from kafka_chaos.contract.metadata import (
     release,
     usual_mode,
 )
+from kafka_chaos.contract.settings import check, entries, key
 from kafka_chaos.contract.transactions import AnyAnomaly, Transactional, TransactionAnomaly
 
 ACKS = ("0", "1", "all")
@@ -33,55 +34,85 @@ CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """One topic and one producer configuration, with the faults that it may go through.
+    """One topic and one producer configuration, with the faults that it may go through: an entry of `lanes.json`.
 
-    Each entry of `faults` means that one fault of this kind may hit any broker at any moment, and is healed later. A
-    repeated entry means one more such fault. `cleanup_policy` None means that nothing is deleted or compacted during
-    the run (topic configuration `cleanup.policy`, with retention limits that the run does not reach).
-    `kafka_version`, `metadata_mode` and `elr` (whether leaders are elected from the eligible leader replicas, KIP-966)
-    name what the lane ran on; None if that is not known. The prediction is then that for 3.9.1, for ZooKeeper in
-    versions that have it, and for what a new cluster does. `transactional`: how its producers use transactions, if they
-    do. `group`: the consumer group that reads it; `loop`: the loop that writes it, instead of producers of its own.
+    A key is declared here and nowhere else. What it ran on (`kafka_version`, `metadata_mode`, `elr`) is None where
+    that is not known: then the prediction is that for 3.9.1, for ZooKeeper in versions that have it, and for what a new
+    cluster does.
     """
 
-    lane: str
-    topic: str = ""
-    partitions: int = 1
-    replication_factor: int = 3
-    min_insync_replicas: int = 1
-    unclean_leader_election: bool = False
-    acks: str = "all"
-    idempotence: bool = False
-    max_in_flight: int = 5
-    cleanup_policy: str | None = None
-    kafka_version: str | None = None
-    metadata_mode: str | None = None
-    elr: bool | None = None
-    transactional: Transactional | None = None
-    group: Group | None = None
-    loop: Loop | None = None
-    faults: tuple[str, ...] = ()
+    lane: str = field(metadata=key("the lane's name, in targets and in the report", expected="a non-empty name"))
+    topic: str = field(
+        default="", metadata=key("the topic's name; by default, the lane's name", least=0, expected="a name")
+    )
+    partitions: int = field(default=1, metadata=key("partitions of the topic"))
+    replication_factor: int = field(
+        default=3, metadata=key("replicas of each partition, at most one a broker", ge=1, le=9)
+    )
+    min_insync_replicas: int = field(default=1, metadata=key("`min.insync.replicas` of the topic", ge=1))
+    unclean_leader_election: bool = field(default=False, metadata=key("`unclean.leader.election.enable` of the topic"))
+    acks: str = field(
+        default="all",
+        metadata=key("`acks` of the producer: 0, 1 or all", choices=ACKS, expected='one of "0", "1", "all"'),
+    )
+    idempotence: bool = field(default=False, metadata=key("`enable.idempotence` of the producer; needs `acks: all`"))
+    max_in_flight: int = field(default=5, metadata=key("`max.in.flight.requests.per.connection` of the producer", ge=1))
+    cleanup_policy: str | None = field(
+        default=None,
+        metadata=key(
+            "`cleanup.policy` of the topic; without it, nothing is deleted or compacted during the run",
+            choices=CLEANUP_POLICIES,
+            expected="null, delete, compact or compact,delete",
+        ),
+    )
+    kafka_version: str | None = field(
+        default=None,
+        metadata=key(
+            f"version of Kafka that the lane ran on, where it is known; {USUAL_VERSION} unless given",
+            expected="a version such as 4.3.1",
+        ),
+    )
+    metadata_mode: str | None = field(
+        default=None,
+        metadata=key(
+            "where its cluster kept its metadata: `zookeeper` or `kraft`; by default zookeeper, and kraft from 4.0 on",
+            choices=METADATA_MODES,
+            expected=" or ".join(METADATA_MODES),
+        ),
+    )
+    elr: bool | None = field(
+        default=None,
+        metadata=key(
+            "whether leaders were elected from the eligible leader replicas (KIP-966), in KRaft mode only; by default, "
+            "as in a new cluster"
+        ),
+    )
+    transactional: Transactional | None = field(
+        default=None,
+        metadata=key("producers that write transactions; it implies `idempotence` and a consumer per isolation level"),
+    )
+    group: Group | None = field(
+        default=None,
+        metadata=key("a consumer group whose members read it, beside the consumers that every lane has"),
+    )
+    loop: Loop | None = field(
+        default=None,
+        metadata=key(
+            "a loop that reads another lane and writes this one; it implies `idempotence`, and `transactional` unless "
+            "it commits `after` or `before`"
+        ),
+    )
+    faults: tuple[str, ...] = field(
+        default=(),
+        metadata=key(
+            "faults that may hit the lane; each entry is at most one occurrence, on any broker at any moment, healed "
+            "later, so repeat an entry for more occurrences"
+        ),
+    )
 
     def __post_init__(self) -> None:
-        name: object = self.lane
-        _require(isinstance(name, str) and name != "", "lane", name, "a non-empty name")
-        topic: object = self.topic
-        _require(isinstance(topic, str), "topic", topic, "a name")
-        for key in ("partitions", "replication_factor", "min_insync_replicas", "max_in_flight"):
-            value = getattr(self, key)
-            is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-            _require(is_count, key, value, "a whole number of at least 1")
+        check(self)
         _require(self.partitions <= MOST_PARTITIONS, "partitions", self.partitions, f"at most {MOST_PARTITIONS:,}")
-        for key in ("unclean_leader_election", "idempotence"):
-            value = getattr(self, key)
-            _require(isinstance(value, bool), key, value, "true or false")
-        _require(self.acks in ACKS, "acks", self.acks, 'one of "0", "1", "all"')
-        _require(
-            self.cleanup_policy in CLEANUP_POLICIES,
-            "cleanup_policy",
-            self.cleanup_policy,
-            "null, delete, compact or compact,delete",
-        )
         _check_cluster(self)
         for kind in self.faults:
             _require(kind in FAULT_KINDS, "faults", kind, f"fault kinds out of {', '.join(FAULT_KINDS)}")
@@ -114,20 +145,14 @@ class Lane:
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Lane:
         """Build a lane from an entry of `lanes.json`; unknown keys and wrong values raise `LaneError`."""
-        known = {field.name for field in fields(cls)}
-        for key in entry:
-            _require(key in known, key, entry[key], f"no such key; the keys are {', '.join(sorted(known))}")
+        values = entries(cls, entry)
         _require("lane" in entry, "lane", None, "a non-empty name")
-        values = dict(entry)
         faults = values.get("faults") or []
         _require(isinstance(faults, list | tuple), "faults", faults, f"a list out of {', '.join(FAULT_KINDS)}")
         values["faults"] = tuple(faults)
-        if values.get("transactional") is not None:
-            values["transactional"] = Transactional.from_json(values["transactional"])
-        if values.get("group") is not None:
-            values["group"] = Group.from_json(values["group"])
-        if values.get("loop") is not None:
-            values["loop"] = Loop.from_json(values["loop"])
+        for name, kind in _SETTINGS.items():
+            if values.get(name) is not None:
+                values[name] = kind.from_json(values[name])
         return cls(**values)
 
     def to_json(self) -> dict[str, Any]:
@@ -136,31 +161,30 @@ class Lane:
         return {key: value for key, value in asdict(self).items() if key not in unknown} | {"faults": list(self.faults)}
 
 
-_LEFT_OUT = ("kafka_version", "metadata_mode", "elr", "transactional", "group", "loop")
+_SETTINGS: Mapping[str, type[Transactional] | type[Group] | type[Loop]] = {
+    "transactional": Transactional,
+    "group": Group,
+    "loop": Loop,
+}
+_LEFT_OUT = ("kafka_version", "metadata_mode", "elr", *_SETTINGS)
 """Keys that are left out where they have no value."""
 
 
 def clients_described(entry: Mapping[str, Any]) -> list[str]:
     """What is special about the clients of an entry of lanes.json, in words: transactions, its group, its loop."""
-    kinds: Mapping[str, type[Transactional] | type[Group] | type[Loop]]
-    kinds = {"transactional": Transactional, "group": Group, "loop": Loop}
-    found = [(key, kind.from_json(entry[key]).described) for key, kind in kinds.items() if entry.get(key)]
-    return [f"group of {words}" if key == "group" else words for key, words in found]
+    found = [(name, kind.from_json(entry[name]).described) for name, kind in _SETTINGS.items() if entry.get(name)]
+    return [f"group of {words}" if name == "group" else words for name, words in found]
 
 
 def _check_cluster(lane: Lane) -> None:
     version: object = lane.kafka_version
     _require(version is None or _is_version(version), "kafka_version", version, "a version such as 4.3.1")
-    modes = " or ".join(METADATA_MODES)
-    _require(lane.metadata_mode in (None, *METADATA_MODES), "metadata_mode", lane.metadata_mode, modes)
-    elr: object = lane.elr
-    _require(elr is None or isinstance(elr, bool), "elr", elr, "true or false")
     number = lane.kafka_version or USUAL_VERSION
     mode = lane.metadata_mode or usual_mode(number)
     other = KRAFT if mode == ZOOKEEPER else ZOOKEEPER
     _require(has_mode(number, mode), "metadata_mode", mode, f"{other}: Kafka {number} has no {_SPELLED[mode]}")
     expected = f"false: eligible leader replicas are there since 4.0, in KRaft mode, not in Kafka {number} ({mode})"
-    _require(not lane.elr or may_elect_from_elr(number, mode), "elr", elr, expected)
+    _require(not lane.elr or may_elect_from_elr(number, mode), "elr", lane.elr, expected)
     if lane.idempotence:
         expected = "0.11 or later with idempotence (KIP-98)"
         _require(release(number) >= (0, 11), "kafka_version", number, expected)
@@ -169,10 +193,10 @@ def _check_cluster(lane: Lane) -> None:
 def _check_groups(lane: Lane) -> None:
     number = lane.kafka_version or USUAL_VERSION
     mode = lane.metadata_mode or usual_mode(number)
-    for key, group in (("group", lane.group), ("loop.group", lane.loop.group if lane.loop else None)):
+    for at, group in (("group", lane.group), ("loop.group", lane.loop.group if lane.loop else None)):
         if group is not None and group.protocol == CONSUMER:
             expected = f"classic: the protocol consumer is there since 4.0, in KRaft mode, not in {number} ({mode})"
-            _require(release(number) >= (4, 0) and mode == KRAFT, f"{key}.protocol", group.protocol, expected)
+            _require(release(number) >= (4, 0) and mode == KRAFT, f"{at}.protocol", group.protocol, expected)
     if lane.loop is None:
         return
     _require(lane.loop.source != lane.lane, "loop.source", lane.loop.source, "another lane than the loop's own")

@@ -6,14 +6,14 @@ Sources: KIP-98 (transactions), KIP-890 (their protocol since 4.0), documentatio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.errors import LaneError, counted
+from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.groups import GroupAnomaly
+from kafka_chaos.contract.settings import check, entries, key
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 ISOLATION_LEVELS = (READ_COMMITTED, READ_UNCOMMITTED)
@@ -64,40 +64,37 @@ def transactional_id(lane: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transactional:
-    """How a lane's producers use transactions.
+    """How a lane's producers use transactions; raises `LaneError` for values that no producer could have.
 
-    Each of `producers` has a transactional id of its own and writes transactions of `size` records, one after the
-    other, over the lane's partitions. It aborts the share `abort` of them. `timeout_ms` is their
-    `transaction.timeout.ms`. So many `restarts`, evenly over the load, kill one of them, in turn, in the middle of a
-    transaction: it comes back under its transactional id, and the former incarnation then asks for its commit, too.
-    Raises `LaneError` for any other value.
+    Each producer writes one transaction after the other, over the lane's partitions.
     """
 
-    size: int = 10
-    abort: float = 0.0
-    producers: int = 1
-    timeout_ms: int = 60_000
-    restarts: int = 0
+    size: int = field(default=10, metadata=key("records of each transaction, over all partitions", le=10_000))
+    abort: float = field(default=0.0, metadata=key("share of the transactions that are aborted, 0 to 1"))
+    producers: int = field(default=1, metadata=key("producers, each with a transactional id of its own", le=100))
+    timeout_ms: int = field(
+        default=60_000,
+        metadata=key(
+            "`transaction.timeout.ms` of the producers, at most what brokers allow by default", ge=1_000, le=900_000
+        ),
+    )
+    restarts: int = field(
+        default=0,
+        metadata=key(
+            "how often, evenly over the load, one of the producers is killed in the middle of a transaction and comes "
+            "back under its transactional id; the former incarnation then asks for its commit, too",
+            least=0,
+            le=1_000,
+        ),
+    )
 
     def __post_init__(self) -> None:
-        for key, least in {"size": 1, "producers": 1, "timeout_ms": 1, "restarts": 0}.items():
-            value = getattr(self, key)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise LaneError(f"transactional.{key}", value, f"a whole number of at least {least}")
-        share: object = self.abort
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
-            raise LaneError("transactional.abort", share, "a share from 0 to 1")
+        check(self, "transactional.")
 
     @classmethod
     def from_json(cls, entry: object) -> Transactional:
         """The settings from `transactional` of a lane; unknown keys raise `LaneError`, too."""
-        names = [field.name for field in fields(cls)]
-        if not isinstance(entry, Mapping):
-            raise LaneError("transactional", entry, f"a mapping of {', '.join(names)}")
-        for key in entry:
-            if key not in names:
-                raise LaneError(f"transactional.{key}", entry[key], f"no such key; the keys are {', '.join(names)}")
-        return cls(**entry)
+        return cls(**entries(cls, entry, "transactional"))
 
     @property
     def described(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from meanings import COLUMNS, EXIT_CODES, LANE_KEYS
+from meanings import COLUMNS, EXIT_CODES
 
 HERE = Path(__file__).parent
 REFERENCE = HERE / "reference"
@@ -63,17 +63,14 @@ def command_line() -> str:
 
 def experiment_files() -> str:
     """The keys of an experiment."""
+    from kafka_chaos.contract.groups import Group, Loop
+    from kafka_chaos.contract.transactions import Transactional
     from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
     from kafka_chaos.harness.experiment.fault_spec import FaultSpec
-    from kafka_chaos.harness.experiment.group_specs import GroupSpec, LoopSpec
-    from kafka_chaos.harness.experiment.lane_specs import (
-        FreshProducersSpec,
-        LaneSpec,
-        TransactionalSpec,
-        WorkloadSpec,
-    )
+    from kafka_chaos.harness.experiment.lane_specs import FreshProducersSpec, LaneSpec, WorkloadSpec
     from kafka_chaos.harness.experiment.schedule import GenerateSpec
     from kafka_chaos.harness.experiment.specs import Experiment, LockstepSpec, PhaseSpec
+    from kafka_chaos.harness.experiment.values import keys_of
     from kafka_chaos.reference_model import LockstepStep
 
     lines = [
@@ -93,22 +90,17 @@ def experiment_files() -> str:
         ("phases[…]", PhaseSpec),
         ("lanes[…]", LaneSpec),
         ("lanes[…].fresh_producers", FreshProducersSpec),
-        ("lanes[…].transactional", TransactionalSpec),
-        ("lanes[…].group", GroupSpec),
-        ("lanes[…].loop", LoopSpec),
+        ("lanes[…].transactional", Transactional),
+        ("lanes[…].group", Group),
+        ("lanes[…].loop", Loop),
         ("workload", WorkloadSpec),
         ("schedule[…]", FaultSpec),
         ("schedule.generate", GenerateSpec),
         ("steps", LockstepSpec),
     ):
         rows = [
-            (
-                f"`{key}`",
-                _type(one),
-                _default(one),
-                f"{(one.description or '')[:1].upper()}{(one.description or '')[1:]}.",
-            )
-            for key, one in spec.model_fields.items()
+            (f"`{key}`", _type(one), _default(one), _sentence(one.description or ""))
+            for key, one in keys_of(spec).items()
         ]
         lines += [f"## {title}", "", *_table(("key", "type", "default", "meaning"), rows)]
     steps = ", ".join(f"`{step}`" for step in LockstepStep)
@@ -191,9 +183,12 @@ def run_directory() -> str:
         "the markers that end transactions. `log/` has the records of aborted transactions like all others.",
         "",
     ]
-    meanings = _meanings("lanes.json", LANE_KEYS, [field.name for field in dataclasses.fields(Lane)])
-    rows = [(f"`{one.name}`", _field_default(one), meanings[one.name]) for one in dataclasses.fields(Lane)]
+    rows = [
+        (f"`{one.name}`", _field_default(one), _sentence(one.metadata["description"]))
+        for one in dataclasses.fields(Lane)
+    ]
     lines += _table(("key", "default", "meaning"), rows)
+    lines += ["`transactional`, `group` and `loop` have the keys that they have in [experiments](experiment.md).", ""]
     for name, columns in {**contract.TABLES, "findings": contract.FINDINGS}.items():
         meanings = _meanings(name, COLUMNS[name], [one.name for one in columns])
         rows = [(f"`{one.name}`", one.type, "yes" if one.nullable else "no", meanings[one.name]) for one in columns]
@@ -340,6 +335,8 @@ def _default(entry: Any) -> str:
     if entry.is_required():
         return "required"
     if entry.default_factory is not None:
+        if dataclasses.is_dataclass(entry.annotation):
+            return "its own defaults"
         return "random" if entry.annotation is int else "empty"
     return _plain(entry.default)
 

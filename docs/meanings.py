@@ -1,37 +1,9 @@
-"""What each key of lanes.json, each column of a run directory and each exit code means.
+"""What each column of a run directory and each exit code means.
 
 `generate.py` refuses to build if the code has one that is not here, or if one here is not in the code.
 """
 
 from __future__ import annotations
-
-LANE_KEYS = {
-    "topic": "Name of the topic.",
-    "partitions": "Number of partitions.",
-    "replication_factor": "Replicas of each partition, at most the number of brokers.",
-    "min_insync_replicas": "The topic's `min.insync.replicas`.",
-    "unclean_leader_election": "The topic's `unclean.leader.election.enable`.",
-    "acks": "The producer's `acks`: 0, 1 or all.",
-    "idempotence": "The producer's `enable.idempotence`; needs `acks: all`.",
-    "max_in_flight": "The producer's `max.in.flight.requests.per.connection`.",
-    "cleanup_policy": "The topic's `cleanup.policy`. Without it, nothing is deleted or compacted during the run.",
-    "kafka_version": "Version of Kafka that the lane ran on, where it is known. The prediction goes by its rules, or "
-    "else by those of 3.9.1.",
-    "metadata_mode": "Where its cluster kept its metadata: `zookeeper` or `kraft`, where it is known.",
-    "elr": "Whether leaders were elected from the eligible leader replicas (KIP-966); only in KRaft mode. Without "
-    "it, what a new cluster of the version does.",
-    "transactional": "How its producers use transactions: `size` (records of a transaction), `abort` (share that is "
-    "aborted), `producers`, `timeout_ms`, `restarts` (kills of a producer in a transaction). "
-    "Needs `idempotence` and `format_version` 2.",
-    "group": "The consumer group that reads it: `members`, `assignor` (none with `protocol` `consumer`, KIP-848), "
-    "`static`, `commits` (`after` or `before` processing, or `auto`), `session_timeout_ms`, `max_poll_interval_ms`, "
-    "and what the load itself does: `crashes`, `freezes`, `joins`, `leaves`. Needs `format_version` 2.",
-    "loop": "The consume-transform-produce loop that writes it: `source` (the lane that it reads), `offsets` "
-    "(committed in the `transaction` of the outputs, `after` or `before` them), `group`. Needs `format_version` 2.",
-    "lane": "Name of the lane.",
-    "faults": "Faults that may hit the lane. Each entry is at most one occurrence, on any broker at any moment, "
-    "later healed. Repeat an entry for more occurrences.",
-}
 
 _LANE = {"lane": "Name of the lane.", "partition": "Partition of the lane's topic."}
 _IDENTITY = {

@@ -19,16 +19,13 @@ from click.core import ParameterSource
 
 from kafka_chaos.contract.errors import ExitCode, LaneError, UsageFailure, quoted
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.groups import IN_TRANSACTION
-from kafka_chaos.contract.lanes import ACKS, Lane
-from kafka_chaos.contract.metadata import METADATA_MODES, USUAL_VERSION
-from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.compare import Cluster
 from kafka_chaos.reference_model.compare import compare as compare_clusters
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
-from kafka_chaos.reference_model.group_options import group_options, taken_from
 from kafka_chaos.reference_model.lane.lockstep_phase import parse_lockstep
+from kafka_chaos.reference_model.lane_options import lane_options, option_named, settings_options, taken_from
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.predict.prediction import (
     MAX_STATES,
@@ -58,34 +55,19 @@ def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[s
 
 
 @click.command("predict")
-@click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True)
-@click.option("--idempotence/--no-idempotence", default=False, show_default=True)
-@click.option("--replication-factor", type=int, default=3, show_default=True)
-@click.option("--min-insync-replicas", type=int, default=1, show_default=True)
-@click.option("--unclean-leader-election/--no-unclean-leader-election", default=False, show_default=True)
-@click.option("--max-in-flight", type=int, default=5, show_default=True)
+@lane_options
 @click.option(
     "--faults",
     multiple=True,
     metavar="KIND[,KIND…]",
     help=f"Faults that may occur, each entry at most once: {', '.join(FAULT_KINDS)}.",
 )
-@click.option("--kafka-version", metavar="VERSION", help=f"Version of the brokers; {USUAL_VERSION} unless given.")
-@click.option("--metadata-mode", type=click.Choice(METADATA_MODES), help="Default: zookeeper, and kraft from 4.0 on.")
-@click.option(
-    "--elr",
-    type=click.Choice(("true", "false")),
-    help="Whether leaders are elected from the eligible leader replicas (KIP-966); default: as in a new cluster.",
-)
 @click.option(
     "--transactional",
     is_flag=True,
     help="The producers use transactions: what may these show? Implies --idempotence, and with it acks=all.",
 )
-@click.option("--transaction-size", type=int, default=10, show_default=True, help="Records in a transaction.")
-@click.option("--producers", type=int, default=1, show_default=True, help="Producers with a transactional id each.")
-@click.option("--partitions", type=int, default=2, show_default=True, help="Matters to transactions only.")
-@group_options
+@settings_options
 @click.option(
     "--compare",
     metavar="BEFORE,AFTER",
@@ -108,10 +90,7 @@ def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[s
 @click.option("--no-cache", is_flag=True, help="Search again, and do not cache the answer.")
 def predict_command(
     faults: tuple[str, ...],
-    elr: str | None,
     transactional: bool,
-    transaction_size: int,
-    producers: int,
     compare: str | None,
     lockstep: str | None,
     max_states: int,
@@ -136,13 +115,7 @@ def predict_command(
     budget = Budget(max_states, timeout, _progress)
     found: Prediction | Unfinished
     try:
-        in_elr = None if elr is None else elr == "true"
-        group, loop = taken_from(settings)
-        in_transaction = loop is not None and loop.offsets == IN_TRANSACTION
-        writers = loop.group.members if loop is not None and in_transaction else producers
-        used = _transactional(settings, transaction_size, writers) if transactional or in_transaction else None
-        settings |= {"transactional": used, "group": group, "loop": loop}
-        lane = Lane(lane="predict", faults=split_list(faults), elr=in_elr, **settings)
+        lane = Lane(lane="predict", faults=split_list(faults), **taken_from(settings, transactional=transactional))
         steps = None if lockstep is None else parse_lockstep(split_list((lockstep,)))
         with _cancelled_by_signals(budget):
             if no_cache:
@@ -151,7 +124,7 @@ def predict_command(
                 found = predict_cached(lane, steps, budget=budget)
     except LaneError as error:
         message = f"{error.shown}: expected {error.expected}"
-        option = OPTIONS.get(error.key, f"--{error.key.replace('_', '-')}")
+        option = option_named(error.key)
         raise click.BadParameter(message, param_hint=f"'{option}'") from error
     except PredictionNotExhausted as error:
         found = error.found
@@ -167,24 +140,6 @@ def predict_command(
             err=True,
         )
         sys.exit(ExitCode.UNKNOWN)
-
-
-OPTIONS = {
-    "transactional.size": "--transaction-size",
-    "transactional.producers": "--producers",
-    **{f"{at}.{key}": f"--{key}" for at in ("group", "loop.group") for key in ("members", "crashes", "assignor")},
-    **{f"{at}.protocol": "--group-protocol" for at in ("group", "loop.group")},
-}
-"""The options whose names are not those of the lane's keys."""
-
-
-def _transactional(settings: dict[str, Any], size: int, producers: int) -> Transactional:
-    """The lane's transactions; they need idempotence, which they bring along unless it is refused."""
-    source = click.get_current_context().get_parameter_source("idempotence")
-    if not settings["idempotence"] and source is ParameterSource.COMMANDLINE:
-        raise click.BadParameter("transactions need idempotence", param_hint="'--no-idempotence'")
-    settings["idempotence"] = True
-    return Transactional(size=size, producers=producers)
 
 
 def _compare(clusters: str, as_json: bool) -> None:

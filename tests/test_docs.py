@@ -89,13 +89,14 @@ def test_the_reference_names_every_command_key_fault_anomaly_and_event(built: Pa
     assert "kafka_chaos_run" in text("pytest")
 
 
-def test_a_key_without_a_meaning_fails_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_column_without_a_meaning_fails_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     generate = importlib.import_module("generate")
-    monkeypatch.delitem(generate.LANE_KEYS, "acks")
-    with pytest.raises(LookupError, match=r"differ in lanes.json: acks"):
+    meaning = generate.COLUMNS["log"]["key"]
+    monkeypatch.delitem(generate.COLUMNS["log"], "key")
+    with pytest.raises(LookupError, match=r"differ in log: key"):
         generate.run_directory()
-    monkeypatch.setitem(generate.LANE_KEYS, "acks", "The producer's `acks`.")
+    monkeypatch.setitem(generate.COLUMNS["log"], "key", meaning)
     monkeypatch.setitem(generate.COLUMNS["log"], "colour", "None.")
     with pytest.raises(LookupError, match=r"differ in log: colour"):
         generate.run_directory()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from kafka_chaos.contract.groups import Group, Loop
+from kafka_chaos.contract.groups import IN_TRANSACTION, Group, Loop, with_brokers_assigning
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-from kafka_chaos.harness.experiment.group_specs import GroupSpec, LoopSpec, with_loop
-from kafka_chaos.harness.experiment.values import Name, Seconds, Spec
+from kafka_chaos.harness.experiment.values import Name, Seconds, Spec, declared, read_as
 
 MOST_PARTITIONS = 1_000
 OWNED_TOPIC_KEYS = frozenset({"min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"})
@@ -41,31 +40,6 @@ class WorkloadSpec(Spec):
     )
 
 
-_USUAL = Transactional()
-
-
-class TransactionalSpec(Spec):
-    """The key `transactional` of a lane: how its producers use transactions."""
-
-    size: int = Field(default=_USUAL.size, le=10_000, description="records of each transaction, over all partitions")
-    abort: float = Field(default=_USUAL.abort, description="share of the transactions that are aborted, 0 to 1")
-    producers: int = Field(
-        default=_USUAL.producers, le=100, description="producers, each with a transactional id of its own"
-    )
-    timeout_ms: int = Field(
-        default=_USUAL.timeout_ms,
-        ge=1_000,
-        le=900_000,
-        description="`transaction.timeout.ms` of the producers, at most what brokers allow by default",
-    )
-    restarts: int = Field(
-        default=_USUAL.restarts,
-        le=1_000,
-        description="how often, evenly over the load, one of the producers is killed in the middle of a transaction "
-        "and comes back under its transactional id; the former incarnation then asks for its commit, too",
-    )
-
-
 class FreshProducersSpec(Spec):
     """The key `fresh_producers` of a lane: producers that brokers know nothing of when they start, amid the load."""
 
@@ -76,37 +50,24 @@ class FreshProducersSpec(Spec):
 class LaneSpec(Spec):
     """An entry of `lanes`: one topic and one producer configuration."""
 
-    lane: Name = Field(description="the lane's name, in targets and in the report")
-    topic: Name | None = Field(default=None, description="the topic's name; by default, the lane's name")
-    partitions: int = Field(default=1, ge=1, le=MOST_PARTITIONS, description="partitions of the topic")
-    replication_factor: int = Field(
-        default=3, ge=1, le=9, description="replicas of each partition, at most one a broker"
-    )
-    min_insync_replicas: int = Field(default=1, ge=1, description="`min.insync.replicas` of the topic")
-    unclean_leader_election: bool = Field(default=False, description="`unclean.leader.election.enable` of the topic")
-    acks: Annotated[str, BeforeValidator(_acks)] = Field(
-        default="all", description="`acks` of the producer: 0, 1 or all"
-    )
-    idempotence: bool = Field(default=False, description="`enable.idempotence` of the producer")
-    max_in_flight: int = Field(default=5, ge=1, description="`max.in.flight.requests.per.connection` of the producer")
-    cleanup_policy: str | None = Field(default=None, description="`cleanup.policy` of the topic")
+    lane: Name = declared(Lane, "lane")
+    topic: Name | None = declared(Lane, "topic", default=None)
+    partitions: int = declared(Lane, "partitions", ge=1, le=MOST_PARTITIONS)
+    replication_factor: int = declared(Lane, "replication_factor")
+    min_insync_replicas: int = declared(Lane, "min_insync_replicas")
+    unclean_leader_election: bool = declared(Lane, "unclean_leader_election")
+    acks: Annotated[str, BeforeValidator(_acks)] = declared(Lane, "acks")
+    idempotence: bool = declared(Lane, "idempotence")
+    max_in_flight: int = declared(Lane, "max_in_flight")
+    cleanup_policy: str | None = declared(Lane, "cleanup_policy")
     fresh_producers: FreshProducersSpec | None = Field(
         default=None,
         description="further producers, which start amid the load; all of the lane's producers share its `rate`. The "
         "`client.id` of each is LANE-NUMBER, 0 for the first",
     )
-    transactional: TransactionalSpec | None = Field(
-        default=None,
-        description="producers that write transactions; it implies `idempotence` and a consumer per isolation level",
-    )
-    group: GroupSpec | None = Field(
-        default=None, description="a consumer group whose members read it, beside the consumers that every lane has"
-    )
-    loop: LoopSpec | None = Field(
-        default=None,
-        description="a loop that reads another lane and writes this one; it implies `idempotence`, and `transactional` "
-        "unless it commits `after` or `before`",
-    )
+    transactional: Annotated[Transactional, read_as(Transactional)] | None = declared(Lane, "transactional")
+    group: Annotated[Group, read_as(Group)] | None = declared(Lane, "group")
+    loop: Annotated[Loop, read_as(Loop)] | None = declared(Lane, "loop")
     leader: int | None = Field(
         default=None, description="preferred leader of all partitions; by default, leaders are spread over the brokers"
     )
@@ -119,33 +80,25 @@ class LaneSpec(Spec):
 
     @model_validator(mode="before")
     @classmethod
-    def _idempotent_with_transactions(cls, value: Any) -> Any:
-        """Transactional producers are idempotent unless the file says that they are not, which is refused later."""
-        if not isinstance(value, dict):
-            return value
-        value = with_loop(value)
-        if value.get("transactional") is not None:
-            return {"idempotence": True, **value}
-        return value
+    def _as_it_is_meant(cls, value: Any) -> Any:
+        return _with_implied(value) if isinstance(value, dict) else value
 
     def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None, *, crashes: int = 0) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`.
 
         `cluster`: what it runs on, where that is known. `crashes`: of members, by faults, beside those of its own.
         """
-        excluded = {"leader", "topic", "topic_configs", "producer_configs", "fresh_producers"}
-        excluded |= {"transactional", "group", "loop"}
-        fields = {**self.model_dump(exclude=excluded), "transactional": self.transactions}
-        group, loop = self.consumer_group, self.consuming_loop
-        if crashes and group is not None:
-            group = replace(group, crashes=group.crashes + crashes)
-        elif crashes and loop is not None:
-            loop = replace(loop, group=replace(loop.group, crashes=loop.group.crashes + crashes))
-        fields |= {"group": group, "loop": loop}
+        common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
+        keys = {name: getattr(self, name) for name in common}
+        if crashes and self.group is not None:
+            keys["group"] = replace(self.group, crashes=self.group.crashes + crashes)
+        elif crashes and self.loop is not None:
+            group = replace(self.loop.group, crashes=self.loop.group.crashes + crashes)
+            keys["loop"] = replace(self.loop, group=group)
         if cluster is not None:
-            fields |= {"kafka_version": cluster.oldest.number, "metadata_mode": cluster.metadata_mode}
-            fields["elr"] = cluster.elects_from_elr
-        return Lane(**fields, topic=self.topic_name, faults=faults)
+            keys |= {"kafka_version": cluster.oldest.number, "metadata_mode": cluster.metadata_mode}
+            keys["elr"] = cluster.elects_from_elr
+        return Lane(**{**keys, "topic": self.topic_name, "faults": faults})
 
     @property
     def first_partitions(self) -> int:
@@ -166,21 +119,6 @@ class LaneSpec(Spec):
         return grown
 
     @property
-    def transactions(self) -> Transactional | None:
-        """How its producers use transactions, if they do; raises `LaneError`."""
-        return None if self.transactional is None else Transactional.from_json(self.transactional.model_dump())
-
-    @property
-    def consumer_group(self) -> Group | None:
-        """The group that reads it, if one does; raises `LaneError`."""
-        return None if self.group is None else Group.from_json(self.group.model_dump())
-
-    @property
-    def consuming_loop(self) -> Loop | None:
-        """The loop that writes it, if one does; raises `LaneError`."""
-        return None if self.loop is None else Loop.from_json(self.loop.model_dump())
-
-    @property
     def topic_name(self) -> str:
         """The topic's name: `topic`, or else the lane's name."""
         return self.topic or self.lane
@@ -195,3 +133,25 @@ class LaneSpec(Spec):
             ]
             for partition in range(self.first_partitions)
         ]
+
+
+def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
+    """A lane's keys with what they imply, unless they say otherwise, which is refused later.
+
+    Transactions and loops have idempotent producers, a loop with offsets in transactions a producer per member.
+    """
+    loop, group = lane.get("loop"), lane.get("group")
+    lane = dict(lane)
+    if isinstance(group, dict):
+        lane["group"] = with_brokers_assigning(group)
+    if isinstance(loop, dict):
+        members = loop.get("group")
+        if isinstance(members, dict):
+            lane["loop"] = {**loop, "group": with_brokers_assigning(members)}
+        given = lane.get("transactional") or {}
+        if loop.get("offsets", IN_TRANSACTION) == IN_TRANSACTION and isinstance(given, dict):
+            producers = members.get("members", Group().members) if isinstance(members, dict) else Group().members
+            lane["transactional"] = {"producers": producers, **given}
+    if isinstance(loop, dict) or lane.get("transactional") is not None:
+        lane = {"idempotence": True, **lane}
+    return lane

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Iterable
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from kafka_chaos.contract.errors import quoted
+from kafka_chaos.contract.errors import LaneError, quoted
 from kafka_chaos.contract.refusals import expected
+from kafka_chaos.harness.experiment.values import keys_of, settings_in
 
 RENAMED_KEYS = {"course": "steps", "lockstep": "steps"}
 """Keys of former versions, and their new names."""
@@ -32,25 +34,23 @@ def _refusal(entry: Any, model: type[BaseModel]) -> tuple[Place, str]:
     kind, found = entry["type"], quoted(entry["input"])
     if kind == "extra_forbidden":
         renamed = RENAMED_KEYS.get(str(place[-1]))
-        known = ", ".join(_model_at(model, place[:-1]).model_fields)
+        known = ", ".join(_keys_at(model, place[:-1]))
         return place, f"renamed: expected {renamed}" if renamed else f"no such key; expected {known}"
     if kind == "missing":
         return place, "missing, but required"
     if kind == "value_error":
-        problem = str(entry["ctx"]["error"])
+        error = entry["ctx"]["error"]
+        if isinstance(error, LaneError):  # Its key begins with the one whose settings refuse their values.
+            return (*place[:-1], *error.key.split(".")), f"{error.shown}: expected {error.expected}"
+        problem = str(error)
         return place, problem if found in problem else f"{problem}, got {found}"
     return place, f"expected {expected(entry)}, got {found}"
 
 
-def _model_at(model: type[BaseModel], place: tuple[str | int, ...]) -> type[BaseModel]:
-    """The model that describes a place below `model`."""
+def _keys_at(model: type[BaseModel], place: Place) -> Iterable[str]:
+    """The keys that a mapping may have at a place below `model`."""
+    settings: type[Any] = model
     for step in place:
         if isinstance(step, str):
-            model = _model_in(model.model_fields[step].annotation)
-    return model
-
-
-def _model_in(annotation: Any) -> type[BaseModel]:
-    """The model in an annotation such as `tuple[LaneSpec, ...]` or `LockstepSpec | None`."""
-    candidates = (annotation, *get_args(annotation))
-    return next(one for one in candidates if isinstance(one, type) and issubclass(one, BaseModel))
+            settings = settings_in(keys_of(settings)[step].annotation) or settings
+    return keys_of(settings)

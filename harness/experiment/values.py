@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema, create_model
+from pydantic.fields import FieldInfo
+from pydantic_core import core_schema
 
 Seconds = Annotated[float, Field(ge=0, le=1_000_000, strict=False, allow_inf_nan=False)]
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
@@ -24,3 +27,47 @@ class Spec(BaseModel):
     """A mapping of keys: unknown ones are refused, and no text becomes a number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def keys_of(settings: type[Any]) -> dict[str, FieldInfo]:
+    """The keys of a mapping with their types, bounds and meanings: of a `Spec`, or of settings of the contract."""
+    if issubclass(settings, BaseModel):
+        return settings.model_fields
+    types = get_type_hints(settings)
+    return {one.name: FieldInfo.from_annotated_attribute(types[one.name], one) for one in dataclasses.fields(settings)}
+
+
+def settings_in(annotation: Any) -> type[Any] | None:
+    """What has keys of its own in an annotation such as `tuple[LaneSpec, ...]` or `Group | None`."""
+    if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
+        return annotation
+    return next((found for one in get_args(annotation) if (found := settings_in(one))), None)
+
+
+def declared(settings: type[Any], key: str, **more: Any) -> Any:
+    """The field of a `Spec` for a key that settings of the contract declare; `more` replaces what they say of it."""
+    one = settings.__dataclass_fields__[key]
+    found = {name: one.metadata[name] for name in ("description", "ge", "le") if name in one.metadata}
+    default = {} if one.default is dataclasses.MISSING else {"default": one.default}
+    return Field(**{**default, **found, **more})
+
+
+def read_as(settings: type[Any]) -> GetPydanticSchema:
+    """The annotation that reads a mapping of keys as settings of the contract, which check their values themselves."""
+
+    def schema(_: Any, handler: Any) -> core_schema.CoreSchema:
+        fields: dict[str, Any] = {
+            name: (
+                Annotated[one.annotation, read_as(inner)] if (inner := settings_in(one.annotation)) else one.annotation,
+                one,
+            )
+            for name, one in keys_of(settings).items()
+        }
+        spec = create_model(settings.__name__, __base__=Spec, **fields)
+        return core_schema.no_info_after_validator_function(
+            lambda read: settings(**{name: getattr(read, name) for name in fields}),
+            handler(spec),
+            serialization=core_schema.plain_serializer_function_ser_schema(dataclasses.asdict),
+        )
+
+    return GetPydanticSchema(schema)

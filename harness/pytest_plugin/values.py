@@ -11,11 +11,13 @@ This module imports the registry of fault kinds, and nothing heavy.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from inspect import Parameter, Signature
 from types import MappingProxyType
 from typing import Any
 
+from kafka_chaos.contract.lanes import ACKS, Lane
 from kafka_chaos.faults.fault import build, parameters
 from kafka_chaos.faults.registry import fault_kind
 from kafka_chaos.faults.target import Target
@@ -103,52 +105,38 @@ def fault_function(kind: str) -> Callable[..., PlannedFault]:
     return planned
 
 
-def lane(
-    name: str,
-    *,
-    acks: str | int | None = None,
-    idempotence: bool | None = None,
-    min_insync_replicas: int | None = None,
-    replication_factor: int | None = None,
-    partitions: int | None = None,
-    unclean_leader_election: bool | None = None,
-    max_in_flight: int | None = None,
-    transactional: Mapping[str, Any] | None = None,
-    group: Mapping[str, Any] | None = None,
-    loop: Mapping[str, Any] | None = None,
-    leader: int | None = None,
-    topic_configs: Mapping[str, Any] | None = None,
-    producer_configs: Mapping[str, Any] | None = None,
-) -> PlannedLane:
+_OF_A_RUN = ("lane", "topic", "cleanup_policy", "kafka_version", "metadata_mode", "elr", "faults")
+"""The keys of a lane that a test does not choose."""
+_OF_CLIENTS = ("leader", "topic_configs", "producer_configs")
+LANE_KEYS = (*(one.name for one in fields(Lane) if one.name not in _OF_A_RUN), *_OF_CLIENTS)
+"""What `lane` takes besides the name."""
+
+
+def lane(name: str, **keys: Any) -> PlannedLane:
     """One topic and one producer configuration; targets and the report refer to it as `name`.
 
-    The defaults: acks=all without idempotence, one partition, three replicas (fewer if the cluster has fewer brokers),
-    min.insync.replicas 1. `topic_configs` takes Kafka's keys, `producer_configs` librdkafka's. `transactional`,
-    `group` and `loop` take the keys of an experiment file, such as `{"size": 10, "timeout_ms": 10_000}`,
-    `{"commits": "before"}` and `{"source": "orders", "offsets": "after"}`.
+    `keys` are those of a lane in an experiment file, but None is as if not given. The defaults: acks=all without
+    idempotence, one partition, three replicas (fewer if the cluster has fewer brokers), min.insync.replicas 1.
+    `topic_configs` takes Kafka's keys, `producer_configs` librdkafka's. `transactional`, `group` and `loop` take
+    mappings, such as `{"size": 10, "timeout_ms": 10_000}`, `{"commits": "before"}` and
+    `{"source": "orders", "offsets": "after"}`.
     """
     __tracebackhide__ = True
     given_name: object = name
     if not isinstance(given_name, str) or not given_name:
         raise ValueError(f"name: {name!r} is not valid: expected the lane's name, as in lane('orders')")
-    if acks is not None and str(acks) not in ("0", "1", "all"):
+    for key in keys:
+        if key not in LANE_KEYS:
+            raise TypeError(f"lane() has no argument {key}: expected one of {', '.join(LANE_KEYS)}")
+    acks = keys.get("acks")
+    if acks is not None and str(acks) not in ACKS:
         raise ValueError(f"acks: {acks!r} is not valid: expected 0, 1 or 'all'")
-    given = {
-        "acks": None if acks is None else str(acks),
-        "idempotence": idempotence,
-        "min_insync_replicas": min_insync_replicas,
-        "replication_factor": replication_factor,
-        "partitions": partitions,
-        "unclean_leader_election": unclean_leader_election,
-        "max_in_flight": max_in_flight,
-        "transactional": None if transactional is None else dict(transactional),
-        "group": None if group is None else dict(group),
-        "loop": None if loop is None else dict(loop),
-        "leader": leader,
-        "topic_configs": None if topic_configs is None else dict(topic_configs),
-        "producer_configs": None if producer_configs is None else dict(producer_configs),
-    }
+    given = {key: dict(value) if isinstance(value, Mapping) else value for key, value in keys.items()}
     return PlannedLane(name, {key: value for key, value in given.items() if value is not None})
+
+
+_KEYS = (Parameter(key, Parameter.KEYWORD_ONLY, default=None) for key in LANE_KEYS)
+lane.__signature__ = Signature([Parameter("name", Parameter.POSITIONAL_OR_KEYWORD), *_KEYS])  # type: ignore[attr-defined]
 
 
 def load(*, rate: int = 1_000, seconds: float = 10.0, record_size: int = 100, settle_timeout: float = 90.0) -> Load:

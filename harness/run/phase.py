@@ -162,10 +162,10 @@ class PhaseRun:
 
     def _await_transactions(self, lane: LaneSpec) -> None:
         """Wait until every transaction of a lane has ended. One that hangs is reported, and the run goes on."""
-        if lane.transactions is None:
+        if lane.transactional is None:
             return
         self.events.emit(event_types.Step(text=f"waiting for the transactions of lane {lane.lane} to end"))
-        timeout = lane.transactions.timeout_ms / 1000 + TIMED_OUT_CHECKS
+        timeout = lane.transactional.timeout_ms / 1000 + TIMED_OUT_CHECKS
         try:
             self.admin.await_stable_end(lane.lane, self.admin.partition_numbers(lane.lane), timeout=timeout)
         except WaitTimeout as waited:

@@ -163,7 +163,7 @@ class Stages:
         return {
             transactional_id(lane.lane, number): lane.lane
             for _, lane, _ in self.run.experiment.lanes()
-            for number in range(lane.transactions.producers if lane.transactions is not None else 0)
+            for number in range(lane.transactional.producers if lane.transactional is not None else 0)
         }
 
     def _announce(self, cluster: Cluster, *, seconds: float) -> None:

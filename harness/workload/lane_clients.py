@@ -194,8 +194,8 @@ def looping(
 
 def _loop(lane: LaneSpec, source: LaneSpec, load: LoadSettings, tables: GroupTables) -> LoopProducing:
     configs = load.producer_configs(lane)
-    if lane.transactions is not None:
-        configs = transactional_configs(lane.transactions, configs)
+    if lane.transactional is not None:
+        configs = transactional_configs(lane.transactional, configs)
     return LoopProducing(
         lane,
         source,

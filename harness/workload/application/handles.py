@@ -90,7 +90,7 @@ class ProducerHandle(Handle):
         return self._recorder.client({**self._configs, **given})
 
     def _check_transactions(self, given: Mapping[str, object]) -> None:
-        settings = self._lane.transactions
+        settings = self._lane.transactional
         if "transactional.id" in given and settings is None:
             raise UsageFailure(
                 f"transactional.id: the lane {self.lane} has no transactions, and its prediction holds for that only: "
@@ -116,7 +116,7 @@ class ConsumerHandle(Handle):
     ) -> None:
         super().__init__(lane, bootstrap_servers, client_configs)
         self._recorder = recorder
-        self._group = lane.consumer_group
+        self._group = lane.group
 
     def consumer(self, configs: Mapping[str, object] | None = None) -> RecordingConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the lane's topic.
@@ -155,7 +155,7 @@ class LoopHandle(ProducerHandle):
 
         It does not commit by itself. Raises `UsageFailure` if `configs` contradict the lane.
         """
-        loop = self._lane.consuming_loop
+        loop = self._lane.loop
         assert loop is not None
         given = _of_the_group(self.lane, "loop", loop.group, configs)
         return self._inputs.client(_consumer_configs(self, loop_group_of(self.lane), given))

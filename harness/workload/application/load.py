@@ -46,8 +46,8 @@ class ApplicationProducing:
         inputs: ConsumerRecorder | None = None,
     ) -> None:
         """`transactions`: the writer of `transactions/` in a lane that has them; `inputs`: see `ProducerRecorder`."""
-        if lane.transactions is not None:
-            configs = transactional_configs(lane.transactions, configs)
+        if lane.transactional is not None:
+            configs = transactional_configs(lane.transactional, configs)
         self._recorder = ProducerRecorder(
             lane=lane.lane,
             topic=lane.topic_name,
@@ -114,7 +114,7 @@ class ApplicationLooping(ApplicationProducing):
         on_precondition: OnPrecondition | None = None,
         transactions: HistoryWriter | None = None,
     ) -> None:
-        loop = lane.consuming_loop
+        loop = lane.loop
         assert loop is not None
         _left_alone(lane.lane, "loop", loop.group)
         self.lane = source.lane
@@ -196,8 +196,8 @@ class ApplicationConsuming:
         groups: GroupTables | None = None,
     ) -> None:
         """`groups`: the tables of assignments and commits, if the lane has them."""
-        if lane.consumer_group is not None:
-            _left_alone(lane.lane, "group", lane.consumer_group)
+        if lane.group is not None:
+            _left_alone(lane.lane, "group", lane.group)
         self.lane = lane.lane
         self._spec = lane
         self._on_notice = on_notice

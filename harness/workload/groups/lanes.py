@@ -29,7 +29,7 @@ def group_reading(
     on_change: OnChange,
 ) -> GroupLoad:
     """The members of the lane's group."""
-    settings = lane.consumer_group
+    settings = lane.group
     assert settings is not None
     work = GroupWork(
         group_id=group_of(lane.lane),
@@ -66,9 +66,9 @@ class LoopProducing:
         run_directory: str,
         seed: int,
     ) -> None:
-        loop = lane.consuming_loop
+        loop = lane.loop
         assert loop is not None
-        transactions = lane.transactions or Transactional()
+        transactions = lane.transactional or Transactional()
         ids = {"transactional.id": lane.lane} if loop.offsets == IN_TRANSACTION else {}
         output = OutputSettings(
             lane=lane.lane,

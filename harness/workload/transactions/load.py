@@ -61,7 +61,7 @@ class TransactionalProducing:
         on_notice: Callable[[str], None],
         seed: int,
     ) -> None:
-        settings = lane.transactions
+        settings = lane.transactional
         assert settings is not None
         self._deadline = _NEVER
         self._cancelled = threading.Event()

@@ -168,8 +168,8 @@ def test_the_model_is_told_of_members_that_crash_and_of_no_fault_of_brokers(
 def test_the_load_itself_crashes_no_more_members_for_it() -> None:
     experiment = experiment_with("fault: client-kill, target: members(orders)")
     (orders,) = [lane for _, lane, _ in experiment.lanes() if lane.lane == "orders"]
-    assert orders.consumer_group is not None
-    assert orders.consumer_group.crashes == 1
+    assert orders.group is not None
+    assert orders.group.crashes == 1
 
 
 def test_a_reset_is_told_as_requests_and_answers_that_are_lost() -> None:

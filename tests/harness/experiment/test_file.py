@@ -215,24 +215,28 @@ def test_every_experiment_of_the_repository_is_valid(path: Path) -> None:
 
 
 def test_every_key_says_what_it_means() -> None:
+    from kafka_chaos.contract.groups import Group, Loop
+    from kafka_chaos.contract.lanes import Lane
+    from kafka_chaos.contract.transactions import Transactional
     from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
     from kafka_chaos.harness.experiment.fault_spec import FaultSpec
-    from kafka_chaos.harness.experiment.group_specs import GroupSpec, LoopSpec
-    from kafka_chaos.harness.experiment.lane_specs import LaneSpec, TransactionalSpec, WorkloadSpec
+    from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
     from kafka_chaos.harness.experiment.schedule import GenerateSpec
     from kafka_chaos.harness.experiment.specs import Experiment, LockstepSpec, PhaseSpec
+    from kafka_chaos.harness.experiment.values import keys_of
 
     models = (Experiment, ClusterSpec, PhaseSpec, LaneSpec, WorkloadSpec)
     for model in (
         *models,
-        TransactionalSpec,
-        GroupSpec,
-        LoopSpec,
+        Transactional,
+        Group,
+        Loop,
+        Lane,
         FaultSpec,
         LockstepSpec,
         GenerateSpec,
     ):
-        for key, entry in model.model_fields.items():
+        for key, entry in keys_of(model).items():
             assert entry.description, f"{model.__name__}.{key}"
             assert "|" not in entry.description, "it stands in a table"
 

@@ -302,7 +302,7 @@ def test_restarts_are_even_and_in_turn() -> None:
 
 def test_records_time_out_before_their_transaction() -> None:
     lane = LaneSpec(lane="pay", transactional={"timeout_ms": 5_000})  # type: ignore[arg-type]
-    assert lane.transactions is not None
-    configs = transactional_configs(lane.transactions, producer_configs(lane, "127.0.0.1:1"))
+    assert lane.transactional is not None
+    configs = transactional_configs(lane.transactional, producer_configs(lane, "127.0.0.1:1"))
     assert (configs["transaction.timeout.ms"], configs["message.timeout.ms"]) == (5_000, 5_000)
     assert (configs["enable.idempotence"], configs["acks"]) == (True, "all")

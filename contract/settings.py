@@ -1,0 +1,65 @@
+"""Keys of a lane, each declared once: a field of a dataclass with its meaning and its bounds.
+
+The metadata of a field are those of a field of pydantic (`description`, `ge`, `le`), as far as pydantic has them: the
+experiment's keys, the tables of the documentation and the options of `predict` are made of them. pydantic itself is not
+imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from kafka_chaos.contract.errors import LaneError
+
+
+def key(
+    meaning: str, *, least: int = 1, choices: tuple[str | None, ...] = (), expected: str = "", **of_experiments: int
+) -> dict[str, Any]:
+    """The metadata of a key: what it means, as part of a sentence, and which values any lane may have.
+
+    `least`: of whole numbers, and how many characters of a text. `expected` describes the values for people, where
+    their type and `choices` do not. `of_experiments`: further bounds, `ge` and `le`, of lanes that the harness runs.
+    """
+    return {"description": meaning, "least": least, "choices": choices, "expected": expected, **of_experiments}
+
+
+def check(settings: Any, at: str = "") -> None:
+    """Raise `LaneError` if a key of settings has a value of another type, or one out of its bounds and choices.
+
+    `at`: the key of the lane that has the settings, with a dot.
+    """
+    for one in fields(settings):
+        value, kind = getattr(settings, one.name), str(one.type)
+        if not one.metadata or (value is None and kind.endswith(" | None")):
+            continue
+        holds, expected = _checked(value, kind.removesuffix(" | None"), one.metadata)
+        if not holds:
+            raise LaneError(at + one.name, value, one.metadata["expected"] or expected)
+
+
+def _checked(value: Any, kind: str, key: Mapping[str, Any]) -> tuple[bool, str]:
+    """Whether a value is one of this type and key, and what was expected."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if key["choices"]:
+        return value in key["choices"], f"one of {', '.join(map(str, key['choices']))}"
+    if kind == "int":
+        holds = isinstance(value, int) and is_number and value >= key["least"]
+        return holds, f"a whole number of at least {key['least']}"
+    if kind == "float":
+        return is_number and 0 <= value <= 1, "a share from 0 to 1"
+    if kind == "bool":
+        return isinstance(value, bool), "true or false"
+    return kind != "str" or (isinstance(value, str) and len(value) >= key["least"]), "a non-empty name"
+
+
+def entries(settings: type[Any], entry: object, at: str = "") -> dict[str, Any]:
+    """The keys and values of an entry of JSON for these settings; what is no mapping, or no key, raises `LaneError`."""
+    names = ", ".join(one.name for one in fields(settings))
+    if not isinstance(entry, Mapping):
+        raise LaneError(at, entry, f"a mapping of {names}")
+    for name in entry:
+        if name not in names.split(", "):
+            raise LaneError(f"{at}.{name}".lstrip("."), entry[name], f"no such key; the keys are {names}")
+    return dict(entry)
