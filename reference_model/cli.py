@@ -17,7 +17,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from kafka_chaos.contract.errors import ExitCode, LaneError, UsageFailure, quoted
+from kafka_chaos.contract.errors import ExitCode, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.compare import Cluster
@@ -25,7 +25,14 @@ from kafka_chaos.reference_model.compare import compare as compare_clusters
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
 from kafka_chaos.reference_model.lane.lockstep_phase import parse_lockstep
-from kafka_chaos.reference_model.lane_options import lane_options, option_named, settings_options, taken_from
+from kafka_chaos.reference_model.lane_options import (
+    fault_kinds,
+    lane_options,
+    refused_by_option,
+    settings_options,
+    split_list,
+    taken_from,
+)
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.predict.prediction import (
     MAX_STATES,
@@ -40,28 +47,8 @@ from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.search import Budget
 
 
-def split_list(values: tuple[str, ...]) -> tuple[str, ...]:
-    """The entries of a repeatable option that also takes several at once, separated by commas."""
-    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
-
-
-def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """What an option like --faults lists, all of it fault kinds that the model knows."""
-    kinds = split_list(values)
-    for kind in kinds:
-        if kind not in FAULT_KINDS:
-            raise click.BadParameter(f"{quoted(kind)}: expected fault kinds out of {', '.join(FAULT_KINDS)}")
-    return kinds
-
-
 @click.command("predict")
-@lane_options
-@click.option(
-    "--faults",
-    multiple=True,
-    metavar="KIND[,KIND…]",
-    help=f"Faults that may occur, each entry at most once: {', '.join(FAULT_KINDS)}.",
-)
+@lane_options(partitions={"default": 2, "help": "Partitions of the topic; they matter to transactions only."})
 @click.option(
     "--transactional",
     is_flag=True,
@@ -115,17 +102,13 @@ def predict_command(
     budget = Budget(max_states, timeout, _progress)
     found: Prediction | Unfinished
     try:
-        lane = Lane(lane="predict", faults=split_list(faults), **taken_from(settings, transactional=transactional))
-        steps = None if lockstep is None else parse_lockstep(split_list((lockstep,)))
-        with _cancelled_by_signals(budget):
+        with refused_by_option(), _cancelled_by_signals(budget):
+            lane = Lane(lane="predict", faults=faults, **taken_from(settings, transactional=transactional))
+            steps = None if lockstep is None else parse_lockstep(split_list((lockstep,)))
             if no_cache:
                 found = predict(lane, lockstep=steps, budget=budget)
             else:
                 found = predict_cached(lane, steps, budget=budget)
-    except LaneError as error:
-        message = f"{error.shown}: expected {error.expected}"
-        option = option_named(error.key)
-        raise click.BadParameter(message, param_hint=f"'{option}'") from error
     except PredictionNotExhausted as error:
         found = error.found
     answer = found.to_json()

@@ -5,13 +5,16 @@ They are made of the keys that the contract declares: a new key of a lane is an 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from kafka_chaos.contract.errors import LaneError, quoted
+from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.groups import CONSUMER, COOPERATIVE, IN_TRANSACTION, Group, Loop
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional
@@ -27,6 +30,29 @@ _OF_GROUPS = {"protocol": "group_protocol"} | dict(zip(_SAME, _SAME, strict=True
 _OF_TRANSACTIONS = {"size": "transaction_size", "producers": "producers"}
 
 
+def split_list(values: tuple[str, ...]) -> tuple[str, ...]:
+    """The entries of a repeatable option that also takes several at once, separated by commas."""
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+
+
+def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """What an option like --faults lists, all of it fault kinds that the model knows."""
+    kinds = split_list(values)
+    for kind in kinds:
+        if kind not in FAULT_KINDS:
+            raise click.BadParameter(f"{quoted(kind)}: expected fault kinds out of {', '.join(FAULT_KINDS)}")
+    return kinds
+
+
+_faults = click.option(
+    "--faults",
+    multiple=True,
+    metavar="KIND[,KIND…]",
+    callback=fault_kinds,
+    help=f"Faults that may occur, each entry at most once: {', '.join(FAULT_KINDS)}.",
+)
+
+
 def _option(settings: type[Any], key: str, name: str = "", **given: Any) -> Callable[[Command], Command]:
     """The option of a key; `given` replaces what the key says."""
     declared = settings.__dataclass_fields__[key]
@@ -36,11 +62,14 @@ def _option(settings: type[Any], key: str, name: str = "", **given: Any) -> Call
     found |= {"default": declared.default, "show_default": declared.default is not None}
     kind = declared.type.removesuffix(" | None")
     if declared.metadata["choices"]:
-        found["type"] = click.Choice(declared.metadata["choices"])
+        found["type"] = click.Choice([one for one in declared.metadata["choices"] if one is not None])
     elif kind == "bool" and declared.default is not None:
         option = f"{option}/--no-{option[2:]}"
+    elif kind == "bool":
+        found["type"] = click.Choice(("true", "false"))
+        found["callback"] = lambda _context, _option, text: None if text is None else text == "true"
     else:
-        found["type"] = {"bool": click.BOOL, "int": int, "str": str}[kind]
+        found["type"] = {"int": int, "str": str}[kind]
     return click.option(option, **(found | given))
 
 
@@ -53,12 +82,16 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
     return added
 
 
-_SAID: dict[str, dict[str, Any]] = {
-    "partitions": {"default": 2, "help": "Partitions of the topic; they matter to transactions only."}
-}
-_ASKED = [one.name for one in fields(Lane) if one.name not in _NOT_ASKED]
-lane_options = _with(*(_option(Lane, key, **_SAID.get(key, {})) for key in _ASKED))
-"""Adds the options of the lane itself to a command."""
+def lane_options(*others: str, left_out: tuple[str, ...] = (), **said: dict[str, Any]) -> Callable[[Command], Command]:
+    """Adds the options of the lane itself to a command, and `--faults`.
+
+    Those of its topic, producers and cluster but for the keys `left_out`, and `others`. `said`: what replaces, by key,
+    what the key itself says.
+    """
+    keys = [one.name for one in fields(Lane) if one.name not in (*_NOT_ASKED, *left_out) or one.name in others]
+    return _with(*(_option(Lane, key, **said.get(key, {})) for key in keys), _faults)
+
+
 settings_options = _with(
     *(_option(Transactional, key, name) for key, name in _OF_TRANSACTIONS.items()),
     click.option("--group", is_flag=True, help="A consumer group reads the lane: what may that show?"),
@@ -76,11 +109,16 @@ settings_options = _with(
 """Adds the options of transactions, groups and loops."""
 
 
-def option_named(key: str) -> str:
-    """The option of a key of the lane, such as `group.protocol`."""
-    at, _, last = key.rpartition(".")
-    names = _OF_TRANSACTIONS if at == "transactional" else _OF_GROUPS if at else {}
-    return f"--{names.get(last, key).replace('_', '-')}"
+@contextmanager
+def refused_by_option() -> Iterator[None]:
+    """Names the option in the place of the lane's key, such as `group.protocol`, that a `LaneError` names."""
+    try:
+        yield
+    except LaneError as error:
+        at, _, last = error.key.rpartition(".")
+        names = _OF_TRANSACTIONS if at == "transactional" else _OF_GROUPS if at else {}
+        option = f"--{names.get(last, error.key).replace('_', '-')}"
+        raise click.BadParameter(f"{error.shown}: expected {error.expected}", param_hint=f"'{option}'") from error
 
 
 def taken_from(options: dict[str, Any], *, transactional: bool) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.errors import EnvironmentFailure, LaneError, UsageFailure, counted
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.lanes import ACKS, Lane
+from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.metadata import KRAFT, USUAL_VERSION, ZOOKEEPER
+from kafka_chaos.reference_model.lane_options import lane_options, refused_by_option
 
 if TYPE_CHECKING:
     from kafka_chaos.conformance.engine import Say
@@ -28,15 +28,12 @@ RUNS = Path("runs")
 
 
 @click.command("reproduce")
-@click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True)
-@click.option("--idempotence/--no-idempotence", default=False, show_default=True)
-@click.option("--min-insync-replicas", type=int, default=1, show_default=True)
-@click.option("--unclean-leader-election/--no-unclean-leader-election", default=False, show_default=True)
-@click.option("--max-in-flight", type=int, default=5, show_default=True)
-@click.option("--faults", multiple=True, metavar="KIND[,KIND…]",
-              help=f"Faults that may occur, each entry at most once: {', '.join(FAULT_KINDS)}.")  # fmt: skip
-@click.option("--kafka-version", metavar="VERSION", help=f"Version of the brokers; {USUAL_VERSION} unless given. "
-              "Any other than that runs in KRaft mode.")  # fmt: skip
+@lane_options(
+    left_out=("partitions", "replication_factor", "metadata_mode", "elr"),
+    kafka_version={
+        "help": f"Version of the brokers; {USUAL_VERSION} unless given. Any other than that runs in KRaft mode."
+    },
+)
 @click.option("--anomaly", type=click.Choice([str(one) for one in Anomaly]), help="What the story is to show.")
 @click.option("--matrix", is_flag=True,
               help="Play the stories of the standard matrix instead, those shown least often first.")  # fmt: skip
@@ -169,14 +166,10 @@ def _cluster(kafka_version: str | None) -> tuple[str, str]:
 
 def _claim(cluster: tuple[str, str], faults: tuple[str, ...], anomaly: Anomaly, settings: dict[str, Any]) -> Claim:
     from kafka_chaos.conformance.reproduce.stories.claims import claim
-    from kafka_chaos.reference_model.cli import split_list
 
     version, mode = cluster
-    try:
-        lane = Lane(lane="story", faults=split_list(faults), kafka_version=version, metadata_mode=mode, **settings)
-    except LaneError as error:
-        option = f"--{error.key.replace('_', '-')}"
-        raise click.BadParameter(f"{error.shown}: expected {error.expected}", param_hint=f"'{option}'") from error
+    with refused_by_option():
+        lane = Lane(lane="story", faults=faults, kafka_version=version, metadata_mode=mode, **settings)
     return claim(lane, anomaly)
 
 

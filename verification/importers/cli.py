@@ -12,10 +12,9 @@ from typing import Any
 import click
 
 from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.lanes import ACKS, CLEANUP_POLICIES, Lane
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import ISOLATION_LEVELS, READ_COMMITTED
-from kafka_chaos.reference_model.cli import fault_kinds
+from kafka_chaos.reference_model.lane_options import lane_options
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -27,23 +26,9 @@ def import_command() -> None:
 
 def _lane_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options for the configuration under which the history was recorded: predictions depend on it."""
-    policies = [policy for policy in CLEANUP_POLICIES if policy]
-    options = [
-        click.option("--out", required=True, metavar="DIR",
-                     help="The run directory to make: a local path, or one that Hadoop knows (hdfs:, s3a: …)."),
-        click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True),
-        click.option("--idempotence/--no-idempotence", default=False, show_default=True),
-        click.option("--replication-factor", type=click.IntRange(min=1), default=3, show_default=True),
-        click.option("--min-insync-replicas", type=click.IntRange(min=1), default=1, show_default=True),
-        click.option("--unclean-leader-election/--no-unclean-leader-election", default=False, show_default=True),
-        click.option("--max-in-flight", type=click.IntRange(min=1), default=5, show_default=True),
-        click.option("--cleanup-policy", type=click.Choice(policies)),
-        click.option("--faults", multiple=True, metavar="KIND[,KIND…]", callback=fault_kinds,
-                     help=f"What the cluster lived through, once per occurrence: {', '.join(FAULT_KINDS)}."),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+    of_lane = lane_options("cleanup_policy", left_out=("partitions", "kafka_version", "metadata_mode", "elr"))
+    where = "The run directory to make: a local path, or one that Hadoop knows (hdfs:, s3a: …)."
+    return click.option("--out", required=True, metavar="DIR", help=where)(of_lane(command))
 
 
 @import_command.command("verifiable")
