@@ -295,7 +295,7 @@ def test_what_a_lost_client_warns_of_at_its_end_is_nobody_s_concern() -> None:
 
 
 def test_restarts_are_even_and_in_turn() -> None:
-    settings = LaneSpec(lane="pay", transactional={"producers": 2, "restarts": 3}).transactions  # type: ignore[arg-type]
+    settings = LaneSpec(lane="pay", transactional={"producers": 2, "restarts": 3}).transactional  # type: ignore[arg-type]
     assert settings is not None
     assert [restart_times(settings, number, 40) for number in (0, 1)] == [[10, 30], [20]]
 
