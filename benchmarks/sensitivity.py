@@ -100,7 +100,8 @@ def main() -> int:
         waiting = [pool.submit(answer, group) for group in missing]
         for number, done in enumerate(as_completed(waiting), 1):
             entries = with_answer(entries, done.result())
-            write_whole(RECORD, json.dumps({"searches": entries}, indent=1) + "\n")
+            lines = ",\n".join(map(json.dumps, entries))
+            write_whole(RECORD, f'{{"searches": [\n{lines}\n]}}\n')
             print(f"{number} of {len(missing)}: {entries[-1]}", flush=True)
     changed = [entry for entry in entries if not unchanged(entry)]
     lanes = sum(len(entry["lanes"]) for entry in entries)
