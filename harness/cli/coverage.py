@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Status
-from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE
 from kafka_chaos.contract.transactions import AnyAnomaly, anomaly_named
 from kafka_chaos.harness.cli.runs import UNVERIFIED, Run, runs_below
 from kafka_chaos.harness.nightly.summary import wilson
 from kafka_chaos.harness.replay.actions import ACTIONS, actions_of
 from kafka_chaos.harness.report.matrix import settings
-from kafka_chaos.verification.inputs.documents.reading import parsed
+from kafka_chaos.verification.inputs.documents.reading import json_lines
 
 PAGE = "coverage.html.j2"
 Combination = tuple[str, str, str]
@@ -162,11 +161,7 @@ def _add(coverage: Coverage, run: Run) -> None:
 def _proven(path: Path) -> Iterator[tuple[str, str, tuple[str, ...] | None]]:
     """Kind, role and lanes (None: all) of each fault that has a proof."""
     requested: dict[str, Mapping[str, Any]] = {}
-    for number, line in enumerate(path.read_bytes().splitlines() if path.is_file() else (), 1):
-        try:
-            event = parsed(line)
-        except ValueError as error:
-            raise UsageFailure(f"{path}:{number}: {error}") from error
+    for _, event in json_lines(path) if path.is_file() else ():
         if event.get("type") == "fault_requested":
             requested[str(event.get("fault_id"))] = event
         elif event.get("type") == "fault_proven" and (fault := requested.get(str(event.get("fault_id")))):

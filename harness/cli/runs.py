@@ -14,12 +14,10 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, LANES_FILE, REPORT_FILE, VERDICT_FILE
-from kafka_chaos.harness.report.inputs.evidence import named_entries
+from kafka_chaos.harness.report.inputs.evidence import named_entries, read_verdict
 from kafka_chaos.harness.run.directory import LATEST
-from kafka_chaos.verification.inputs.documents.reading import parsed
 
 UNVERIFIED = "not verified"
 
@@ -85,14 +83,11 @@ def read_run(path: Path) -> Run:
         inside = next((f"; it holds runs, such as {run.path}" for run in runs_below(path)), "")
         raise UsageFailure(f"{path}: not a run directory, expected one with a {LANES_FILE}{inside}")
     resolved = path.resolve() if path.name == LATEST else path
-    lanes = named_entries(_document(path / LANES_FILE), path / LANES_FILE)
-    verdict, judged = UNVERIFIED, {}
+    lanes, _ = named_entries(path / LANES_FILE)
+    verdict: str = UNVERIFIED
+    judged: Mapping[str, Mapping[str, Any]] = {}
     if (path / VERDICT_FILE).is_file():
-        document = _document(path / VERDICT_FILE)
-        judged = named_entries(document, path / VERDICT_FILE)
-        verdict = str(document.get("verdict"))
-        if verdict not in set(Verdict):
-            raise UsageFailure(f"{path / 'verdict.json'}: verdict: {verdict!r}, expected {', '.join(Verdict)}")
+        verdict, judged, _ = read_verdict(path / VERDICT_FILE)
     return Run(resolved, verdict, lanes, judged, _experiment(path / EXPERIMENT_FILE))
 
 
@@ -157,16 +152,6 @@ def _shown(value: object) -> str:
     if value is None:
         return "–"
     return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
-
-
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        document = parsed(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise UsageFailure(f"{path}: can't be read as JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise UsageFailure(f"{path}: expected an object")
-    return document
 
 
 def _experiment(path: Path) -> Mapping[str, Any]:

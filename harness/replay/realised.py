@@ -19,7 +19,7 @@ from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.verification.inputs.documents.reading import parsed
+from kafka_chaos.verification.inputs.documents.reading import json_lines
 
 _NODE = re.compile(r"(?P<role>broker|zookeeper|controller)-(?P<number>\d+)")
 _OF_A_RUN = ("recorded",)
@@ -62,7 +62,7 @@ def _values(path: Path) -> dict[str, Any]:
 
 def _faults(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each timed fault as an entry of a schedule, with its phase."""
-    for number, event in _events(path):
+    for number, event in json_lines(path):
         if event.get("type") != "fault_requested" or event.get("kind") == "lockstep":
             continue
         place = f"{path}:{number}"
@@ -108,17 +108,3 @@ def _target(event: Mapping[str, Any], place: str) -> str:
 
 def _parameters(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise UsageFailure(f"{path}: can't be read: {error.strerror}") from None
-    for number, line in enumerate(lines, start=1):
-        try:
-            event = parsed(line)
-        except ValueError:
-            raise UsageFailure(f"{path}:{number}: not JSON") from None
-        if isinstance(event, dict):
-            yield number, event

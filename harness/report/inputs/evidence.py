@@ -18,7 +18,7 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, LANES_FILE, PREDICTION_FILE, VERDICT_FILE
 from kafka_chaos.contract.transactions import PREDICTED_IN
-from kafka_chaos.verification.inputs.documents.reading import parsed
+from kafka_chaos.verification.inputs.documents.reading import parsed, read_object
 
 _LACKS = {
     PREDICTION_FILE: "the model's traces",
@@ -81,9 +81,10 @@ class Evidence:
 
 def read_evidence(run_dir: Path) -> Evidence:
     """Read the small files of a run directory. Raises `UsageFailure` without a usable verdict.json and lanes.json."""
-    document = _required(run_dir / VERDICT_FILE)
-    verdict, judged = _read_verdict(document, run_dir / VERDICT_FILE)
-    lanes = named_entries(_required(run_dir / LANES_FILE), run_dir / LANES_FILE)
+    if not (run_dir / VERDICT_FILE).exists():
+        raise UsageFailure(f"{run_dir / VERDICT_FILE}: can't be read; a report needs it: verify the run first")
+    verdict, judged, document = read_verdict(run_dir / VERDICT_FILE)
+    lanes = named_entries(run_dir / LANES_FILE)[0]
     missing: list[str] = []
     prediction = _optional_json(run_dir / PREDICTION_FILE, missing)
     text = _optional_text(run_dir / EXPERIMENT_FILE, missing)
@@ -110,36 +111,18 @@ def read_evidence(run_dir: Path) -> Evidence:
     )
 
 
-def _read_verdict(document: Mapping[str, Any], path: Path) -> tuple[Verdict, dict[str, Mapping[str, Any]]]:
-    try:
-        verdict = Verdict(str(document.get("verdict")))
-    except ValueError as error:
-        raise UsageFailure(f"{path}: verdict: {document.get('verdict')!r}, expected {', '.join(Verdict)}") from error
-    judged = named_entries(document, path)
-    for name, entry in judged.items():
+def read_verdict(path: Path) -> tuple[Verdict, dict[str, Mapping[str, Any]], Mapping[str, Any]]:
+    """The run's verdict, the entries of its lanes, and the whole document. Raises `UsageFailure`."""
+    judged, document = named_entries(path)
+    for place, entry in {"": document, **{f"lane {name!r}: ": entry for name, entry in judged.items()}}.items():
         if entry.get("verdict") not in set(Verdict):
-            raise UsageFailure(
-                f"{path}: lane {name!r}: verdict: {entry.get('verdict')!r}, expected {', '.join(Verdict)}"
-            )
-    return verdict, judged
+            raise UsageFailure(f"{path}: {place}verdict: {entry.get('verdict')!r}, expected {', '.join(Verdict)}")
+    return Verdict(document["verdict"]), judged, document
 
 
-def _required(path: Path) -> dict[str, Any]:
-    try:
-        document = parsed(path.read_bytes())
-    except OSError as error:
-        raise UsageFailure(
-            f"{path}: can't be read ({error.strerror}); a report needs it: verify the run first"
-        ) from error
-    except ValueError as error:
-        raise UsageFailure(f"{path}: not valid JSON ({error})") from error
-    if not isinstance(document, dict):
-        raise UsageFailure(f"{path}: expected an object")
-    return document
-
-
-def named_entries(document: Mapping[str, Any], path: Path) -> dict[str, Mapping[str, Any]]:
-    """The entries of `lanes` by the lane's name. Raises `UsageFailure` with the first one that is none."""
+def named_entries(path: Path) -> tuple[dict[str, Mapping[str, Any]], Mapping[str, Any]]:
+    """The entries of a document's `lanes` by the lane's name, and the document. Raises `UsageFailure`."""
+    document = read_object(path)
     entries = document.get("lanes")
     if not isinstance(entries, list):
         raise UsageFailure(f"{path}: lanes: expected a list")
@@ -148,7 +131,7 @@ def named_entries(document: Mapping[str, Any], path: Path) -> dict[str, Mapping[
         if not isinstance(entry, dict) or not isinstance(entry.get("lane"), str):
             raise UsageFailure(f"{path}: lanes[{index}]: expected an object with the key lane")
         named[entry["lane"]] = entry
-    return named
+    return named, document
 
 
 def _optional_text(path: Path, missing: list[str]) -> str:

@@ -6,14 +6,13 @@ torn last line, which a killed run leaves, is left out. Raises `UsageFailure` wh
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, TRACE_FILE
+from kafka_chaos.verification.inputs.documents.reading import json_lines
 
 _NS = 1e9
 _FATES = {"hold": "held", "delay": "delayed", "drop": "lost", "cut": "cut"}
@@ -86,28 +85,17 @@ def read_trace(run_dir: Path) -> list[Traced]:
             "`links: true` in the experiment's cluster"
         )
     start = _start_of(run_dir)
-    lines = list(_lines(path))
+    lines = [line for _, line in json_lines(path, torn=True)]
     if start is None:
         start = min((line["ns"] for line in lines), default=0)
     return sorted((_traced(line, start) for line in lines), key=lambda traced: traced.asked)
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as file:
-        for number, text in enumerate(file, start=1):
-            try:
-                yield json.loads(text)
-            except json.JSONDecodeError as error:
-                if text.endswith("\n"):
-                    raise UsageFailure(f"{path}:{number}: {error}: expected a JSON object per line") from error
-
-
 def _start_of(run_dir: Path) -> int | None:
     """When the run's first event was, on the same clock."""
     try:
-        with (run_dir / EVENTS_FILE).open(encoding="utf-8") as file:
-            return int(json.loads(file.readline())["ts_ns"])
-    except (OSError, ValueError, KeyError):
+        return next(int(event["ts_ns"]) for _, event in json_lines(run_dir / EVENTS_FILE))
+    except (StopIteration, ValueError, KeyError):
         return None
 
 

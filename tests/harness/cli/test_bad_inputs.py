@@ -81,7 +81,7 @@ INPUTS = [
     ("watch run", 64, "lanes.json: not valid JSON"),
     ("runs show nowhere", 64, "nowhere: not a run directory, expected one with a lanes.json"),
     ("runs show odd/lanes.json", 64, "not a run directory"),
-    ("runs diff run nowhere", 64, "run/lanes.json: can't be read as JSON"),
+    ("runs diff run nowhere", 64, "run/lanes.json: not valid JSON"),
     ("serve nowhere", 64, "nowhere: no such folder"),
     ("nightly list.yaml", 64, "list.yaml:1: expected a mapping"),
     ("nightly good.yaml --out file/x", 64, "file is not a folder"),

@@ -20,7 +20,7 @@ def plain_run(path: Path, **more: object) -> Path:
     ("name", "content", "expected"),
     [
         ("verdict.json", None, "verify the run first"),
-        ("lanes.json", None, "can't be read"),
+        ("lanes.json", None, "missing"),
         ("verdict.json", "{", "not valid JSON"),
         ("verdict.json", "[]", "expected an object"),
         ("verdict.json", '{"verdict": "fine", "lanes": []}', "'fine', expected conforms, unknown, violation"),

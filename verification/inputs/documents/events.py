@@ -21,7 +21,7 @@ from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents import leadership
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.leadership import Change, Place, place_of, whole
-from kafka_chaos.verification.inputs.documents.reading import is_given, is_whole, opened, parsed
+from kafka_chaos.verification.inputs.documents.reading import is_given, is_whole, json_lines
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 _COLLECTED = ("log", "replicas")
@@ -138,40 +138,36 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     loads: dict[str, tuple[str, ...] | None] = {}
     changes: dict[Place, list[Change]] = {}
     preconditions: dict[str, list[Precondition]] = {}
-    with opened(path) as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                event = _event(line)
-                match event["type"]:
-                    case "high_watermark":
-                        reports.append(_report(event, partitions))
-                    case "outside_faults":
-                        for lane in _concerned(event["lanes"], partitions) or partitions:
-                            outside[lane] = (*outside.get(lane, ()), *_names(event, "kinds"))
-                    case "run_started":
-                        collects = _names(event, "collects", _COLLECTED)
-                    case "phase_started":
-                        loads[str(event["phase"])] = _concerned(event.get("lanes"), partitions)
-                    case "phase_ended":
-                        loads.pop(str(event["phase"]), None)
-                    case "defect_precondition":
-                        lane = leadership.lane_of(event, partitions)
-                        preconditions.setdefault(lane, []).append(_precondition(event))
-                    case kind if kind in leadership.TYPES:
-                        place, change = leadership.change_of(event, partitions)
-                        changes.setdefault(place, []).append(change)
-                    case kind if kind in _FIELDS:
-                        _note(faults, event, partitions)
-            except ValueError as error:
-                raise RunDirectoryError(path, str(error), column=f"line {number}") from error
+    for number, event in json_lines(path):
+        try:
+            _check(event)
+            match event["type"]:
+                case "high_watermark":
+                    reports.append(_report(event, partitions))
+                case "outside_faults":
+                    for lane in _concerned(event["lanes"], partitions) or partitions:
+                        outside[lane] = (*outside.get(lane, ()), *_names(event, "kinds"))
+                case "run_started":
+                    collects = _names(event, "collects", _COLLECTED)
+                case "phase_started":
+                    loads[str(event["phase"])] = _concerned(event.get("lanes"), partitions)
+                case "phase_ended":
+                    loads.pop(str(event["phase"]), None)
+                case "defect_precondition":
+                    lane = leadership.lane_of(event, partitions)
+                    preconditions.setdefault(lane, []).append(_precondition(event))
+                case kind if kind in leadership.TYPES:
+                    place, change = leadership.change_of(event, partitions)
+                    changes.setdefault(place, []).append(change)
+                case kind if kind in _FIELDS:
+                    _note(faults, event, partitions)
+        except ValueError as error:
+            raise RunDirectoryError(path, str(error), column=f"line {number}") from error
     return Events(tuple(faults.values()), tuple(reports), outside, collects, loads, changes, preconditions)
 
 
-def _event(line: bytes) -> dict[str, Any]:
-    event = parsed(line)
-    if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+def _check(event: Mapping[str, Any]) -> None:
+    if not isinstance(event.get("type"), str):
         raise ValueError("expected a type")
     stamp = event.get("ts_ns")
     if not is_whole(stamp):
@@ -185,7 +181,6 @@ def _event(line: bytes) -> dict[str, Any]:
             raise ValueError(f"{kind} has no field {name!r} ({', '.join(sorted(known))}){hint}")
         for name in sorted(required - event.keys()):
             raise ValueError(f"{kind} without a {name}")
-    return event
 
 
 def _report(event: Mapping[str, Any], partitions: Mapping[str, int]) -> Report:

@@ -75,14 +75,41 @@ def read_json(path: RunPath) -> Any:
             raise RunDirectoryError(path, str(error)) from error
 
 
-def read_versioned(path: RunPath, versions: Collection[int] = (FORMAT_VERSION,)) -> dict[str, Any]:
-    """The object, after checking its `format_version`: one of `versions`."""
+def read_object(path: RunPath) -> dict[str, Any]:
+    """The document, which is one object; raises `RunDirectoryError` like `read_json`."""
     document = read_json(path)
     expect(isinstance(document, dict), path, "(top level)", "expected an object")
+    return dict(document)
+
+
+def json_lines(path: RunPath, *, torn: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a document that has one on each line, with the lines' numbers; blank lines are left out.
+
+    Raises `RunDirectoryError`, which names the line. `torn`: a last line without its end, as a process leaves it that
+    is killed while it writes, is left out, too.
+    """
+    with opened(path) as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                value = parsed(line)
+                if not isinstance(value, dict):
+                    raise ValueError("expected a JSON object per line")
+            except ValueError as error:
+                if torn and not line.endswith(b"\n"):
+                    return
+                raise RunDirectoryError(path, str(error), column=f"line {number}") from error
+            yield number, value
+
+
+def read_versioned(path: RunPath, versions: Collection[int] = (FORMAT_VERSION,)) -> dict[str, Any]:
+    """The object, after checking its `format_version`: one of `versions`."""
+    document = read_object(path)
     version = document.get("format_version")
     expected = " or ".join(map(str, versions))
     expect(is_whole(version) and version in versions, path, "format_version", f"is {version!r}, expected {expected}")
-    return dict(document)
+    return document
 
 
 def expect(holds: bool, path: RunPath, key: str, problem: str) -> None:
