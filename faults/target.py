@@ -26,7 +26,6 @@ GROUP_COORDINATOR, TRANSACTION_COORDINATOR = "group-coordinator", "transaction-c
 MEMBER, MEMBERS = "member", "members"
 OF_CLIENTS = (MEMBER, MEMBERS)
 """Roles of clients; all others are roles of servers."""
-_OF_BROKERS = ("random", "all", "minority", "majority")
 _IN_KRAFT = "brokers and controllers"
 _SYNTAX = re.compile(
     r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"

@@ -63,11 +63,6 @@ class KafkaVersion:
         """Whether brokers read keys and certificates in PEM (KIP-651)."""
         return self.at_least("2.7")
 
-    @property
-    def has_incremental_configs(self) -> bool:
-        """Whether a topic's configs can be altered one by one (KIP-339)."""
-        return self.at_least("2.3")
-
 
 _VERSIONS = (
     KafkaVersion("4.3.1", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.25.4",)),

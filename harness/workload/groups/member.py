@@ -25,7 +25,6 @@ from kafka_chaos.harness.workload.groups.settings import MemberSettings
 
 _POLL_TIMEOUT = 0.1
 _MOST_PER_POLL = 500
-_SILENT_ERRORS = (KafkaError._PARTITION_EOF, KafkaError._MAX_POLL_EXCEEDED)
 
 Identities = list[tuple[int, int]]
 

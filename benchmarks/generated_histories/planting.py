@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from generated_histories.groups import appended
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.transactions import (
     ABORT,
@@ -18,7 +19,6 @@ from kafka_chaos.contract.transactions import (
     TRANSACTION_OUTCOMES,
     TransactionAnomaly,
 )
-from kafka_chaos.verification.generate.groups import appended
 from kafka_chaos.verification.generate.lanes import Columns, LaneTables, Mask
 
 READER = ISOLATION_LEVELS.index(READ_COMMITTED)
