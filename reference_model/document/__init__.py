@@ -15,7 +15,7 @@ from kafka_chaos.reference_model.document.tables import meaning, meanings, numbe
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
 from kafka_chaos.reference_model.explore.invariants import INVARIANTS, STEP_INVARIANTS
-from kafka_chaos.reference_model.lockstep.search import CLUSTER_INVARIANTS
+from kafka_chaos.reference_model.lockstep.invariants import CLUSTER_INVARIANTS
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.protocol import PROTOCOLS, eligible, isr, leaders, quorum, sequences, truncation
 

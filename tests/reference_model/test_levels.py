@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import cluster_search
 import pytest
 
 from kafka_chaos.reference_model import Lane
@@ -22,7 +23,6 @@ from kafka_chaos.reference_model.lane.state import (
     record_of,
 )
 from kafka_chaos.reference_model.lane.steps import steps
-from kafka_chaos.reference_model.lockstep import search as cluster_search
 from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
 from kafka_chaos.reference_model.lockstep.cluster_model import Step
 from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterConfig, ClusterState

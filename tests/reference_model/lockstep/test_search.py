@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import cluster_search as module
 import pytest
+from cluster_search import ClusterSearch, search_cluster
 
 from kafka_chaos.reference_model import Anomaly, Lane, Status, predict
 from kafka_chaos.reference_model.lockstep import clients as cluster_clients
 from kafka_chaos.reference_model.lockstep import cluster_model
-from kafka_chaos.reference_model.lockstep import search as module
 from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
 from kafka_chaos.reference_model.lockstep.cluster_model import Step, step
-from kafka_chaos.reference_model.lockstep.search import ClusterSearch, search_cluster
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from tests.reference_model.lockstep.cluster_steps import produce
