@@ -30,7 +30,7 @@ test: setup
 
 # Needs neither an engine nor a JVM nor a browser.
 test-unit: .venv/.installed
-	$(PYTEST) -n 2 -m "not slow and not cluster and not spark and not browser"
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow and not cluster and not spark and not browser"
 
 test-spark: setup
 	$(PYTEST) -m "spark and not cluster and not slow"
