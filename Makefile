@@ -20,7 +20,8 @@ SHARDS := model verification faults cluster runs conformance matrix users
 unexport PYTHONDONTWRITEBYTECODE
 
 # DEMO=kraft shows the same on Kafka 4 in KRaft mode; its image is built first.
-demo: setup
+demo:
+	@docker/set-up run
 	$(BIN)/kafka-chaos run experiments/$(DEMO).yaml
 
 # Every test of the day, in 10 minutes; test-unit, test-spark and test-cluster are its three levels.

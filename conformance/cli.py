@@ -104,7 +104,11 @@ def run_command(
 
     # If the file can't be written, fail now and not after half an hour.
     save()
-    with nullcontext() if quiet or as_json else ConsoleReporter(console(highlight=False), repeat=repeat) as reporter:
+    with (
+        nullcontext()
+        if quiet or as_json
+        else ConsoleReporter(console(highlight=False), runs=len(planned), repeat=repeat) as reporter
+    ):
 
         def notify(kind: str, what: Any) -> None:
             if kind == "verdict":

@@ -41,9 +41,19 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Event):
-    """The run begins something that takes time; `text` completes "kafka-chaos is …"."""
+    """The run begins something that takes time; `text` completes "kafka-chaos is …". `seconds`: how long, if known."""
 
     text: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepProgress(Event):
+    """Of the parts of the last step `done` are done, of `total`; `what` names the one that comes now."""
+
+    done: int
+    total: int
+    what: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
+from kafka_chaos.contract.progress import PARTS_BY_SPARK, progress
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.agreement.pieces import Agreement
 from kafka_chaos.verification.detection import findings
@@ -35,6 +36,7 @@ def examine(session: SparkSession, run: RunDirectory, frames: Frames, method: Me
     """What the tables show. `method`: how they are examined; by default, the history decides."""
     with ThreadPoolExecutor(1, thread_name_prefix="cycles") as beside:
         refusals.require_no_nulls(session, run, frames)
+        progress(1, PARTS_BY_SPARK, "comparing what was sent, read and stored, by blocks")
         frames, agreement = _first_passes(run, frames, method)
         transactions = of_transactions.transactions_of(run, frames, agreement)
         cycles: Callable[[], Cycles] | None = None
@@ -44,16 +46,19 @@ def examine(session: SparkSession, run: RunDirectory, frames: Frames, method: Me
                 # The survey has many small jobs, which leave cores idle.
                 cycles = beside.submit(cycles).result
         groups = of_groups.groups_of(session, run, frames, transactions, agreement)
+        progress(2, PARTS_BY_SPARK, "finding the records in doubt")
         frames = of_transactions.as_ended(frames, transactions)
         if transactions is None:
             survey = survey_of(session, run, frames, agreement, method=method)
         else:
             survey = survey_of(session, run, frames, transactions.agreement, transactions.given, method=method)
             transactions = replace(transactions, doubtful=survey.scope.doubtful)
+        progress(3, PARTS_BY_SPARK, "counting")
         facts = counts.with_replicas(run, frames, survey.facts)
         facts = counts.with_unjudged(run, survey.scope.records, facts)
         facts = of_groups.with_groups(of_transactions.with_transactions(facts, transactions), groups)
         skipped = {lane.lane: not_applied(run, lane, facts.get(lane.lane, LaneFacts())) for lane in run.lanes}
+        progress(4, PARTS_BY_SPARK, "examining the records in doubt for each anomaly")
         cases = findings.find(session, run, replace(survey, facts=facts), skipped, transactions, groups, cycles)
     found = sum(seen.count for seen in cases.observed.values())
     return Examined(

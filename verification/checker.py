@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from kafka_chaos.contract.anomalies import Engine
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.ledger import SecondLook
+from kafka_chaos.contract.progress import PARTS_BY_SPARK, progress
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
 from kafka_chaos.verification import output
 from kafka_chaos.verification.inputs.documents.predictions import prediction_of
@@ -102,6 +103,7 @@ def judged(
         with refusals.of_unreadable_files(run):
             by_spark = _judged_once(run, partial(examine, session, run, frames, method), Engine.SPARK, write=write)
         findings = run.path / FINDINGS_FOLDER if write and isinstance(run.path, Path) else None
+        progress(5, PARTS_BY_SPARK, "the plain checker's second look")
         verdict = with_second_look(by_spark, looking.result(), findings, run.rows)
     return _finished(run, verdict, started, write=write, accept_known=accept_known)
 

@@ -23,6 +23,10 @@ _ELSEWHERE = {
     "verify": ("kafka_chaos.harness.cli.verify_command", "verify_command"),
     "nightly": ("kafka_chaos.harness.nightly.command", "nightly_command"),
     "faults": ("kafka_chaos.harness.cli.faults_command", "faults_command"),
+    "cluster": ("kafka_chaos.harness.standing.command", "cluster_command"),
+    "break": ("kafka_chaos.harness.standing.command", "break_command"),
+    "heal": ("kafka_chaos.harness.standing.command", "heal_command"),
+    "state": ("kafka_chaos.harness.standing.command", "state_command"),
     "plan": ("kafka_chaos.harness.cli.plan_command", "plan_command"),
     "hunt": ("kafka_chaos.harness.replay.hunt_command", "hunt_command"),
     "replay": ("kafka_chaos.harness.replay.command", "replay_command"),
@@ -89,6 +93,9 @@ def cli() -> None:
 @click.option("--accept-known", multiple=True, metavar="ID",
               help="Do not fail for lanes that violate only by this known defect, where the run shows what it needs. "
               "May be given again.")  # fmt: skip
+@click.option(
+    "--on", metavar="NAME", help="Run on this cluster of `cluster up`, whatever `cluster` the experiment has."
+)
 @click.option("--attach", metavar="BOOTSTRAP_SERVERS",
               help="Verify existing topics of this cluster; nothing is injected, only records are added.")  # fmt: skip
 @click.option("--client-config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -108,6 +115,7 @@ def run_command(
     junit: Path | None,
     events: Path | None,
     accept_known: tuple[str, ...],
+    on: str | None,
     attach: str | None,
     client_config: Path | None,
     nodes: Path | None,
@@ -128,7 +136,12 @@ def run_command(
     from kafka_chaos.reference_model.protocol.known_defects import require_known
 
     require_known(accept_known, "--accept-known")
-    loaded = load_experiment(experiment, overrides={} if seed is None else {"seed": seed})
+    overrides: dict[str, Any] = {} if seed is None else {"seed": seed}
+    if on is not None:
+        from kafka_chaos.harness.standing.place import find
+
+        overrides["cluster"] = find(on).cluster
+    loaded = load_experiment(experiment, overrides=overrides)
     check_output(out, loaded)
     for option, file in (("--junit", junit), ("--events", events)):
         if file is not None:
@@ -136,7 +149,13 @@ def run_command(
     others = chosen_listeners(junit=junit, events=events)
     kept = Keep.ALWAYS if keep_always else Keep.FAILED if keep else Keep.NEVER
     run = partial(run_experiment, loaded, root=out, keep=kept, accept_known=accept_known)
-    if attach is not None:
+    if on is not None:
+        from kafka_chaos.harness.standing.command import run_on
+
+        if attach is not None or keep or keep_always:
+            raise UsageFailure("--on: expected without --attach, --keep and --keep-always: the cluster stays anyway")
+        run = partial(run_on, loaded, on, root=out, accept_known=accept_known)
+    elif attach is not None:
         from kafka_chaos.harness.attached.nodes_file import load_allowed
         from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
         from kafka_chaos.harness.run.attach import Attached, run_attached
@@ -219,26 +238,30 @@ def clean_command(kept: bool) -> None:
     help="Build the image of this version of Kafka too; may be repeated.",
 )
 @click.option("--clocks", is_flag=True, help="Build the image of nodes whose clocks can be moved too.")
-def prepare_command(kafka_versions: tuple[str, ...], clocks: bool) -> None:
+@click.option("--only-for-runs", is_flag=True,
+              help="Leave out the jars of Spark's Kafka source: only --attach and --topics use them.")  # fmt: skip
+def prepare_command(kafka_versions: tuple[str, ...], clocks: bool, only_for_runs: bool) -> None:
     """Build the broker image and fetch the jars of Spark's Kafka source, which all runs share."""
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.image import ensure_image, is_built
     from kafka_chaos.harness.cluster.containers.reaper import try_to_pull_reaper
     from kafka_chaos.harness.cluster.containers.versions import known_version
+    from kafka_chaos.harness.report.listeners.waiting import Waiting
     from kafka_chaos.verification.spark.jars import cache_dir, ensure_jars
 
     others = [known_version(number).number for number in kafka_versions]
-    if not is_built():
-        ensure_image(say=_say)
-        if not try_to_pull_reaper(docker_client()):
-            _say("the reaper's image is not available: `kafka-chaos clean` removes what a killed run leaves")
-    for number in others:
-        ensure_image(number, say=_say)
-    if clocks:
-        ensure_image(clock=True, say=_say)
-    if not cache_dir().is_dir():
-        _say("fetching the jars of Spark's Kafka source with Maven")
-        ensure_jars()
+    with Waiting() as waiting:
+        if not is_built():
+            ensure_image(say=waiting.say)
+            if not try_to_pull_reaper(docker_client()):
+                waiting.say("the reaper's image is not available: `kafka-chaos clean` removes what a killed run leaves")
+        for number in others:
+            ensure_image(number, say=waiting.say)
+        if clocks:
+            ensure_image(clock=True, say=waiting.say)
+        if not only_for_runs and not cache_dir().is_dir():
+            waiting.say("fetching the jars of Spark's Kafka source with Maven")
+            ensure_jars()
 
 
 @cli.command("completion")
@@ -261,8 +284,11 @@ def image_command(kafka_version: str | None) -> None:
     """Build the broker image if it does not exist, and print its name."""
     from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION, ensure_image
     from kafka_chaos.harness.cluster.containers.versions import known_version
+    from kafka_chaos.harness.report.listeners.waiting import Waiting
 
-    click.echo(ensure_image(known_version(kafka_version or KAFKA_VERSION).number, say=_say))
+    with Waiting() as waiting:
+        tag = ensure_image(known_version(kafka_version or KAFKA_VERSION).number, say=waiting.say)
+    click.echo(tag)
 
 
 def main() -> None:

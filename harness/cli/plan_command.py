@@ -11,6 +11,7 @@ import click
 from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.lanes import clients_described
+from kafka_chaos.contract.progress import progress
 from kafka_chaos.contract.transactions import PREDICTED_IN
 
 if TYPE_CHECKING:
@@ -33,9 +34,11 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
     resolved only when a fault comes.
     """
     from kafka_chaos.harness.experiment.file import load_experiment
+    from kafka_chaos.harness.report.listeners.waiting import Waiting
 
     loaded = load_experiment(experiment, overrides={} if seed is None else {"seed": seed})
-    plan = planned(loaded)
+    with Waiting("predicting what each lane may lose or duplicate"):
+        plan = planned(loaded)
     if as_json:
         click.echo(json.dumps(plan))
         return
@@ -84,7 +87,9 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         for fault in phase.faults()
     ]
     lanes = []
-    for spec in phase.grown().lanes:
+    grown = phase.grown().lanes
+    for number, spec in enumerate(grown):
+        progress(number, len(grown), spec.lane)
         lane = experiment.as_lane(phase, spec)
         answer = predicted(phase, lane)
         answers = {name: one for part in PREDICTED_IN for name, one in answer.get(part, {}).items()}

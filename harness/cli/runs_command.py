@@ -91,15 +91,24 @@ def show_command(run_dir: Path, as_json: bool) -> None:
         terminal.print(f"verify it: kafka-chaos verify {run.path}", highlight=False)
 
 
-@runs_command.command("diff")
+@runs_command.command("compare")
 @click.argument("before", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("after", metavar="DIR", type=click.Path(path_type=Path))
 @_JSON
-def diff_command(before: Path, after: Path, as_json: bool) -> None:
-    """Compare two runs: settings, versions, verdicts and counts."""
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Also write a page: lane by lane what differs, with both timelines above each other.")  # fmt: skip
+def compare_command(before: Path, after: Path, as_json: bool, html: Path | None) -> None:
+    """Compare two runs, as of two versions, clients or settings: settings, versions, verdicts and counts."""
     from kafka_chaos.harness.cli.runs import differences, read_run
+    from kafka_chaos.harness.report import write_side_by_side
+    from kafka_chaos.harness.report.listeners.waiting import Waiting
 
-    found = differences(read_run(before), read_run(after))
+    one, other = read_run(before), read_run(after)
+    found = differences(one, other)
+    if html is not None:
+        settings = [entry for entry in found if not entry[0].startswith("lane ") and entry[0] != "verdict"]
+        with Waiting("reading both runs"):
+            write_side_by_side(one.path, other.path, html, settings)
     if as_json:
         click.echo(json.dumps([{"what": what, "before": one, "after": other} for what, one, other in found]))
     elif found:
@@ -113,6 +122,11 @@ def diff_command(before: Path, after: Path, as_json: bool) -> None:
         console().print(table)
     else:
         click.echo(f"{before} and {after} have the same settings, versions, verdicts and counts")
+
+
+# The name of before there was a page.
+runs_command.add_command(click.Command("diff", callback=compare_command.callback, params=compare_command.params,
+                                       help=compare_command.help, hidden=True))  # fmt: skip
 
 
 @runs_command.command("coverage")

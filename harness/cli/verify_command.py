@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kafka_chaos.harness.report.listeners.waiting import Waiting
 from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.reference_model.protocol.known_defects import require_known
 from kafka_chaos.verification.cli import verify_command as verify_as_it_is
@@ -21,7 +22,8 @@ def _recover_and_verify(**options: Any) -> None:
         if rows:
             click.echo(f"{folder}: its harness died; {rows} records that may have been sent count as info", err=True)
     assert verify_as_it_is.callback is not None
-    verify_as_it_is.callback(**options)
+    with Waiting("verifying with Spark"):
+        verify_as_it_is.callback(**options)
 
 
 verify_command = click.Command(

@@ -139,6 +139,11 @@ class ClusterAdmin:
             found = self._ask(self._client.describe_configs, [resource])[resource].result()
         return found[key].value if key in found else None
 
+    def topics(self) -> list[str]:
+        """The names of all topics that are not Kafka's own; none while nobody answers in time."""
+        metadata = self._metadata()
+        return [] if metadata is None else sorted(name for name in metadata.topics if not name.startswith("__"))
+
     def partitions(self, topic: str) -> dict[int, PartitionState]:
         """The topic's partitions; empty while the cluster doesn't know it or doesn't answer in time."""
         name = self.topic(topic)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import random
 import sys
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+
+from kafka_chaos.contract.command_line import console
 
 DEFAULT_EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments" / "nightly"
 
@@ -55,6 +58,7 @@ def nightly_command(
     from kafka_chaos.harness.nightly.trend import write_trend
     from kafka_chaos.harness.nightly.turns import Turn
     from kafka_chaos.harness.report.listeners.job_summary import write_job_summary
+    from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 
     def say(text: str) -> None:
         if not (as_json or quiet):
@@ -80,7 +84,10 @@ def nightly_command(
     if turn is not None:
         nightly.load = turn.load
         say(f"on {turn}")
-    summary = nightly.run()
+    with ExitStack() as shown:
+        if not (as_json or quiet):
+            nightly.listeners = [shown.enter_context(TerminalListener(console(), nightly.described))]
+        summary = nightly.run()
     if history is not None:
         write_trend(out, [*sorted(history.rglob("*.json")), *sorted(out.glob("*/summary.json"))])
     write_job_summary(summary.to_markdown())

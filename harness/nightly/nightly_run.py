@@ -20,6 +20,7 @@ from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.nightly.summary import RepeatResult, Summary, write_summary
 from kafka_chaos.harness.nightly.trend import write_trend
+from kafka_chaos.harness.report.listeners.waiting import duration
 from kafka_chaos.harness.run.directory import versions
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment
@@ -100,6 +101,12 @@ class Nightly:
             seconds=self.clock() - self._started,
             versions=versions(self._kafka_version),
         )
+
+    def described(self) -> str:
+        """How far it is, in a line."""
+        passed = duration(self.clock() - self._started)
+        most = f" of {self.repeats * len(self.experiments)}" if self.repeats else ""
+        return f"run {len(self.results) + 1}{most}, {passed} of {duration(self.minutes * 60)}"
 
     def _fits(self, path: Path) -> bool:
         """Whether another run of the experiment, as long as its longest one, ends within the budget."""

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,18 +129,21 @@ def shrink_command(
     shrinking = Shrinking(trials, say)
     schedule = tuple(phase["schedule"])
     say(f"shrinking {counted(len(schedule), 'fault')} that showed {finding}")
-    try:
-        confirmed = shrinking.confirm(schedule, wanted=confirm)
-    except OutOfBudget:
-        took = max(trials.seconds, default=0.0)
-        raise UsageFailure(f"--minutes {minutes:g}: too short for the first runs; one took {took:.0f} s") from None
-    if not confirmed:
-        say(f"the schedule showed {finding} in only {shrinking.shown} of {counted(shrinking.tried, 'run')}")
-        sys.exit(ExitCode.UNKNOWN)
-    trials.deadline -= repeats * max(trials.seconds)
-    smallest = shrinking.shrink()
-    trials.deadline = float("inf")
-    hits = sum(trials(smallest) for _ in range(repeats))
+    with ExitStack() as shown_on_terminal:
+        if not as_json:
+            trials.listeners = [shown_on_terminal.enter_context(_terminal(trials.described))]
+        try:
+            confirmed = shrinking.confirm(schedule, wanted=confirm)
+        except OutOfBudget:
+            took = max(trials.seconds, default=0.0)
+            raise UsageFailure(f"--minutes {minutes:g}: too short for the first runs; one took {took:.0f} s") from None
+        if not confirmed:
+            say(f"the schedule showed {finding} in only {shrinking.shown} of {counted(shrinking.tried, 'run')}")
+            sys.exit(ExitCode.UNKNOWN)
+        trials.deadline -= repeats * max(trials.seconds)
+        smallest = shrinking.shrink()
+        trials.deadline = float("inf")
+        hits = sum(trials(smallest) for _ in range(repeats))
     trials.write(smallest, into)
     if as_json:
         result = {
@@ -190,7 +194,7 @@ def _verdict(run_dir: Path) -> dict[str, Any]:
     return verdict
 
 
-def _terminal() -> TerminalListener:
+def _terminal(above: Callable[[], str] | None = None) -> TerminalListener:
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 
-    return TerminalListener(console())
+    return TerminalListener(console(), above)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import random
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
+
+from kafka_chaos.contract.command_line import console
 
 
 @click.command("hunt")
@@ -45,6 +48,7 @@ def hunt_command(
     from kafka_chaos.harness.nightly.nightly_run import Nightly
     from kafka_chaos.harness.replay.actions import ACTIONS
     from kafka_chaos.harness.replay.hunting import Hunt
+    from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 
     def say(text: str) -> None:
         if not (as_json or quiet):
@@ -63,7 +67,10 @@ def hunt_command(
             load=hunt.draw,
         )
         say(f"hunting with seed {nightly.seed}")
-        summary = nightly.run()
+        with ExitStack() as shown:
+            if not (as_json or quiet):
+                nightly.listeners = [shown.enter_context(TerminalListener(console(), nightly.described))]
+            summary = nightly.run()
         tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
     lanes = {lane for lane, _ in hunt.shown}
     say(f"\n{summary.to_markdown()}\ntried: {tried or 'nothing'}")

@@ -15,6 +15,7 @@ from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, anomaly
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import dump_experiment, experiment_of
 from kafka_chaos.harness.replay.shrinking import OutOfBudget, Schedule
+from kafka_chaos.harness.report.listeners.waiting import duration
 from kafka_chaos.harness.run.runner import run_experiment
 
 LEAD = 2.0
@@ -87,6 +88,12 @@ class Trials:
         shown = self.finding in findings(result.verdict.to_json())
         self.paths.append((result.path, shown))
         return shown
+
+    def described(self) -> str:
+        """How far it is, in a line."""
+        left = self.deadline - time.monotonic()
+        until = f", {duration(max(0.0, left))} left" if left < float("inf") else ""
+        return f"run {len(self.seconds) + 1}{until}"
 
     def experiment(self, schedule: Schedule) -> dict[str, Any]:
         """The experiment with this schedule alone: no other phase, no idle time before and after the faults."""

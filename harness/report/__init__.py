@@ -6,17 +6,21 @@ anywhere, and says by name what the run directory lacks. Only verdict.json and l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.progress import progress
 from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["write_report"]
+    from kafka_chaos.harness.report.side_by_side import Difference, Side
+
+__all__ = ["write_report", "write_side_by_side"]
 
 
 @pyspark_sockets_ignored()
@@ -26,9 +30,33 @@ def write_report(run_dir: Path, *, spark: SparkSession | None = None) -> Path:
     `spark`: a session to aggregate with; default, the process's own, started only if there is something to
     aggregate. Raises `UsageFailure` where verdict.json or lanes.json is missing or unusable.
     """
+    from kafka_chaos.harness.report.page import render
+
+    side = _read(run_dir, spark)
+    target = run_dir / REPORT_FILE
+    write_whole(target, render(side.evidence, side.timeline_events, side.series))
+    return target
+
+
+@pyspark_sockets_ignored()
+def write_side_by_side(
+    before: Path, after: Path, target: Path, differences: Sequence[Difference], *, spark: SparkSession | None = None
+) -> None:
+    """Write a page with two verified runs side by side; `differences`: those of their settings. As `write_report`."""
+    from kafka_chaos.harness.report.side_by_side import render
+
+    sides = []
+    for number, run_dir in enumerate((before, after)):
+        progress(number, 2, str(run_dir))
+        sides.append(_read(run_dir, spark))
+    write_whole(target, render((sides[0], sides[1]), differences))
+
+
+def _read(run_dir: Path, spark: SparkSession | None) -> Side:
+    """What pages show of a run."""
     from kafka_chaos.harness.report.inputs.evidence import read_evidence
     from kafka_chaos.harness.report.inputs.series import Series, Span, condense
-    from kafka_chaos.harness.report.page import render
+    from kafka_chaos.harness.report.side_by_side import Side
     from kafka_chaos.harness.report.timeline.events import timeline_events_of
 
     evidence = read_evidence(run_dir)
@@ -43,6 +71,4 @@ def write_report(run_dir: Path, *, spark: SparkSession | None = None) -> Path:
             for lane in phase.lanes
         }
         series = condense(spark or spark_session(), evidence.tables, spans)
-    target = run_dir / REPORT_FILE
-    write_whole(target, render(evidence, timeline_events, series))
-    return target
+    return Side(evidence, timeline_events, series)

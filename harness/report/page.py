@@ -122,7 +122,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "states": matrix.STATES,
         "notable": matrix.notable_anomalies(everything),
         "quiet_columns": matrix.quiet_columns(everything),
-        "summaries": {row.lane: _summary(row, evidence, series, names[row.lane]) for row in table},
+        "summaries": {row.lane: summary_of(row, evidence, series, names[row.lane]) for row in table},
         "ledger": ledger.ledger_of(evidence),
         "ledger_columns": ledger.COLUMNS,
         "charts": charts,
@@ -175,7 +175,8 @@ def _facts(evidence: Evidence, timeline_events: TimelineEvents, table: Sequence[
     return facts
 
 
-def _summary(row: matrix.Row, evidence: Evidence, series: Series, phase: str) -> Summary:
+def summary_of(row: matrix.Row, evidence: Evidence, series: Series, phase: str) -> Summary:
+    """A lane's counts in words."""
     entry = evidence.judged[row.lane]
     over_time = series.lanes.get(row.lane)
     return Summary(

@@ -146,7 +146,10 @@ def _load(
     )
     with running.loaded():
         start, duration = time.monotonic(), phase.workload.duration
-        run.say(f"loading {counted(len(running.lanes), 'topic')} of the attached cluster for {duration:g} s")
+        run.say(
+            f"loading {counted(len(running.lanes), 'topic')} of the attached cluster for {duration:g} s",
+            seconds=duration,
+        )
         if broken is not None:
             _break(run, broken, admin, phase, start)
         run.cancelled.wait(max(0.0, start + duration - time.monotonic()))

@@ -20,6 +20,7 @@ from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.anomalies import MOST_ROWS, Engine
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.progress import PARTS_BY_SPARK, heard_by, progress
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
 from kafka_chaos.harness.event_bus import EventBus, EventFile, Listener
 from kafka_chaos.harness.experiment.file import dump_experiment
@@ -86,8 +87,8 @@ class Run:
         """Plan, let `observe` gather the evidence (histories and the tables it `collects`), and verify it."""
         verdict: RunVerdict | None = None
         try:
-            self._plan(collects)
-            with self._starter:
+            with heard_by(self._tell), self._starter:
+                self._plan(collects)
                 observe()
                 verdict = self._verify()
         finally:
@@ -120,9 +121,12 @@ class Run:
             self._predictions[lane.lane] = predict_cached(free).to_json()
         self.directory.write_predictions(self._predictions)
 
-    def say(self, text: str) -> None:
-        """Emit what the run does now."""
-        self.events.emit(event_types.Step(text=text))
+    def say(self, text: str, *, seconds: float | None = None) -> None:
+        """Emit what the run does now, and how long that takes where it is known."""
+        self.events.emit(event_types.Step(text=text, seconds=seconds))
+
+    def _tell(self, done: int, total: int, what: str) -> None:
+        self.events.emit(event_types.StepProgress(done=done, total=total, what=what))
 
     def _plan(self, collects: tuple[str, ...]) -> None:
         """Write down what is going to happen, and predict its outcome."""
@@ -148,7 +152,9 @@ class Run:
             )
         )
         self.say("predicting what each lane may lose or duplicate")
-        self._predictions = {lane.lane: predicted(phase, lane) for phase, _, lane in lanes}
+        for number, (phase, _, lane) in enumerate(lanes):
+            progress(number, len(lanes), lane.lane)
+            self._predictions[lane.lane] = predicted(phase, lane)
         self.directory.write_predictions(self._predictions)
 
     def _verify(self) -> RunVerdict:
@@ -157,6 +163,8 @@ class Run:
 
         is_plain = self._engine == Engine.PLAIN
         self.say(f"verifying with {'the plain engine' if is_plain else 'Spark'}")
+        if not is_plain:
+            progress(0, PARTS_BY_SPARK, "Spark starts")
         spark = None if is_plain else self.spark
         verdict = verify(self.directory.path, engine=self._engine, spark=spark, accept_known=self._accept_known)
         for lane in verdict.lanes:

@@ -21,6 +21,7 @@ from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.registry import unavailable
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, Keep
+from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
 from kafka_chaos.harness.event_bus import Listener
@@ -121,6 +122,8 @@ class Stages:
                 self.collect_logs(self.given)
             return
         spec = layout_of(self.run.experiment)
+        for version in (spec.version, *spec.versions):
+            ensure_image(version.number, clock=spec.clocks, say=self.run.say)
         self.run.say(f"starting {spec.described}")
         start = time.monotonic()
         directory = self.run.directory
@@ -225,7 +228,10 @@ class Stages:
     def follow_schedule(self, phase: PhaseSpec, injector: Injector) -> None:
         """Inject the timed faults under load, until the load ends."""
         start = time.monotonic()
-        self.run.say(f"loading {counted(len(phase.lanes), 'lane')} for {phase.workload.duration:g} s")
+        self.run.say(
+            f"loading {counted(len(phase.lanes), 'lane')} for {phase.workload.duration:g} s",
+            seconds=phase.workload.duration,
+        )
         injector.run(phase.faults(), start=start, cancelled=self.run.cancelled)
         left = start + phase.workload.duration - time.monotonic()
         self.run.cancelled.wait(max(0.0, left))

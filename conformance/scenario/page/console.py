@@ -14,7 +14,6 @@ from typing import Any
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
-from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -38,6 +37,7 @@ from kafka_chaos.conformance.scenario.record import (
 )
 from kafka_chaos.conformance.scenario.registry import Scenario
 from kafka_chaos.conformance.scenario.results import collect, result_of
+from kafka_chaos.harness.report.listeners.waiting import Waiting
 from kafka_chaos.reference_model.lockstep.observation.cluster import PLACES, Difference
 
 _STYLES = {"conforms": "green", "unknown": "yellow", "violation": DIFFERS}
@@ -48,24 +48,22 @@ _LONGEST_VALUE = 1200
 class ConsoleReporter:
     """A listener that prints; as a context manager it ends the status line with the runs."""
 
-    def __init__(self, out: Console, *, repeat: int = 1) -> None:
+    def __init__(self, out: Console, *, runs: int = 1, repeat: int = 1) -> None:
         self._out = out
+        self._runs, self._begun, self._act = runs, 0, ""
         self._repeat = repeat
-        self._status: Status | None = None
+        self._waiting = Waiting("starting", console=out)
         self._run = 0
         self._scenario: str | None = None
         self._held: list[tuple[str, Any]] = []
         self._legend = False
 
     def __enter__(self) -> ConsoleReporter:
-        if self._out.is_terminal:
-            self._status = self._out.status("starting")
-            self._status.start()
+        self._waiting.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+        self._waiting.__exit__()
 
     def __call__(self, kind: str, what: Any) -> None:
         """Print what happened, or of a later run hold it back until its verdict is known."""
@@ -170,10 +168,17 @@ class ConsoleReporter:
             self._print(table, indent=_INDENT)
 
     def _show_status(self, kind: str, what: Any) -> None:
-        if self._status is not None and kind == "scenario":
-            self._status.update(Text(f"{what.id}, {self._of()}" if self._repeat > 1 else what.id))
-        elif self._status is not None and kind == "act":
-            self._status.update(Text(f"{self._scenario}: {what.name}"))
+        """What comes after this: its own time counts from here."""
+        if kind == "scenario":
+            self._begun, self._act, step = self._begun + 1, "its cluster", ""
+        elif kind == "act":
+            self._act, step = what.name, ""
+        elif kind == "step":
+            step = f", after step {what[1].number}"
+        else:
+            return
+        of = f"{self._begun} of {self._runs}: " if self._runs > 1 else ""
+        self._waiting.begin(f"{of}{self._scenario}: {self._act}{step}")
 
     def _of(self) -> str:
         return f"run {self._run} of {self._repeat}"

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.contract.progress import progress
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.versions import known_version
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 KAFKA_VERSION = "3.9.1"
 REPOSITORY = "kafka-chaos/broker"
 PUBLIC_BASE = os.environ.get("KAFKA_CHAOS_BASE_IMAGE", "eclipse-temurin:17-jre")
+_STEP = re.compile(r"Step (?P<number>\d+)/(?P<of>\d+) : (?P<what>\S+ ?\S*)")
+"""How the engine's log of a build names what it begins."""
 _POM = "http://maven.apache.org/POM/4.0.0"
 _RECIPE = Path(__file__).resolve().parents[3] / "docker"
 
@@ -61,10 +64,14 @@ def ensure_image(
 
 def is_built(kafka_version: str = KAFKA_VERSION, *, clock: bool = False) -> bool:
     """Whether the image exists."""
+    return _is_there(docker_client(), image_tag(kafka_version, clock=clock))
+
+
+def _is_there(client: DockerClient, name: str) -> bool:
     from docker.errors import ImageNotFound
 
     try:
-        docker_client().images.get(image_tag(kafka_version, clock=clock))
+        client.images.get(name)
     except ImageNotFound:
         return False
     return True
@@ -109,14 +116,16 @@ def _build_clock(client: DockerClient, tag: str, broker_image: str, say: Callabl
 
 
 def _build_folder(client: DockerClient, folder: Path, tag: str, arguments: Mapping[str, str]) -> None:
-    from docker.errors import BuildError
-
     labels = {"kafka-chaos.image": "broker"}
-    try:
-        client.images.build(path=str(folder), tag=tag, buildargs=dict(arguments), labels=labels, rm=True, forcerm=True)
-    except BuildError as error:
-        log = "".join(str(line.get("stream", "")) for line in error.build_log)
-        raise EnvironmentFailure(f"the image {tag} does not build: {error.msg}\n{log[-3000:]}") from error
+    log: list[str] = []
+    for line in client.api.build(
+        path=str(folder), tag=tag, buildargs=dict(arguments), labels=labels, rm=True, forcerm=True, decode=True
+    ):
+        log.append(str(line.get("stream", "")))
+        if step := _STEP.match(log[-1]):
+            progress(int(step["number"]) - 1, int(step["of"]), step["what"])
+        if "error" in line:
+            raise EnvironmentFailure(f"the image {tag} does not build: {line['error']}\n{''.join(log)[-3000:]}")
 
 
 def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> None:
@@ -145,15 +154,16 @@ def _add_jars(pom: Path, jars: Sequence[str]) -> None:
 
 
 def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:
-    from docker.errors import APIError, ImageNotFound
+    from docker.errors import APIError
 
     own = f"kafka-chaos/base:{_hash_of(_RECIPE / 'base' / 'make-base')}"
     for name in (PUBLIC_BASE, own):
-        try:
-            client.images.get(name)
-        except ImageNotFound:
-            continue
-        return name
+        if _is_there(client, name):
+            return name
+    if Path(os.environ.get("KAFKA_CHAOS_BASE_TAR", "/nowhere")).is_file():
+        say("importing the base image that the set-up has made")
+        _make_base(own)
+        return own
     say(f"asking the image registry for {PUBLIC_BASE}")
     try:
         client.images.pull(PUBLIC_BASE)
@@ -177,15 +187,3 @@ def _make_base(tag: str) -> None:
 
 def _hash_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-
-
-def main() -> int:
-    """`python -m kafka_chaos.harness.cluster.containers.image --is-built`: exit 0 if the image exists, else 1."""
-    if sys.argv[1:] != ["--is-built"]:
-        print("image: expected --is-built; `kafka-chaos image` builds", file=sys.stderr)
-        return 64
-    return 0 if is_built() else 1
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

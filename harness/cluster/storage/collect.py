@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from kafka_chaos.contract.columns import LOG, REPLICAS, arrow_schema
 from kafka_chaos.contract.files import appearing_whole, write_whole
+from kafka_chaos.contract.progress import progress
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
 from kafka_chaos.contract.transactions import RECORD_KINDS
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
@@ -93,7 +94,11 @@ def collect_stored(
         ThreadPoolExecutor(max_workers=max(1, len(brokers)), thread_name_prefix="replicas") as threads,
     ):
         log.mkdir()
-        entries = list(threads.map(lambda node: _collect_broker(node, lanes, ends, log, run_directory), brokers))
+        read = threads.map(lambda node: _collect_broker(node, lanes, ends, log, run_directory), brokers)
+        entries: list[dict[str, Any]] = []
+        for node in brokers:
+            progress(len(entries), len(brokers), f"the files of {node.name}")
+            entries.append(next(read))
     document = {"brokers": {str(node.number): entry for node, entry in zip(brokers, entries, strict=True)}}
     write_whole(run_directory / CHECKPOINTS_FILE, json.dumps(document, indent=1) + "\n")
 

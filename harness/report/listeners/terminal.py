@@ -7,7 +7,7 @@ a CI log stays readable.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -31,12 +31,16 @@ STYLES = {Verdict.CONFORMS: "green", Verdict.UNKNOWN: "yellow", Verdict.VIOLATIO
 
 
 class TerminalListener:
-    """Prints events as they happen; use as a context manager, so that the live view ends with the run."""
+    """Prints events as they happen; use as a context manager, so that the live view ends with the run.
 
-    def __init__(self, console: Console) -> None:
+    With `above`, a line for the live view to begin with, it prints no events: there is the view alone.
+    """
+
+    def __init__(self, console: Console, above: Callable[[], str] | None = None) -> None:
         self._console = console
         self._start = time.monotonic_ns()
-        self._view = LiveView(console)
+        self._view = LiveView(console, above)
+        self._prints = above is None
         self._live: Live | None = None
         self._kinds: dict[str, str] = {}
 
@@ -55,6 +59,8 @@ class TerminalListener:
     def __call__(self, event: Event) -> None:
         """Print one event."""
         self._view.see(event)
+        if not self._prints:
+            return
         match event:
             case event_types.Step():
                 self._line(event, event.text)

@@ -1,9 +1,11 @@
-"""The live view below a run's lines: phase, active faults, and per lane its leader, ISR and rates."""
+"""The live view below a run's lines: what it does and how far it is, faults as they come and heal, and per lane its
+leader, ISR, rates and longest gap so far."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -11,25 +13,59 @@ from rich.text import Text
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.events import Event
+from kafka_chaos.harness.report.listeners.waiting import Doing, duration
 
 _RATE_OVER = 1.0
 _OTHER_LINES = 10
+_HEALED_SHOWN = 3
 
 Counts = Mapping[str, tuple[int, int, int]]
 
 
-class LiveView:
-    """The state of a run after the events so far; `render` draws it."""
+@dataclass
+class _Fault:
+    """A fault that came; `state` says what is known of it, and since when."""
 
-    def __init__(self, console: Console) -> None:
+    what: str
+    state: str = "comes"
+    since_ns: int = field(default_factory=time.monotonic_ns)
+
+    def render(self) -> Text:
+        style = {"took effect": "magenta", "healed": "green", "no proof": "red"}.get(self.state, "yellow")
+        seconds = (time.monotonic_ns() - self.since_ns) / 1e9
+        when = f"{duration(seconds)} ago" if self.state == "healed" else f"for {duration(seconds)}"
+        return Text.assemble("  ", (f"{self.state:11}", style), f" {self.what} ", (f"({when})", "dim"))
+
+
+@dataclass
+class _Gap:
+    """The longest time so far without an acknowledgement while records were sent."""
+
+    acknowledged: int = 0
+    since_ns: int = 0
+    longest_ns: int = 0
+
+    def see(self, now_ns: int, sent: int, acknowledged: int) -> None:
+        """Take in a count."""
+        if acknowledged > self.acknowledged or sent <= acknowledged:
+            self.acknowledged, self.since_ns = acknowledged, now_ns
+        elif self.since_ns:
+            self.longest_ns = max(self.longest_ns, now_ns - self.since_ns)
+
+
+class LiveView:
+    """The state of a run after the events so far; `render` draws it. `above`: what the run is part of, a line."""
+
+    def __init__(self, console: Console, above: Callable[[], str] | None = None) -> None:
         self._console = console
-        self._step = "starting"
-        self._step_began = time.monotonic_ns()
+        self._above = above
+        self._doing = Doing("starting")
         self._phase: str | None = None
         self._lanes: tuple[str, ...] = ()
         self._leaders: dict[str, dict[int, int | None]] = {}
         self._isrs: dict[str, dict[int, tuple[int, ...]]] = {}
-        self._faults: dict[str, str] = {}
+        self._faults: dict[str, _Fault] = {}
+        self._gaps: dict[str, _Gap] = {}
         self._counts: Counts = {}
         self._before: tuple[int, Counts] | None = None
         self._rates: dict[str, tuple[float, float]] = {}
@@ -38,10 +74,14 @@ class LiveView:
         """Take in one event."""
         match event:
             case event_types.Step():
-                self._step, self._step_began = event.text, event.ts_ns
+                self._doing = Doing(event.text, event.seconds, event.ts_ns)
+            case event_types.StepProgress():
+                self._doing.reach(event.done, event.total, event.what)
+            case event_types.RunStarted():
+                self._faults = {}
             case event_types.PhaseStarted():
                 self._phase, self._lanes = event.phase, event.lanes
-                self._counts, self._before, self._rates = {}, None, {}
+                self._counts, self._before, self._rates, self._gaps = {}, None, {}, {}
             case event_types.PhaseEnded():
                 self._phase, self._lanes = None, ()
             case event_types.LeaderChanged():
@@ -50,33 +90,43 @@ class LiveView:
                 self._isrs.setdefault(event.lane, {})[event.partition] = event.isr
             case event_types.FaultRequested():
                 hit = ", ".join(event.resolved)
-                self._faults[event.fault_id] = f"{event.kind} {event.target}" + (f" = {hit}" if hit else "")
-            case event_types.FaultHealed():
-                self._faults.pop(event.fault_id, None)
+                what = f"{event.kind} {event.target}" + (f" = {hit}" if hit else "")
+                self._faults[event.fault_id] = _Fault(what, since_ns=event.ts_ns)
             case event_types.FaultProven() | event_types.FaultNotProven() if event.fault_id.endswith("/lockstep"):
                 self._faults.pop(event.fault_id, None)
+            case event_types.FaultProven():
+                self._turn(event, "took effect")
+            case event_types.FaultNotProven():
+                self._turn(event, "no proof")
+            case event_types.FaultHealed():
+                self._turn(event, "healed")
             case event_types.Progress():
                 self._count(event)
 
     def render(self) -> RenderableType:
         """The view as it is now."""
-        seconds = (time.monotonic_ns() - self._step_began) / 1e9
-        title = Text.assemble(("▸ ", "cyan"), f"{self._step} ", (f"({seconds:.0f} s)", "dim"))
-        parts: list[RenderableType] = [title]
-        if self._faults:
-            parts.append(Text.assemble(("  active faults: ", "magenta"), "; ".join(self._faults.values())))
+        parts: list[RenderableType] = [] if self._above is None else [Text(self._above(), "dim")]
+        parts.append(self._doing.render())
+        healed = [one for one in self._faults.values() if one.state == "healed"]
+        parts += [one.render() for one in self._faults.values() if one not in healed[:-_HEALED_SHOWN]]
         if self._lanes:
-            parts.append(self._table())
+            parts.append(self._table(self._console.height - _OTHER_LINES - len(parts) + 1))
         return Group(*parts)
 
-    def _table(self) -> Table:
+    def _turn(
+        self, event: event_types.FaultProven | event_types.FaultNotProven | event_types.FaultHealed, state: str
+    ) -> None:
+        if event.fault_id in self._faults:
+            self._faults[event.fault_id] = _Fault(self._faults[event.fault_id].what, state, event.ts_ns)
+
+    def _table(self, most: int) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
         for heading, justify in (
             ("lane", "left"), ("leader", "left"), ("ISR", "left"), ("sent/s", "right"), ("acknowledged/s", "right"),
-            ("waiting", "right"), ("consumed", "right"),
+            ("waiting", "right"), ("consumed", "right"), ("longest gap", "right"),
         ):  # fmt: skip
             table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-        most = max(1, self._console.height - _OTHER_LINES)
+        most = max(1, most)
         for lane in self._lanes[:most]:
             sent, acknowledged, consumed = self._counts.get(lane, (0, 0, 0))
             rates = self._rates.get(lane, (0.0, 0.0))
@@ -89,6 +139,7 @@ class LiveView:
                 Text(f"{rates[1]:,.0f}", style="bold red" if stalled else ""),
                 f"{sent - acknowledged:,}",
                 f"{consumed:,}",
+                f"{self._gaps.get(lane, _Gap()).longest_ns / 1e9:.1f} s",
             )
         if len(self._lanes) > most:
             table.add_row(Text(f"and {len(self._lanes) - most} more", style="dim"))
@@ -109,6 +160,8 @@ class LiveView:
             }
             self._before = (event.ts_ns, event.counts)
         self._counts = event.counts
+        for lane, (sent, acknowledged, _) in event.counts.items():
+            self._gaps.setdefault(lane, _Gap()).see(event.ts_ns, sent, acknowledged)
 
 
 def _leaders(leaders: Mapping[int, int | None]) -> Text:

@@ -73,8 +73,14 @@ def draw_charts(
     series: Series,
     detail: Detail,
     names: Mapping[str, str],
+    *,
+    first: int = 0,
+    least_ns: int = 0,
 ) -> list[Chart]:
-    """The charts of the first lanes of `table` whose time is known; `names` maps lanes to phases."""
+    """The charts of the first lanes of `table` whose time is known; `names` maps lanes to phases.
+
+    They are numbered from `first` on, and each covers at least `least_ns`.
+    """
     phases = {phase.name: phase for phase in timeline_events.phases}
     charts: list[Chart] = []
     for row in table:
@@ -83,8 +89,17 @@ def draw_charts(
         over_time = series.lanes.get(row.lane)
         span = _span(phases.get(names[row.lane]), over_time)
         if span is not None:
-            charts.append(_chart(row, span, timeline_events, series, detail, names[row.lane], len(charts)))
+            start, end = span[0], max(span[1], span[0] + least_ns)
+            number = first + len(charts)
+            charts.append(_chart(row, (start, end), timeline_events, series, detail, names[row.lane], number))
     return charts
+
+
+def longest_ns(timeline_events: TimelineEvents, series: Series) -> int:
+    """How long the longest of a run's lanes took; 0 where the time of none is known."""
+    phases = {lane: phase for phase in timeline_events.phases for lane in phase.lanes}
+    spans = [_span(phases.get(lane), series.lanes.get(lane)) for lane in {*phases, *series.lanes}]
+    return max((span[1] - span[0] for span in spans if span is not None), default=0)
 
 
 def _chart(

@@ -150,7 +150,7 @@ def test_what_is_no_run_directory_is_refused(root: Path, tmp_path: Path) -> None
         "runs",
         "runs list",
         "runs show",
-        "runs diff",
+        "runs compare",
         "serve",
         "doctor",
         "trace",

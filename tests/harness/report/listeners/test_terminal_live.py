@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 
 from rich.console import Console
 
@@ -42,8 +43,8 @@ def test_a_lane_shows_leader_isr_rates_and_what_waits() -> None:
         progress(10, orders=(1000, 900, 800)),
         progress(12, orders=(5000, 3900, 3000)),
     )
-    assert row(text, "orders") == ["orders", "2", "1", "2", "3", "2,000", "1,500", "1,100", "3,000"]
-    assert row(text, "bills") == ["bills", "?", "?", "0", "0", "0", "0"]
+    assert row(text, "orders") == ["orders", "2", "1", "2", "3", "2,000", "1,500", "1,100", "3,000", "0.0", "s"]
+    assert row(text, "bills") == ["bills", "?", "?", "0", "0", "0", "0", "0.0", "s"]
 
 
 def test_partitions_with_different_leaders_show_each_and_the_smallest_isr() -> None:
@@ -57,17 +58,64 @@ def test_partitions_with_different_leaders_show_each_and_the_smallest_isr() -> N
     assert row(text, "orders")[:4] == ["orders", "2", "–", "3"]
 
 
-def test_faults_are_shown_while_they_last() -> None:
-    requested = event_types.FaultRequested(
-        fault_id="main/pause-1", kind="pause", target="leader(orders)", resolved=("broker-2",), lanes=(), parameters={}
+def requested(number: int) -> event_types.FaultRequested:
+    return event_types.FaultRequested(
+        fault_id=f"main/pause-{number}",
+        kind="pause",
+        target="leader(orders)",
+        resolved=(f"broker-{number}",),
+        lanes=(),
+        parameters={},
     )
-    assert "active faults: pause leader(orders) = broker-2" in drawn(requested)
-    assert "active faults" not in drawn(requested, event_types.FaultHealed(fault_id="main/pause-1"))
 
 
-def test_what_the_run_does_and_for_how_long() -> None:
+def test_faults_are_shown_as_they_come_take_effect_and_heal() -> None:
+    comes, proven = requested(2), event_types.FaultProven(fault_id="main/pause-2", evidence={})
+    unproven = event_types.FaultNotProven(fault_id="main/pause-2", reason="nothing showed it")
+    healed = event_types.FaultHealed(fault_id="main/pause-2")
+    what = "pause leader(orders) = broker-2"
+    assert f"comes       {what} (for 0 s)" in drawn(comes)
+    assert f"took effect {what} (for 0 s)" in drawn(comes, proven)
+    assert f"no proof    {what} (for 0 s)" in drawn(comes, unproven)
+    assert f"healed      {what} (0 s ago)" in drawn(comes, proven, healed)
+
+
+def test_of_healed_faults_the_last_three_are_shown_and_of_others_all() -> None:
+    healed = [event_types.FaultHealed(fault_id=f"main/pause-{number}") for number in range(2, 7)]
+    text = drawn(*(requested(number) for number in range(1, 8)), *healed)
+    assert [number for number in range(1, 8) if f"broker-{number} " in text] == [1, 4, 5, 6, 7]
+
+
+def test_the_longest_gap_is_the_longest_time_without_an_acknowledgement_of_what_was_sent() -> None:
+    text = drawn(
+        STARTED,
+        progress(10, orders=(100, 100, 100)),
+        progress(11, orders=(200, 100, 100)),
+        progress(14, orders=(300, 100, 100)),
+        progress(15, orders=(400, 400, 100)),
+        progress(25, orders=(400, 400, 400)),
+        progress(26, orders=(500, 400, 400)),
+        progress(27, orders=(600, 500, 400)),
+    )
+    assert row(text, "orders")[-2:] == ["4.0", "s"]
+
+
+def test_what_the_run_does_for_how_long_and_how_far_it_is() -> None:
     step = event_types.Step(text="verifying with Spark")
     assert "▸ verifying with Spark (0 s)" in drawn(step)
+    part = event_types.StepProgress(done=2, total=6, what="counting")
+    assert "▸ verifying with Spark 3 of 6: counting (0 s)" in drawn(step, part)
+    load = event_types.Step(text="loading 2 lanes", seconds=200.0, ts_ns=time.monotonic_ns() - 70 * SECOND)
+    assert "▸ loading 2 lanes (1 min 10 s, 2 min 10 s left)" in drawn(load)
+
+
+def test_a_view_within_something_larger_begins_with_it_and_prints_no_events() -> None:
+    console = Console(file=io.StringIO(), width=120, force_terminal=True)
+    with TerminalListener(console, lambda: "run 3, 5 min of 60 min") as listener:
+        listener(event_types.Step(text="loading"))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "run 3, 5 min of 60 min" in text
+    assert "0.0 s" not in text
 
 
 def test_more_lanes_than_lines_are_counted() -> None:
