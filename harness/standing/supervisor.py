@@ -21,6 +21,8 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from kafka_chaos.contract.command_line import failure_of, run_and_exit
 from kafka_chaos.contract.errors import ExitCode, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.events import Event
@@ -35,7 +37,8 @@ from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.file import experiment_of
-from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.experiment.refusals import refusals
+from kafka_chaos.harness.experiment.specs import Experiment, dotted
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment
@@ -241,7 +244,12 @@ def _with_new_topics(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayout:
     """The layout of an experiment's `cluster`, with disks and clocks where asked for; raises `UsageFailure`."""
-    return replace(ClusterSpec(**spec).spec(), disk_mib=USUAL_DISK_MIB if disks else 0, clocks=clocks)
+    try:
+        wanted = ClusterSpec(**spec)
+    except ValidationError as error:
+        place, message = refusals(error, ClusterSpec)[0]
+        raise UsageFailure(f"{dotted(place)}: {message}") from None
+    return replace(wanted.spec(), disk_mib=USUAL_DISK_MIB if disks else 0, clocks=clocks)
 
 
 def serve(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool) -> int:

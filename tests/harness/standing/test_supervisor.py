@@ -209,6 +209,10 @@ def test_layouts_are_those_of_experiments() -> None:
     wanted = layout({"metadata_mode": "kraft", "kafka_version": "4.3.1", "brokers": 1}, disks=True, clocks=True)
     assert (wanted.metadata_mode, wanted.brokers, wanted.clocks) == ("kraft", 1, True)
     assert wanted.disk_mib > 0
+    with pytest.raises(UsageFailure, match="brokers: expected at most 9, got 12"):
+        layout({"brokers": 12}, disks=False, clocks=False)
+    with pytest.raises(UsageFailure, match="controllers: 2 is not valid: expected 0, 1 or 3"):
+        layout({"controllers": 2, "metadata_mode": "kraft"}, disks=False, clocks=False)
 
 
 def test_lanes_without_a_topic_get_one_of_their_own() -> None:
