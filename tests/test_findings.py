@@ -47,3 +47,10 @@ def test_the_first_record_of_a_new_producer_is_acknowledged_and_lost(tmp_path: P
     assert (met["defect"], met["lane"], met["producer_id"], met["partition"]) == (ID, "fresh", 1, 0)
     assert fresh.known_defects == (ID,)
     assert result.verdict.accepting([ID]).outcome == Verdict.CONFORMS
+
+
+def test_the_page_shows_what_each_client_lost() -> None:
+    rows = benchmark.read_rows(benchmark.RESULTS)
+    assert benchmark.table(rows) in benchmark.PAGE.read_text()
+    assert rows
+    assert all(bool(row["lost"][client]) == loses for row in rows for client, loses in benchmark.LOSES.items())
