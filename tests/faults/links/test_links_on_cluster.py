@@ -147,18 +147,20 @@ def test_a_response_is_delayed_by_as_many_seconds(
 def test_the_nth_request_alone_gets_lost_and_is_sent_again(
     cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
 ) -> None:
-    client = producer(acks="all", request_timeout_ms=1000, socket_timeout_ms=1500, retry_backoff_ms=50)
+    client = producer(acks="all", request_timeout_ms=3000, socket_timeout_ms=3500, retry_backoff_ms=50)
     assert Sending(client, topic).is_over()
     fault = Drop(target=BROKER, api="Produce", lane=topic, nth=2, duration=10)
     begin(cluster, fault)
     first = Sending(client, topic)
     assert first.is_over()
+    # A producer without idempotence writes twice what a busy broker answers too late: of that, nothing is said here.
+    before = end_of(admin, topic)
     second = Sending(client, topic)
     assert second.is_over()
     assert second.error is None
     assert second.seconds is not None
-    assert second.seconds > 1.0, "it was sent again after the client's time-out"
-    assert end_of(admin, topic) == 3, "what was lost was never written"
+    assert second.seconds > 3.0, "it was sent again after the client's time-out"
+    assert end_of(admin, topic) == before + 1, "what was lost was never written"
     proof = fault.proof(ClusterView(cluster, admin), (cluster.brokers[1],))
     assert proof.evidence["broker-1"]["frames"] == 1
     injector.heal(injector.inject(fault))
