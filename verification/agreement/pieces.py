@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification.agreement.reads import BLOCK, CONTENT, read_blocks
+from kafka_chaos.verification.agreement.reads import BLOCK, content, read_blocks
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.run_length.encoding import of_lanes
 from kafka_chaos.verification.run_length.sampling import read_sample, stored_sample
@@ -25,12 +25,13 @@ from kafka_chaos.verification.run_length.stride import steps_of_lanes, usual_ste
 from kafka_chaos.verification.schemas import IDENTITY
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.evidence import Frames, is_large
-from kafka_chaos.verification.tables.history import OK, OUTCOME_CODE
+from kafka_chaos.verification.tables.history import OK, OUTCOME_CODE, UNDECODABLE
 from kafka_chaos.verification.tables.refusals import require_unique_identities
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, asked, keep, keys
 
 WORD = ("lane", "producer_id", "word")
 WORD_BITS = 6
+_UNDECODABLE = f"producer_id = {UNDECODABLE}"
 WORD_OF_SEQ = f"shiftright(seq, {WORD_BITS}) AS word"
 
 
@@ -120,19 +121,21 @@ def agreement_of(run: RunDirectory, frames: Frames, log: DataFrame) -> Agreement
         differing=differing.agg(F.expr("count(1) AS number")),
         # `ok` without a place: where the record is to be is not known.
         unplaced=sent.agg(F.expr(f"count_if(block IS NULL AND outcome = {OK}) AS number")),
+        # Nobody produced what carries no identity, whatever the two tables say.
+        undecodable=pieces.agg(F.expr(f"count_if({_UNDECODABLE}) AS number")),
         others=sent.agg(F.expr("count_if(block IS NULL) AS number")),
     )
     numbers = {name: rows[0]["number"] for name, rows in found.items()}
     if numbers["repeated"]:
         require_unique_identities(run, frames)
-    doubtful = pieces.where(f"outcome = {OK} AND NOT placed").select(*WORD)
+    doubtful = pieces.where(f"(outcome = {OK} AND NOT placed) OR {_UNDECODABLE}").select(*WORD)
     if numbers["differing"]:
         few = keys(differing, few=numbers["differing"] <= MOST_BROADCAST)
         placed = pieces.where("placed").join(few, list(BLOCK), "left_semi").select(*WORD)
         held = log.selectExpr("*", blocks.block_of()).join(few, list(BLOCK), "left_semi")
         doubtful = doubtful.union(placed).union(words_of(held))
     all_placed = not numbers["others"]
-    if not numbers["differing"] and not numbers["unplaced"]:
+    if not any(numbers[name] for name in ("differing", "unplaced", "undecodable")):
         return Agreement(pieces, sent, stored, doubtful, 0, reads, all_placed)
     doubtful = keep(doubtful.distinct())
     return Agreement(pieces, sent, stored, doubtful, doubtful.count(), reads, all_placed)
@@ -157,7 +160,7 @@ def _pieces(produced: DataFrame, strides: Mapping[str, int]) -> DataFrame:
     columns = {
         "n": "count(1)",
         "bits": f"bit_or(shiftleft(1L, cast(seq & {(1 << WORD_BITS) - 1} AS int)))",
-        "content": CONTENT,
+        "content": content(),
         "first": "min(offset)",
         "last": "max(offset)",
         "first_seq": "min(seq)",
@@ -189,7 +192,7 @@ def _stored(log: DataFrame) -> DataFrame:
     columns = {
         "n": "count(1)",
         "bits": f"bit_or(shiftleft(1L, cast(offset & {(1 << WORD_BITS) - 1} AS int)))",
-        "content": CONTENT,
+        "content": content(),
         "first": "min(offset)",
         "last": "max(offset)",
     }

@@ -15,14 +15,12 @@ from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, St
 
 from kafka_chaos.verification.run_length.encoding import of_lanes
 from kafka_chaos.verification.tables import blocks
+from kafka_chaos.verification.tables.hashes import hashed
 from kafka_chaos.verification.tables.history import local_frame
 from kafka_chaos.verification.tables.scope import keep
 
 BLOCK = ("lane", "partition", "block")
 READER = ("lane", "consumer", "partition")
-HASH = "xxhash64(partition, offset, producer_id, seq)"
-CONTENT = f"sum({HASH})"
-"""What rows at places hold, whatever their order. It may overflow, which changes nothing about equality."""
 _SPANS = StructType(
     [
         StructField("lane", StringType()),
@@ -33,6 +31,16 @@ _SPANS = StructType(
         StructField("is_given_all", BooleanType()),
     ]
 )
+
+
+def record_hash() -> str:
+    """What a row at a place holds, as a column."""
+    return hashed("partition", "offset", "producer_id", "seq")
+
+
+def content() -> str:
+    """What rows at places hold, whatever their order. It may overflow, which changes nothing about equality."""
+    return f"sum({record_hash()})"
 
 
 class Span(NamedTuple):
@@ -56,7 +64,7 @@ def read_blocks(consumed: DataFrame, ticks: Mapping[str, int]) -> DataFrame:
     rows = consumed.selectExpr("*", blocks.block_of(), f"poll_ns - {of_lanes(ticks)} * offset AS start")
     columns = {
         "n": "count(1)",
-        "content": CONTENT,
+        "content": content(),
         "first": "min(offset)",
         "last": "max(offset)",
         "first_ns": "min(poll_ns)",

@@ -18,6 +18,7 @@ from kafka_chaos.verification.groups.tables import GROUP
 from kafka_chaos.verification.groups.visible import Visible
 from kafka_chaos.verification.schemas import CASES, IDENTITY, POSITION
 from kafka_chaos.verification.tables import blocks
+from kafka_chaos.verification.tables.hashes import hashed
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, keep
 
 _BLOCKS = (*GROUP, "block")
@@ -96,7 +97,7 @@ def _passed(due: DataFrame, ends: DataFrame) -> DataFrame:
 
 def _doubtful(passed: DataFrame, reads: DataFrame) -> DataFrame:
     """GROUP and block of what no single member processed in full."""
-    content = (F.expr("count(1) AS n"), F.expr("sum(xxhash64(offset)) AS content"))
+    content = (F.expr("count(1) AS n"), F.expr(f"sum({hashed('offset')}) AS content"))
     whole = passed.selectExpr("*", blocks.block_of()).groupBy(*_BLOCKS).agg(*content)
     by_member = reads.selectExpr("*", blocks.block_of()).groupBy(*_BLOCKS, "consumer").agg(*content)
     same = by_member.select(*_BLOCKS, "n", "content").distinct()

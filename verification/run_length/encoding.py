@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from kafka_chaos.verification.run_length.stride import Stride
+from kafka_chaos.verification.tables.hashes import hashed, lane_key
 from kafka_chaos.verification.tables.history import OUTCOME_CODE, READ, SENT, STORED, gathered, local_frame
 
 WORD = ("lane_key", "producer_id", "word")
@@ -31,8 +32,6 @@ RUN = (*WORD, "partition", "shift")
 CHAIN = ("lane_key", "reader", "partition")
 
 STEP_BITS = 6
-LANE_KEY = "xxhash64(lane) AS lane_key"
-"""The lane as a whole number, a cheaper grouping key than its name."""
 
 _KEYS = {"outcome": "int", "reader": "bigint", "start": "bigint"}
 _ENDS = ("first", "last", "first_seq", "last_seq", "whole")
@@ -47,7 +46,7 @@ _LANES = StructType(
 def lanes_frame(spark: SparkSession, known: Mapping[str, Stride]) -> DataFrame:
     """lane, stride, tick and lane_key of every lane, small enough to be joined by broadcast."""
     rows = [(name, stride.stride, stride.tick) for name, stride in known.items()]
-    return local_frame(spark, _LANES, rows).selectExpr("*", LANE_KEY)
+    return local_frame(spark, _LANES, rows).selectExpr("*", lane_key())
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ class Packing:
 
     def _read(self, consumed: DataFrame) -> DataFrame:
         start = f"poll_ns - {self._of_lane('tick')} * offset"
-        return self._packed(consumed, READ, {"reader": "xxhash64(consumer)", "start": start})
+        return self._packed(consumed, READ, {"reader": hashed("consumer"), "start": start})
 
     def _stored(self, log: DataFrame) -> DataFrame:
         return self._packed(log, STORED, {})
@@ -88,7 +87,7 @@ class Packing:
     def _packed(self, table: DataFrame, source: int, keys: Mapping[str, str], stamp: str | None = None) -> DataFrame:
         step, word = self._step()
         rows = table.selectExpr(
-            LANE_KEY,
+            lane_key(),
             "producer_id",
             f"{word} AS word",
             "partition",

@@ -17,12 +17,13 @@ from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.run_length import encoding
 from kafka_chaos.verification.run_length import prefilter as run_prefilter
-from kafka_chaos.verification.run_length.encoding import LANE_KEY, WORD, Packing
+from kafka_chaos.verification.run_length.encoding import WORD, Packing
 from kafka_chaos.verification.run_length.stride import Stride
 from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables import counts, evidence, history
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import LaneFacts
+from kafka_chaos.verification.tables.hashes import lane_key
 from kafka_chaos.verification.tables.history import READ, STORED
 from kafka_chaos.verification.tables.refusals import require_unique_identities
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Scope, Survey, asked, keep, keys
@@ -232,7 +233,7 @@ class _Expand:
         """The places of candidate identities, with other records that the log holds there."""
         # Only a place outside the log can differ from the record that the log holds there.
         outside = history.places_shown(seen.where("NOT in_log"))
-        loose = outside.selectExpr(LANE_KEY, "partition", f"{_bucket('offset')} AS bucket").distinct()
+        loose = outside.selectExpr(lane_key(), "partition", f"{_bucket('offset')} AS bucket").distinct()
         loose = loose if self.small else keep(loose)
         near = clean_log.selectExpr("*", f"explode(sequence({_bucket('first')}, {_bucket('last')})) AS bucket")
         near = near.join(self._keys(loose), [*PLACE, "bucket"], "left_semi")
@@ -241,11 +242,11 @@ class _Expand:
 
     def within(self, table: DataFrame, partitions: DataFrame) -> DataFrame:
         """The runs of `table` in the partitions (lane, partition)."""
-        return table.join(F.broadcast(partitions.selectExpr(LANE_KEY, "partition")), list(PLACE), "left_semi")
+        return table.join(F.broadcast(partitions.selectExpr(lane_key(), "partition")), list(PLACE), "left_semi")
 
     def outside(self, table: DataFrame, partitions: DataFrame) -> DataFrame:
         """The runs of `table` in all other partitions."""
-        return table.join(F.broadcast(partitions.selectExpr(LANE_KEY, "partition")), list(PLACE), "left_anti")
+        return table.join(F.broadcast(partitions.selectExpr(lane_key(), "partition")), list(PLACE), "left_anti")
 
     def places(self, table: DataFrame) -> DataFrame:
         """The records of runs as places: POSITION, producer_id, seq."""

@@ -16,12 +16,14 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.evidence import Frames, is_large, is_small
+from kafka_chaos.verification.tables.hashes import hashed
 from kafka_chaos.verification.tables.history import gathered
 from kafka_chaos.verification.tables.scope import keep
 
 DIFFER = "min(n) != max(n) OR min(content) != max(content)"
 """Whether brokers differ, of the sums of one block."""
 _KEYS = ("lane", "partition", "block")
+_KIND = f"nullif(kind, '{DATA}')"
 _KINDS = ", ".join(f"'{kind}'" for kind in RECORD_KINDS)
 
 
@@ -31,10 +33,10 @@ def summed(run: RunDirectory, frames: Frames) -> Frames:
         return frames
     small = is_small(run)
     sums = keep(gathered(block_sums(frames.replicas), small=small), small=small)
-    if frames.transactions is None:
-        return replace(frames, replica_sums=sums, markers=markers(frames.replicas, None if small else sums))
-    found = markers(frames.replicas, None) if small else markers(_of_few_brokers(frames.replicas, sums), sums)
-    return replace(frames, replica_sums=sums, markers=keep(found, small=small, large=is_large(run)))
+    found = markers(frames.replicas, None if small else sums)
+    if frames.transactions is not None:
+        found = keep(found, small=small, large=is_large(run))
+    return replace(frames, replica_sums=sums, markers=found)
 
 
 def block_sums(replicas: DataFrame) -> DataFrame:
@@ -46,7 +48,7 @@ def block_sums(replicas: DataFrame) -> DataFrame:
     columns = {
         "n": "count(1)",
         # A sum, since no order of the rows is given; it may overflow, which changes nothing about equality.
-        "content": f"sum(xxhash64(offset, leader_epoch, producer_id, seq, nullif(kind, '{DATA}')))",
+        "content": f"sum({hashed('offset', 'leader_epoch', 'producer_id', 'seq', _KIND)})",
         "first": "min(offset)",
         "last": "max(offset)",
         "kinds": "count(kind)",
@@ -89,9 +91,3 @@ _COUNTS = "differs OR broker = lowest"
 def _lowest(sums: DataFrame) -> DataFrame:
     """By block the lowest broker, and whether brokers differ."""
     return sums.groupBy(*_KEYS).agg(F.expr("min(broker) AS lowest"), F.expr(f"{DIFFER} AS differs"))
-
-
-def _of_few_brokers(replicas: DataFrame, sums: DataFrame) -> DataFrame:
-    """The rows of all brokers whose markers count in some block; groups of rows in files without them are not read."""
-    counting = sums.join(_lowest(sums), list(_KEYS)).where(_COUNTS).select("broker").distinct()
-    return replicas.where(F.col("broker").isin([row.broker for row in counting.collect()]))

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.transactions import TransactionAnomaly
-from kafka_chaos.verification.run_length.encoding import LANE_KEY
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
+from kafka_chaos.verification.tables.hashes import lane_key
 from kafka_chaos.verification.tables.scope import keys
 from kafka_chaos.verification.transactions.stored import BY_ABORT, BY_COMMIT
 from kafka_chaos.verification.transactions.tables import ABORTED, COMMITTED, TRANSACTION
@@ -180,7 +180,7 @@ def dependencies(units: DataFrame) -> DataFrame:
     What is not committed may lie between them. All others follow from these. `units`: of `stored.Stored`.
     """
     written = units.where(f"fate = {BY_COMMIT} AND transaction IS NOT NULL")
-    written = written.selectExpr("*", LANE_KEY)
+    written = written.selectExpr("*", lane_key())
     order = "OVER (PARTITION BY lane_key, partition ORDER BY first, producer_id, first_seq)"
     steps = written.selectExpr(
         "lane",

@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.contract.transactions import ABORT, COMMIT
 from kafka_chaos.verification.agreement.pieces import WORD_BITS, WORD_OF_SEQ, Agreement, within, words_of
-from kafka_chaos.verification.agreement.reads import BLOCK, HASH
-from kafka_chaos.verification.run_length.encoding import LANE_KEY
+from kafka_chaos.verification.agreement.reads import BLOCK, record_hash
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
 from kafka_chaos.verification.tables import blocks
+from kafka_chaos.verification.tables.hashes import lane_key
 from kafka_chaos.verification.tables.history import gathered
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, keep, keys
 
@@ -119,7 +119,7 @@ def _units_of(log: DataFrame, members: DataFrame) -> DataFrame:
     rows = log.select(*POSITION, "producer_id", "seq").join(
         members.select(*IDENTITY, "transaction"), list(IDENTITY), "left"
     )
-    given = {"first": "offset", "last": "offset", "first_seq": "seq", "last_seq": "seq", "content": HASH}
+    given = {"first": "offset", "last": "offset", "first_seq": "seq", "last_seq": "seq", "content": record_hash()}
     given |= dict.fromkeys(_TIMES, "cast(NULL AS bigint)")
     return rows.selectExpr(*(f"{given[name]} AS {name}" if name in given else name for name in _UNIT))
 
@@ -143,7 +143,7 @@ def _with_fates(
     rows = units.selectExpr(*_UNIT, "cast(NULL AS int) AS marks").union(marked)
     written = rows.join(F.broadcast(writers), ["lane", "producer_id"], "left")
     # Sorting compares numbers much faster than names.
-    written = written.selectExpr(*_UNIT, "marks", "coalesce(writer, producer_id) AS writer", LANE_KEY)
+    written = written.selectExpr(*_UNIT, "marks", "coalesce(writer, producer_id) AS writer", lane_key())
     # From the end, so that each unit has seen all markers after it; one at its own offset does not count.
     order = "PARTITION BY lane_key, partition, writer ORDER BY first DESC, marks DESC NULLS FIRST"
     before = f"OVER ({order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"

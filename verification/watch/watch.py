@@ -25,6 +25,7 @@ from kafka_chaos.verification.inputs.file_systems.storage import RunPath, exact,
 from kafka_chaos.verification.run_length.encoding import WORD, Packing, lanes_frame
 from kafka_chaos.verification.run_length.stride import Sampled, Stride, steps_of_lanes, usual_steps
 from kafka_chaos.verification.tables.evidence import tune, tuned
+from kafka_chaos.verification.tables.hashes import keep_salt
 from kafka_chaos.verification.watch import words
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Watch:
 
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Begin. `once`: end after reading what exists now. The query's `awaitTermination` raises its errors."""
+        keep_salt(self.state_dir / "salt")
         for table in ("produced", *(() if self.bootstrap_servers else ("log",))):
             (self.run_dir / table).mkdir(parents=True, exist_ok=True)
         writer = (
@@ -90,6 +92,7 @@ class Watch:
         batches = _saved(self.state_dir)
         if not batches:
             return Progress(-1, {lane.lane: LaneCounts() for lane in self.lanes}, 0)
+        keep_salt(self.state_dir / "salt")
         with tuned(self.spark, 0):
             lateness_ns = None if settled else int(self.lateness_s * SECOND)
             return self._progress(self.spark, batches[-1], lateness_ns=lateness_ns)

@@ -1,0 +1,57 @@
+"""What somebody who writes tables cannot aim at: hashes, footers, and identities that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.verification import verify
+from kafka_chaos.verification.schemas import REPLICAS
+from kafka_chaos.verification.tables import hashes
+from kafka_chaos.verification.tables.evidence import read_files, tuned
+from kafka_chaos.verification.tables.scope import Method
+from tests.verification.samples.run_dirs import Rows, arrow_schema
+
+
+def test_hashes_have_a_salt_that_a_watch_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes.keep_salt(tmp_path / "salt")
+    first = hashes.hashed("lane", "seq")
+    monkeypatch.setitem(hashes._drawn, "salt", 7)
+    assert hashes.hashed("lane", "seq") == "xxhash64(7L, lane, seq)" != first
+    hashes.keep_salt(tmp_path / "salt")
+    assert hashes.hashed("lane", "seq") == first
+
+
+@pytest.mark.spark
+def test_a_footer_that_lies_leaves_out_no_row(tmp_path: Path, spark: Any) -> None:
+    row = {"lane": "a", "partition": 0, "broker": 1, "offset": 0, "leader_epoch": 0, "producer_id": 0, "seq": 0}
+    path = tmp_path / "part-0.parquet"
+    pq.write_table(pa.Table.from_pylist([{**row, "kind": "commit"}] * 9, schema=arrow_schema("replicas")), path)
+    written = path.read_bytes()
+    footer = int.from_bytes(written[-8:-4], "little") + 8
+    assert b"commit" in written[-footer:]
+    path.write_bytes(written[:-footer] + written[-footer:].replace(b"commit", b"aaaaaa"))
+    assert pq.read_metadata(path).row_group(0).column(8).statistics.max == "aaaaaa"
+    with tuned(spark, 9):
+        assert read_files(spark, [path], REPLICAS).where("kind IN ('commit', 'abort')").count() == 9
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("method", Method)
+def test_what_carries_no_identity_is_a_phantom_though_produced_names_it(
+    tmp_path: Path, spark: Any, method: Method
+) -> None:
+    rows = Rows()
+    for seq in range(200):
+        rows.all(seq, seq)
+    rows.all(200, -1, producer_id=-1)
+    verdict = verify(rows.write(tmp_path / "run"), spark=spark, method=method)
+    assert {anomaly: verdict.lanes[0].count(anomaly) for anomaly in (Anomaly.PHANTOM, Anomaly.LOST_WRITE)} == {
+        Anomaly.PHANTOM: 1,
+        Anomaly.LOST_WRITE: 0,
+    }
