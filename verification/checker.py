@@ -21,6 +21,7 @@ from kafka_chaos.contract.ledger import SecondLook
 from kafka_chaos.contract.progress import PARTS_BY_SPARK, progress
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
 from kafka_chaos.verification import output
+from kafka_chaos.verification.closure.resolve import resolved
 from kafka_chaos.verification.inputs.documents.predictions import prediction_of
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, is_remote, remove, run_path
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
@@ -101,18 +102,24 @@ def judged(
     with ThreadPoolExecutor(1, thread_name_prefix="second-look") as threads:
         looking = threads.submit(look, run)
         with refusals.of_unreadable_files(run):
-            by_spark = _judged_once(run, partial(examine, session, run, frames, method), Engine.SPARK, write=write)
+            examining = partial(examine, session, run, frames, method)
+            by_spark = _judged_once(run, examining, Engine.SPARK, write=write, frames=frames)
         findings = run.path / FINDINGS_FOLDER if write and isinstance(run.path, Path) else None
         progress(5, PARTS_BY_SPARK, "the plain checker's second look")
         verdict = with_second_look(by_spark, looking.result(), findings, run.rows)
     return _finished(run, verdict, started, write=write, accept_known=accept_known)
 
 
-def _judged_once(run: RunDirectory, examine: Callable[[], Examined], engine: Engine, *, write: bool) -> RunVerdict:
-    """The verdict by what one engine finds; with `write`, its findings are written into the run directory."""
+def _judged_once(
+    run: RunDirectory, examine: Callable[[], Examined], engine: Engine, *, write: bool, frames: Frames | None = None
+) -> RunVerdict:
+    """The verdict by what one engine finds; with `write`, its findings are written into the run directory.
+
+    `frames`: the tables, where that engine is Spark.
+    """
     predictions = {lane.lane: prediction_of(run.path, lane, run.predictions.get(lane.lane)) for lane in run.lanes}
     examined = examine()
-    verdict = concluded(run, examined, predictions, engine)
+    verdict = concluded(resolved(run, frames), examined, predictions, engine)
     if write and run.path is not None:
         output.write_findings(run.path, examined.write)
     return verdict

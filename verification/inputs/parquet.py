@@ -9,11 +9,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kafka_chaos.contract.columns import TABLES, Column
+from kafka_chaos.contract.columns import TABLES, Column, arrow_schema
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, open_binary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _PHYSICAL = {"string": "BYTE_ARRAY", "int32": "INT32", "int64": "INT64"}
 
@@ -51,10 +54,10 @@ def check_parquet(path: RunPath, table: str) -> Footer:
     return Footer(int(metadata.num_rows), counts_nulls)
 
 
-def rows_where(
-    files: Sequence[RunPath], columns: Sequence[str], of: Mapping[str, Collection[Any]]
-) -> Iterator[tuple[Any, ...]]:
-    """The rows of Parquet files with these values in the columns `of`, as tuples of `columns`.
+def batches_where(
+    files: Sequence[RunPath], columns: Sequence[Column], of: Mapping[str, Collection[Any]]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of Parquet files with these values in the columns `of`, as batches of `columns`.
 
     A column that a file lacks is null. Every row is looked at: what a footer says of values leaves out none. Raises as
     `first_rows`.
@@ -64,22 +67,33 @@ def rows_where(
     import pyarrow.parquet as pq
 
     wanted = {name: pa.array(sorted(values)) for name, values in of.items()}
+    schema = arrow_schema(tuple(columns))
     for path in files:
         try:
             with open_binary(path) as binary, pq.ParquetFile(binary) as file:
-                there = [name for name in {*columns, *of} if name in file.schema_arrow.names]
+                there = [name for name in dict.fromkeys((*schema.names, *of)) if name in file.schema_arrow.names]
                 for batch in file.iter_batches(columns=there):
                     for name, values in wanted.items():
-                        if name not in there:
-                            batch = batch.slice(0, 0)
-                            break
-                        batch = batch.filter(pc.is_in(batch.column(name), values.cast(batch.column(name).type)))
-                    nulls = [None] * len(batch)
-                    yield from zip(
-                        *(batch.column(name).to_pylist() if name in there else nulls for name in columns), strict=True
-                    )
+                        kept = batch.column(name) if name in there else pa.nulls(len(batch), values.type)
+                        batch = batch.filter(pc.is_in(kept, values.cast(kept.type)))
+                    arrays = [
+                        batch.column(field.name).cast(field.type)
+                        if field.name in there
+                        else pa.nulls(len(batch), field.type)
+                        for field in schema
+                    ]
+                    yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
         except (pa.ArrowException, OSError) as error:
             raise RunDirectoryError(path, "can't be read, expected a whole Parquet file") from error
+
+
+def rows_where(
+    files: Sequence[RunPath], table: str, columns: Sequence[str], of: Mapping[str, Collection[Any]]
+) -> Iterator[tuple[Any, ...]]:
+    """The same as tuples of these columns of the contract's `table`."""
+    known = {column.name: column for column in TABLES[table]}
+    for batch in batches_where(files, [known[name] for name in columns], of):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def first_rows(path: RunPath, columns: Sequence[str], count: int) -> list[tuple[Any, ...]]:

@@ -23,6 +23,7 @@ from kafka_chaos.contract.run_directory import (
     WITH_TRANSACTIONS,
     RunDirectoryError,
 )
+from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints, read_checkpoints
 from kafka_chaos.verification.inputs.documents.events import Events, read_events
 from kafka_chaos.verification.inputs.documents.groups import CommittedOffsets, read_groups
@@ -33,8 +34,19 @@ from kafka_chaos.verification.inputs.tables import Table, read_tables
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why a lane cannot conform: evidence that does not fit together. `rests`: the anomalies that rest on it."""
+
+    text: str
+    rests: tuple[AnyAnomaly, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """Everything that verification reads except rows. `path` None: the tables are DataFrames from elsewhere."""
+    """Everything that verification reads except rows. `path` None: the tables are DataFrames from elsewhere.
+
+    `doubts`: by lane what the closure pass found (`closure.resolve`).
+    """
 
     path: RunPath | None
     lanes: tuple[Lane, ...]
@@ -43,6 +55,7 @@ class RunDirectory:
     predictions: Mapping[str, GivenPrediction] = field(default_factory=dict)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     groups: CommittedOffsets = field(default_factory=dict)
+    doubts: Mapping[str, Sequence[Doubt]] = field(default_factory=dict)
 
     def has(self, table: str) -> bool:
         """Whether the run has the table."""

@@ -116,6 +116,9 @@ def account_of(run: RunDirectory, lane: Lane, facts: LaneFacts, prediction: Lane
     account.incomplete.update(of_groups.proves_nothing(lane, facts))
     account.doubts += [*doubts_of_transactions(run, lane, facts), *of_groups.doubts_of_groups(lane, facts)]
     _of_faults(account)
+    for doubt in run.doubts.get(lane.lane, ()):
+        account.doubts.append(doubt.text)
+        account.incomplete.update({one: doubt.text for one in doubt.rests if one in lane.anomalies})
     if replicas is not None and replicas.problems:
         account.incomplete[Anomaly.REPLICA_DIVERGENCE] = "; ".join(replicas.problems)
         account.doubts += replicas.contradictions

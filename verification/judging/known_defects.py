@@ -80,7 +80,7 @@ def recorded_of(
     of = {name: {record[at] for record in records} - {None} for at, name in enumerate(("producer_id", "seq"))}
 
     def rows(table: str, *columns: str, **of: Collection[Any]) -> Iterable[tuple[Any, ...]]:
-        return rows_where(run.tables[table].files, columns, {"lane": [lane.lane], **of})
+        return rows_where(run.tables[table].files, table, columns, {"lane": [lane.lane], **of})
 
     for producer, seq, *row in rows("produced", *of, *_SENT, **of):
         found.sent[producer, seq].append(tuple(row))

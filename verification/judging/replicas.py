@@ -90,6 +90,9 @@ def _check_presence(evidence: ReplicaEvidence, run: RunDirectory, lane: Lane, pa
     if len(replicas) < lane.replication_factor:
         present = f"{len(replicas)} of {lane.replication_factor} replicas"
         evidence.contradict(f"partition {partition}: replicas/ holds records of {present}")
+    if len(replicas) > lane.replication_factor:
+        present = f"{len(replicas)} brokers, expected {lane.replication_factor}"
+        evidence.contradict(f"partition {partition}: replicas/ holds records of {present}")
     for broker in sorted(broker for broker, mark in marks.items() if mark and broker not in replicas):
         evidence.contradict(
             f"partition {partition}: replicas/ holds no record of broker {broker}, whose high watermark is "

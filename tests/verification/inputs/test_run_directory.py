@@ -142,8 +142,18 @@ def test_bad_json(run_dir: Path, name: str, text: str, message: str) -> None:
 def test_a_lockstep_phase_is_predicted_by_its_steps_without_a_prediction(run_dir: Path) -> None:
     (run_dir / "prediction.json").unlink()
     assert open_run(run_dir).predictions == {}
-    event = {"ts_ns": 1, "type": "fault_requested", "fault_id": "p/lockstep", "kind": "lockstep", "lanes": ["a"]}
-    (run_dir / "events.jsonl").write_text(json.dumps({**event, "parameters": {"steps": ["cut-replication", "append"]}}))
+    event: dict[str, Any] = {
+        "ts_ns": 1,
+        "type": "fault_requested",
+        "fault_id": "p/lockstep",
+        "kind": "lockstep",
+        "lanes": ["a"],
+    }
+    event["parameters"] = {"steps": ["cut-replication", "append"]}
+    (run_dir / "events.jsonl").write_text(json.dumps(event))
+    assert open_run(run_dir).predictions == {}
+    proven = {"ts_ns": 2, "type": "fault_proven", "fault_id": "p/lockstep"}
+    (run_dir / "events.jsonl").write_text(json.dumps(event) + "\n" + json.dumps(proven))
     assert open_run(run_dir).predictions == {"a": GivenPrediction(steps=("cut-replication", "append"))}
 
 

@@ -156,7 +156,10 @@ def end(run: Histories, outcome: str) -> None:
         kind = "commit" if outcome == "committed" else "abort"
         replicate(run, "once", partition, max(held, default=-1) + 1, 7, -1, kind)
     number = len(history.transactions)
-    history.transactions.append(Transaction(7, number, "once-0", run.clock - 5, run.tick(), outcome))
+    sent = [row.invoke_ns for row in history.produced if row.transaction == number]
+    sent += [row.invoke_ns for row in run.commits(loop_group_of("once")) if row.transaction == number]
+    begin = min(sent, default=run.clock) - 1
+    history.transactions.append(Transaction(7, number, "once-0", begin, run.tick(), outcome))
 
 
 def commit(

@@ -98,8 +98,9 @@ class Events:
         return [fault for fault in self.faults or () if fault.concerns(lane)]
 
     def steps(self, lane: str) -> tuple[str, ...]:
-        """The steps of the lock-step phase that the lane went through; empty if it went through none."""
-        return next((fault.steps for fault in self.concerning(lane) if fault.kind == LOCKSTEP), ())
+        """The steps of the lock-step phase that the lane went through; empty if it went through none, or not so."""
+        phases = (fault for fault in self.concerning(lane) if fault.kind == LOCKSTEP and fault.problem is None)
+        return next((fault.steps for fault in phases), ())
 
     def unfinished(self, lane: str) -> list[str]:
         """The phases whose load of this lane began and never ended."""

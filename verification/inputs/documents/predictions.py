@@ -65,9 +65,8 @@ def read_predictions(path: RunPath) -> dict[str, GivenPrediction]:
 def with_steps(
     given: Mapping[str, GivenPrediction], steps: Mapping[str, tuple[str, ...]]
 ) -> Mapping[str, GivenPrediction]:
-    """The predictions, by the steps of a lock-step phase also where they name none. `steps`: those seen, by lane."""
-    unnamed = {lane: given.get(lane, GivenPrediction()) for lane, seen in steps.items() if seen}
-    return {**given, **{lane: replace(one, steps=one.steps or steps[lane]) for lane, one in unnamed.items()}}
+    """The predictions, and the steps of lock-step phases for lanes without one. `steps`: those seen, by lane."""
+    return {**{lane: GivenPrediction(steps=seen) for lane, seen in steps.items() if seen}, **given}
 
 
 def _lane_prediction(path: RunPath, name: str, entry: object) -> GivenPrediction:

@@ -1,0 +1,181 @@
+"""What one table says resolves in the others: a run that is clean, and each relation broken in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.groups import GroupAnomaly
+from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.verification import verify
+from kafka_chaos.verification.closure.documents import concerned
+from kafka_chaos.verification.closure.large import rows_of_frames
+from kafka_chaos.verification.closure.relations import RELATIONS
+from kafka_chaos.verification.closure.resolve import resolved
+from kafka_chaos.verification.closure.small import rows_of_relations
+from kafka_chaos.verification.inputs.run_directory import open_run
+from kafka_chaos.verification.plain.rows import Assigned, Produced, Read, Replicated, Transaction
+from kafka_chaos.verification.tables import evidence, replicas
+from tests.verification.samples.planted_groups import Histories, clean
+from tests.verification.samples.run_dirs import write_histories
+
+GROUP = "in-group"
+
+
+def written(run: Histories, folder: Path) -> Path:
+    return write_histories(folder, run.lanes, run.clients, run.committed)
+
+
+def changed(table: str, lane: str, at: int = 0, **values: Any) -> Callable[[Histories], None]:
+    def change(run: Histories) -> None:
+        rows = getattr(run.lanes[lane], table)
+        rows[at] = rows[at]._replace(**values)
+
+    return change
+
+
+def added(table: str, lane: str, row: Any) -> Callable[[Histories], None]:
+    return lambda run: getattr(run.lanes[lane], table).append(row)
+
+
+def second_incarnation(run: Histories) -> None:
+    once = run.lanes["once"]
+    once.transactions.append(Transaction(8, 0, "once-0", run.clock, run.clock + 9, "aborted"))
+    once.transactions[:] = [row._replace(initialised_ns=None) for row in once.transactions]
+
+
+def reversed_times(run: Histories) -> None:
+    first = run.lanes["once"].transactions[0]
+    run.lanes["once"].transactions[0] = first._replace(initialised_ns=first.begin_ns + 1)
+
+
+def without_assignment(run: Histories) -> None:
+    rows = run.lanes["in"].assignments
+    rows.append(rows[0]._replace(partition=1, consumer="k"))
+    run.lanes["in"].consumed.append(Read("k", 0, 0, 0, 0, run.clock))
+
+
+def without_consumer(run: Histories) -> None:
+    rows = run.lanes["in"].assignments
+    gone = next(row.consumer for row in rows if row.group == GROUP)
+    rows[:] = [row for row in rows if row.consumer != gone]
+
+
+def a_log_that_was_cut(run: Histories) -> None:
+    log = run.lanes["once"].log
+    assert log is not None
+    del log[1]
+
+
+def a_log_with_another_record(run: Histories) -> None:
+    log = run.lanes["once"].log
+    assert log is not None
+    log[1] = log[1]._replace(seq=99)
+
+
+def in_the_end(offset: int) -> Callable[[Histories], None]:
+    return lambda run: run.final[GROUP].update({0: offset})
+
+
+MARKER = Replicated(0, 1, 0, 0, 7, -1, "commit")
+OUTSIDE = Produced(7, 99, 0, None, "info", None, 5000, None, 0, 0)
+BROKEN: dict[str, tuple[Callable[[Histories], None], str, str]] = {
+    "no end": (changed("transactions", "once", end_ns=None), "once", "committed, without a time"),
+    "not initialised": (second_incarnation, "once", "without the time at which its producer was initialised"),
+    "initialised late": (reversed_times, "once", "begun before its producer was initialised"),
+    "ended early": (changed("transactions", "once", end_ns=2), "once", "or ended before it began"),
+    "two ids": (changed("transactions", "once", transactional_id="u"), "once", "under several transactional ids"),
+    "no lane of transactions": (
+        added("transactions", "out", Transaction(7, 0, "out-0", 1, 2, "aborted")),
+        "out",
+        "of a lane without transactions",
+    ),
+    "sent early": (changed("produced", "once", invoke_ns=1), "once", "sent before its transaction began"),
+    "sent late": (changed("produced", "once", invoke_ns=10**12), "once", "or after it ended"),
+    "outside": (added("produced", "once", OUTSIDE), "once", "in no transaction, though the lane has them"),
+    "inside": (changed("produced", "out", transaction=3), "out", "in a transaction, though the lane has none"),
+    "made of": (changed("produced", "in", source_producer_id=0, source_seq=0), "in", "though the lane is no loop's"),
+    "orphan": (changed("produced", "out", source_seq=77), "out", "made of an input that nobody produced"),
+    "marker before": (
+        added("replicas", "once", MARKER._replace(producer_id=9)),
+        "once",
+        "a marker of a producer without a record before it",
+    ),
+    "unknown marker": (
+        added("replicas", "once", MARKER._replace(producer_id=9)),
+        "once",
+        "a marker of a producer that transactions/ does not name",
+    ),
+    "cut log": (a_log_that_was_cut, "once", "no replica holds just what the log holds"),
+    "other log": (a_log_with_another_record, "once", "no replica holds just what the log holds"),
+    "not assigned": (without_assignment, "in", "by a consumer that was not assigned the partition"),
+    "no consumer": (without_consumer, "in", "that assignments/ lacks, beside another one"),
+    "read early": (changed("assignments", "in", start_ns=10**12), "in", "before the consumer was assigned"),
+    "two members": (
+        added("assignments", "in", Assigned(f"{GROUP}-1-0", 1, "read_committed", GROUP, "x", 1, 1)),
+        "in",
+        "of one consumer to several members",
+    ),
+    "two levels": (changed("assignments", "in", isolation="read_uncommitted"), "in", "with several isolation levels"),
+    "stray group": (changed("assignments", "in", group="x"), "in", "of a group that no lane has"),
+    "commit without time": (changed("commits", "in", complete_ns=None), "in", "acknowledged, without a time"),
+    "commit past the log": (changed("commits", "in", offset=10**6), "in", "commits: past the end of the log"),
+    "commit in a transaction": (changed("commits", "in", transaction=0, producer_id=7), "in", "group uses none"),
+    "commit in none": (changed("commits", "exact", transaction=None), "once", "or in none though it does"),
+    "commit in another": (changed("commits", "exact", transaction=99), "once", "that transactions/ lacks"),
+    "commit too early": (changed("commits", "exact", invoke_ns=500), "once", "or not while it was open"),
+    "end that nobody committed": (in_the_end(5), "in", "a committed offset that no member committed"),
+    "end past the log": (in_the_end(7), "in", "groups.json: a committed offset"),
+}
+
+
+def test_a_clean_run_has_no_doubt(tmp_path: Path) -> None:
+    run = open_run(written(clean(), tmp_path / "run"))
+    assert concerned(run.lanes) == ["exact", "in", "once", "out"]
+    assert resolved(run).doubts == {}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_does_not_resolve_is_a_doubt_that_names_it(tmp_path: Path, name: str) -> None:
+    change, lane, problem = BROKEN[name]
+    run = clean()
+    change(run)
+    doubts = resolved(open_run(written(run, tmp_path / "run"))).doubts
+    assert any(problem in doubt.text for doubt in doubts[lane]), doubts
+
+
+def test_every_relation_is_broken_by_some_case() -> None:
+    for relation in RELATIONS:
+        text = f"{relation.table}: {relation.problem}"
+        assert any(problem in text for _, _, problem in BROKEN.values()), text
+
+
+@pytest.mark.spark
+def test_spark_finds_the_same(tmp_path: Path, spark: Any) -> None:
+    run = clean()
+    for name, (change, _, _) in BROKEN.items():
+        if name not in ("outside", "other log", "two members"):
+            change(run)
+    opened = open_run(written(run, tmp_path / "run"))
+    lanes = concerned(opened.lanes)
+    with evidence.tuned(spark, opened.rows):
+        frames = replicas.summed(opened, evidence.read(spark, opened))
+        by_spark = rows_of_frames(opened, lanes, frames)
+    assert sorted(by_spark) == sorted(rows_of_relations(opened, lanes))
+    assert len(by_spark) > len(RELATIONS) - 4
+
+
+@pytest.mark.spark
+def test_a_lane_with_a_doubt_is_unknown_for_what_rests_on_it(tmp_path: Path, spark: Any) -> None:
+    run = clean()
+    BROKEN["no end"][0](run)
+    BROKEN["commit without time"][0](run)
+    verdict = verify(written(run, tmp_path / "run"), spark=spark)
+    assert verdict.verdict == Verdict.UNKNOWN
+    assert TransactionAnomaly.ZOMBIE_COMMIT in verdict.lane("once").not_judged
+    assert GroupAnomaly.COMMIT_LOST in verdict.lane("in").not_judged
+    assert any("committed, without a time" in reason for reason in verdict.lane("once").reasons)

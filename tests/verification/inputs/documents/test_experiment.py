@@ -1,0 +1,88 @@
+"""What experiment.yaml says of a lane, lanes.json must say, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.closure.resolve import resolved
+from kafka_chaos.verification.inputs.documents.experiment import differing
+from kafka_chaos.verification.inputs.run_directory import open_run
+from tests.verification.samples.run_dirs import Rows
+
+LANES = [Lane.from_json({"lane": "a", "acks": "1"}), Lane.from_json({"lane": "b", "group": {}})]
+TEXT = """
+name: x
+phases:
+- phase: one
+  lanes:
+  - {lane: a, acks: '1', idempotence: false, cleanup_policy: , group: }
+- phase: two
+  lanes:
+  - {lane: b, group: {members: 3}, topic: t}
+"""
+
+
+def written(folder: Path, text: str | bytes) -> Path:
+    path = folder / "experiment.yaml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_what_both_say(tmp_path: Path) -> None:
+    assert differing(tmp_path / "experiment.yaml", LANES) is None
+    assert differing(written(tmp_path, TEXT), LANES) == {"a": [], "b": []}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "difference"),
+    [
+        ("acks: '1'", "acks: all", "lanes.json says acks: '1', experiment.yaml 'all'"),
+        ("idempotence: false", "idempotence: true", "says idempotence: False, experiment.yaml True"),
+        ("idempotence: false", "idempotence: 0", "says idempotence: False, experiment.yaml 0"),
+        ("cleanup_policy: ,", "cleanup_policy: compact,", "says cleanup_policy: None, experiment.yaml 'compact'"),
+        ("group: }", "group: {members: 1}}", "says group: False, experiment.yaml True"),
+        ("group: }", "transactional: {size: 1}}", "says transactional: False, experiment.yaml True"),
+    ],
+)
+def test_what_they_do_not_agree_on(tmp_path: Path, before: str, after: str, difference: str) -> None:
+    found = differing(written(tmp_path, TEXT.replace(before, after)), LANES)
+    assert found is not None
+    assert found["b"] == []
+    assert difference in found["a"][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "phases: expected a list"),
+        ("phases: 3", "phases: expected a list"),
+        ("phases: [3]", "expected a list of lanes"),
+        ("phases: [{lanes: [3]}]", "expected lanes with a name"),
+        ("phases: [", "not valid YAML"),
+        (b"\xff\xfe", "not valid YAML"),
+        ("a: &a [*a, *b]", "not valid YAML"),
+        ("[" * 5000, "not valid YAML"),
+        (TEXT.replace("lane: a", "lane: c"), "lane 'a': experiment.yaml has no such lane"),
+        (TEXT + "  - {lane: c}\n", "lane 'c': lanes.json has no such lane"),
+    ],
+)
+def test_what_is_no_experiment_of_these_lanes_is_refused(tmp_path: Path, text: str | bytes, problem: str) -> None:
+    with pytest.raises(RunDirectoryError, match=problem):
+        differing(written(tmp_path, text), LANES)
+
+
+def test_a_run_with_an_experiment_has_events(tmp_path: Path) -> None:
+    rows = Rows()
+    folder = rows.all(0, 0).write(tmp_path / "run")
+    written(folder, "phases: [{lanes: [{lane: a, acks: '1'}]}]")
+    assert [doubt.text for doubt in resolved(open_run(folder)).doubts["a"]] == [
+        "lanes.json says acks: 'all', experiment.yaml '1'",
+        "events.jsonl is missing, though experiment.yaml is there",
+    ]
+    (folder / "events.jsonl").write_text("")
+    written(folder, "phases: [{lanes: [{lane: a}]}]")
+    assert resolved(open_run(folder)).doubts == {}

@@ -1,0 +1,52 @@
+"""What of a run does not resolve, by lane: the relations of `relations.py`, evaluated where its rows fit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
+from kafka_chaos.verification.closure.documents import concerned
+from kafka_chaos.verification.closure.relations import doubt
+from kafka_chaos.verification.inputs.documents.experiment import differing
+from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
+
+if TYPE_CHECKING:
+    from kafka_chaos.verification.tables.evidence import Frames
+
+MOST_IN_MEMORY = 1_000_000
+"""The rows of a run that are compared without Spark."""
+
+
+def resolved(run: RunDirectory, frames: Frames | None = None) -> RunDirectory:
+    """The run with its doubts. `frames`: its tables in Spark, which evaluates the relations of a larger run."""
+    doubts: defaultdict[str, list[Doubt]] = defaultdict(list)
+    for lane, texts in _of_experiment(run).items():
+        doubts[lane] += map(Doubt, texts)
+    for number, lane, n, place in sorted(_unresolved(run, concerned(run.lanes), frames)):
+        doubts[lane].append(doubt(number, n, place))
+    return replace(run, doubts=dict(doubts))
+
+
+def _unresolved(run: RunDirectory, lanes: Collection[str], frames: Frames | None) -> list[tuple[int, str, int, str]]:
+    if not lanes:
+        return []
+    are_files = run.path is not None and not any(table.counted for table in run.tables.values())
+    if frames is None or (are_files and run.rows <= MOST_IN_MEMORY):
+        from kafka_chaos.verification.closure.small import rows_of_relations
+
+        return rows_of_relations(run, lanes)
+    from kafka_chaos.verification.closure.large import rows_of_frames
+
+    return rows_of_frames(run, lanes, frames)
+
+
+def _of_experiment(run: RunDirectory) -> dict[str, list[str]]:
+    """By lane what contradicts experiment.yaml. A run that has one writes events.jsonl, too."""
+    known = None if run.path is None else differing(run.path / EXPERIMENT_FILE, run.lanes)
+    if known is None:
+        return {}
+    lost = ["events.jsonl is missing, though experiment.yaml is there"] if run.events.faults is None else []
+    return {lane: [*texts, *lost] for lane, texts in known.items() if texts or lost}

@@ -1,0 +1,119 @@
+"""Evaluates the relations of a run that fits into memory, from its files, by SQLite and without Spark."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_chaos.contract.columns import TABLES, arrow_schema
+from kafka_chaos.contract.transactions import ABORT, COMMIT
+from kafka_chaos.verification.closure.documents import documents, limits
+from kafka_chaos.verification.closure.relations import VIEWS, asked
+from kafka_chaos.verification.inputs.parquet import batches_where
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+
+_PLACE = ["lane", "partition"]
+_WRITER = [*_PLACE, "producer_id"]
+_SALT = np.uint64(secrets.randbits(64) | 1)
+_Views = dict[str, Iterable[Sequence[Any]]]
+
+
+def rows_of_relations(run: RunDirectory, lanes: Collection[str]) -> list[tuple[int, str, int, str]]:
+    """Of what does not resolve: number of the relation, lane, how many rows, a place."""
+    with sqlite3.connect(":memory:") as database:
+        for name, rows in _views(run, lanes).items():
+            columns = [column.strip() for column in VIEWS[name].split(",")]
+            database.execute(f"CREATE TABLE `{name}` ({', '.join(f'`{column}`' for column in columns)})")
+            database.executemany(f"INSERT INTO `{name}` VALUES ({', '.join('?' * len(columns))})", rows)
+        return list(database.execute(asked()))
+
+
+def _views(run: RunDirectory, lanes: Collection[str]) -> _Views:
+    given = {name: _table(run, name, lanes) for name in TABLES}
+    produced, log, replicas = (given[name] for name in ("produced", "log", "replicas"))
+    is_marker = pc.is_in(replicas["kind"], pa.array([COMMIT, ABORT]))
+    markers, data = replicas.filter(is_marker), replicas.filter(pc.invert(is_marker))
+    held = pa.concat_tables([log.select([*_PLACE, "offset"]), replicas.select([*_PLACE, "offset"])])
+    times = [("invoke_ns", "min"), ("invoke_ns", "max")]
+    polls = [("offset", "count"), ("poll_ns", "min"), ("poll_ns", "max")]
+    return {
+        **documents(run),
+        **{
+            name: _rows(given[name].select(VIEWS[name].split(", ")))
+            for name in ("transactions", "assignments", "commits")
+        },
+        "sent": _grouped(
+            produced, ["lane", "producer_id", "transaction"], [("source_seq", "count"), ("seq", "count"), *times]
+        ),
+        "taken": _grouped(given["consumed"], ["lane", "consumer", "partition"], polls),
+        "ends": _grouped(held, _PLACE, [("offset", "max")]),
+        "markers": _grouped(markers, _WRITER, [("offset", "count"), ("offset", "min")]),
+        "written": _grouped(data, _WRITER, [("offset", "min")]),
+        "orphans": _orphans(run, produced),
+        "unlike": _unlike(run, log, data) if run.has_log and run.has("replicas") else (),
+    }
+
+
+def _table(run: RunDirectory, name: str, lanes: Collection[str]) -> pa.Table:
+    batches = batches_where(run.tables[name].files, TABLES[name], {"lane": lanes})
+    return pa.Table.from_batches(
+        batches, schema=pa.schema([field.with_nullable(True) for field in arrow_schema(TABLES[name])])
+    )
+
+
+def _grouped(table: pa.Table, keys: list[str], columns: list[tuple[str, str]]) -> Iterable[Sequence[Any]]:
+    found = table.group_by(keys).aggregate(columns)
+    return _rows(found.select([*keys, *(f"{name}_{function}" for name, function in columns)]))
+
+
+def _rows(table: pa.Table) -> Iterable[Sequence[Any]]:
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def _orphans(run: RunDirectory, produced: pa.Table) -> Iterable[Sequence[Any]]:
+    """`relations.VIEWS`: a row per loop that has such outputs."""
+    for lane in run.lanes:
+        if lane.loop is None:
+            continue
+        made = produced.filter(pc.equal(produced["lane"], lane.lane))
+        made = made.filter(pc.and_(pc.is_valid(made["source_producer_id"]), pc.is_valid(made["source_seq"])))
+        known = produced.filter(pc.equal(produced["lane"], lane.loop.source)).select(["producer_id", "seq"])
+        keys = ["source_producer_id", "source_seq"]
+        lost = made.select(keys).join(known, keys, ["producer_id", "seq"], "left anti")
+        if len(lost):
+            producer, seq = min(map(tuple, _rows(lost)))
+            yield lane.lane, f"producer {producer}, seq {seq} of lane {lane.loop.source}", len(lost)
+
+
+def _unlike(run: RunDirectory, log: pa.Table, data: pa.Table) -> Iterable[Sequence[Any]]:
+    """`relations.VIEWS`: a row per partition whose log no replica holds as it is."""
+    ends = {(lane, partition): end + 1 for lane, partition, end in _grouped(log, _PLACE, [("offset", "max")])}
+    for place, limit in {**ends, **{place: end for place, end in limits(run).items() if place in ends or end}}.items():
+        expected = _contents(log, place, limit)
+        held = data.filter(_at(data, place))
+        brokers = held["broker"].unique().to_pylist()
+        if brokers and not any(
+            _contents(held.filter(pc.equal(held["broker"], one)), place, limit) == expected for one in brokers
+        ):
+            yield place[0], f"partition {place[1]}, below offset {limit}", 1
+
+
+def _at(table: pa.Table, place: tuple[str, int]) -> Any:
+    return pc.and_(pc.equal(table["lane"], place[0]), pc.equal(table["partition"], place[1]))
+
+
+def _contents(table: pa.Table, place: tuple[str, int], limit: int) -> tuple[int, int]:
+    """How many rows there are of a partition below an offset, and the sum of their hashes."""
+    rows = table.filter(pc.and_(_at(table, place), pc.less(table["offset"], limit)))
+    mixed = np.full(len(rows), _SALT)
+    for name in ("offset", "producer_id", "seq"):
+        mixed ^= pc.fill_null(rows[name], -1).to_numpy().astype(np.int64).view(np.uint64)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return len(rows), int(mixed.sum(dtype=np.uint64))

@@ -1,0 +1,74 @@
+"""experiment.yaml beside lanes.json: what the one says of a lane, the other must say, too.
+
+Guarantee: a file that is no experiment is refused. A run without experiment.yaml was written by another tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafka_chaos.contract.errors import quoted
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import LANES_FILE, RunDirectoryError
+from kafka_chaos.verification.inputs.documents.reading import expect, is_given, opened
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+
+_SETTINGS = (
+    "acks",
+    "idempotence",
+    "min_insync_replicas",
+    "replication_factor",
+    "unclean_leader_election",
+    "max_in_flight",
+    "cleanup_policy",
+)
+_CLIENTS = ("transactional", "group", "loop")
+
+
+def differing(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Sequence[str]] | None:
+    """By lane, what an experiment.yaml says otherwise than lanes.json; None if the file does not exist.
+
+    Raises `RunDirectoryError` for a file that is no experiment, and for a lane that one of the two lacks.
+    """
+    if not is_given(path):
+        return None
+    planned = _lanes_of(path)
+    for lane in sorted({lane.lane for lane in lanes} ^ planned.keys()):
+        here, there = (path, LANES_FILE) if lane in planned else (path.with_name(LANES_FILE), path.name)
+        raise RunDirectoryError(here, f"{there} has no such lane", column=f"lane {quoted(lane)}")
+    return {lane.lane: list(_differences(lane, planned[lane.lane])) for lane in lanes}
+
+
+def _differences(lane: Lane, planned: Mapping[str, Any]) -> list[str]:
+    given = {name: (getattr(lane, name), planned.get(name, getattr(lane, name))) for name in _SETTINGS}
+    given |= {name: (getattr(lane, name) is not None, planned.get(name) is not None) for name in _CLIENTS}
+    return [
+        f"lanes.json says {name}: {quoted(here)}, experiment.yaml {quoted(there)}"
+        for name, (here, there) in given.items()
+        if here != there or isinstance(here, bool) != isinstance(there, bool)
+    ]
+
+
+def _lanes_of(path: RunPath) -> dict[str, Mapping[str, Any]]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    with opened(path) as file:
+        try:
+            document = YAML(typ="safe", pure=True).load(file.read().decode("utf-8"))
+        except (YAMLError, ValueError, RecursionError) as error:
+            raise RunDirectoryError(
+                path, f"not valid YAML ({(str(error).splitlines() or ['nested too deep'])[0]})"
+            ) from error
+    phases = document.get("phases") if isinstance(document, dict) else None
+    expect(isinstance(phases, list), path, "phases", "expected a list of phases")
+    found: dict[str, Mapping[str, Any]] = {}
+    for number, phase in enumerate(phases or ()):
+        lanes = phase.get("lanes") if isinstance(phase, dict) else None
+        expect(isinstance(lanes, list), path, f"phases[{number}].lanes", "expected a list of lanes")
+        for lane in lanes or ():
+            is_named = isinstance(lane, dict) and isinstance(lane.get("lane"), str)
+            expect(is_named, path, f"phases[{number}].lanes", "expected lanes with a name")
+            found[lane["lane"]] = lane
+    return found
