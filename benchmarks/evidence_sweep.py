@@ -32,11 +32,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.columns import TABLES, arrow_schema
+from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification import verify
 
 DOCUMENTS = ("lanes.json", "prediction.json", "checkpoints.json", "groups.json", "events.jsonl", "experiment.yaml")
+_SETTINGS = (("acks: all", "acks: '1'"), ("idempotence: true", "idempotence: false"), ("lane: ", "lane: x"))
 LONGEST_S = 60
 PATHS = 60
 """How many places of a document are changed, drawn at random, and of an event's lines."""
@@ -46,7 +47,9 @@ Change = tuple[str, str, Callable[[Path], None]]
 
 def read(run: Path, table: str) -> pa.Table:
     """A table whole, with every column of the contract that one of its files has."""
-    return pa.concat_tables([pq.read_table(file) for file in sorted((run / table).glob("*.parquet"))], promote_options="default")
+    return pa.concat_tables(
+        [pq.read_table(file) for file in sorted((run / table).glob("*.parquet"))], promote_options="default"
+    )
 
 
 def write(run: Path, table: str, rows: pa.Table) -> None:
@@ -84,15 +87,19 @@ def of_tables(run: Path, lane: str, rng: random.Random) -> Iterator[Change]:
         for where in dict.fromkeys((*own[:1], at, *own[-1:])):
             single = changed(lambda rows, where=where: pa.concat_tables([rows.slice(0, where), rows.slice(where + 1)]))
             yield f"{table}/", "drop a row", single
-            yield f"{table}/", "double a row", changed(
-                lambda rows, where=where: pa.concat_tables([rows, rows.slice(where, 1)])
+            yield (
+                f"{table}/",
+                "double a row",
+                changed(lambda rows, where=where: pa.concat_tables([rows, rows.slice(where, 1)])),
             )
         for column in rows.column_names:
             for name, change in of_column(column, rows, own, at):
                 yield f"{table}.{column}", name, changed(change)
 
 
-def of_column(column: str, rows: pa.Table, own: list[int], at: int) -> Iterator[tuple[str, Callable[[pa.Table], pa.Table]]]:
+def of_column(
+    column: str, rows: pa.Table, own: list[int], at: int
+) -> Iterator[tuple[str, Callable[[pa.Table], pa.Table]]]:
     """Changes of one column, whole and in row `at`."""
     index, kind = rows.column_names.index(column), rows.schema.field(column).type
     values = rows[column].to_pylist()
@@ -105,7 +112,10 @@ def of_column(column: str, rows: pa.Table, own: list[int], at: int) -> Iterator[
         return to([value if number == at else old for number, old in enumerate(values)])
 
     yield "drop", lambda rows: rows.drop_columns([column])
-    yield "rename", lambda rows: rows.rename_columns([f"{name}s" if name == column else name for name in rows.column_names])
+    yield (
+        "rename",
+        lambda rows: rows.rename_columns([f"{name}s" if name == column else name for name in rows.column_names]),
+    )
     yield "null", to([None] * len(values))
     yield "null in a row", one(None)
     yield "rotate", to([*values[1:], *values[:1]])
@@ -113,7 +123,15 @@ def of_column(column: str, rows: pa.Table, own: list[int], at: int) -> Iterator[
     yield "the first row's", to(values[:1] * len(values))
     if pa.types.is_integer(kind):
         for by in (1, -1, 10**9):
-            yield f"shift by {by}", to([None if value is None else min(value + by, 2**31 - 1 if kind == pa.int32() else 2**62) for value in values])
+            yield (
+                f"shift by {by}",
+                to(
+                    [
+                        None if value is None else min(value + by, 2**31 - 1 if kind == pa.int32() else 2**62)
+                        for value in values
+                    ]
+                ),
+            )
             if values and values[at] is not None:
                 yield f"shift a row by {by}", one(min(values[at] + by, 2**31 - 1))
     else:
@@ -176,7 +194,11 @@ def of_json(document: Any, rng: random.Random, *, keep: tuple[Any, ...] = ()) ->
         for key in place:
             value = value[key]
         for name, other in of_value(value):
-            yield shown, name, at_place(document, place, lambda container, key, other=other: container.__setitem__(key, other))
+            yield (
+                shown,
+                name,
+                at_place(document, place, lambda container, key, other=other: container.__setitem__(key, other)),
+            )
 
 
 def of_documents(run: Path, rng: random.Random) -> Iterator[Change]:
@@ -191,16 +213,21 @@ def of_documents(run: Path, rng: random.Random) -> Iterator[Change]:
         yield name, "empty", lambda run, name=name: put(run / name, "")
         yield name, "cut", lambda run, name=name, text=text: put(run / name, text[: len(text) // 2])
         if name.endswith(".json"):
-            yield name, "double the keys", lambda run, name=name, text=text: put(
-                run / name, text.replace("{", '{"lanes": {}, ', 1).replace("{", '{"brokers": {}, "groups": {}, ', 1)
+            yield (
+                name,
+                "double the keys",
+                lambda run, name=name, text=text: put(
+                    run / name, text.replace("{", '{"lanes": {}, ', 1).replace("{", '{"brokers": {}, "groups": {}, ', 1)
+                ),
             )
             for shown, how, other in of_json(json.loads(text), rng):
                 yield f"{name} {shown}", how, lambda run, name=name, other=other: put(run / name, json.dumps(other))
         elif name.endswith(".jsonl"):
             yield from of_events([json.loads(line) for line in text.splitlines()], rng)
         else:
-            for before, after in (("acks: all", "acks: '1'"), ("idempotence: true", "idempotence: false"), ("lane: ", "lane: x")):
-                yield f"{name} {before}", after, lambda run, name=name, other=text.replace(before, after): put(run / name, other)
+            for before, after in _SETTINGS:
+                other = text.replace(before, after)
+                yield f"{name} {before}", after, lambda run, name=name, other=other: put(run / name, other)
 
 
 def of_events(events: list[dict[str, Any]], rng: random.Random) -> Iterator[Change]:
@@ -231,13 +258,20 @@ def without_proof(run: Path) -> str:
 
 def lost_write(run: Path) -> str:
     """An acknowledged record of a lane in which nothing may be lost is nowhere."""
-    lane = next(lane["lane"] for lane in json.loads((run / "lanes.json").read_text())["lanes"] if lane["idempotence"] and not lane.get("transactional") and not lane.get("loop"))
+    lane = next(
+        lane["lane"]
+        for lane in json.loads((run / "lanes.json").read_text())["lanes"]
+        if lane["idempotence"] and not lane.get("transactional") and not lane.get("loop")
+    )
     produced = read(run, "produced")
     of = produced.filter(pc.and_(pc.equal(produced["lane"], lane), pc.equal(produced["outcome"], "ok")))
     who = [of[name][len(of) // 2].as_py() for name in ("producer_id", "seq")]
     for table in ("log", "consumed", "replicas"):
         rows = read(run, table)
-        same = [pc.equal(rows[name], value) for name, value in zip(("lane", "producer_id", "seq"), (lane, *who), strict=True)]
+        same = [
+            pc.equal(rows[name], value)
+            for name, value in zip(("lane", "producer_id", "seq"), (lane, *who), strict=True)
+        ]
         write(run, table, rows.filter(pc.invert(pc.and_(pc.and_(same[0], same[1]), same[2]))))
     return lane
 
@@ -247,14 +281,33 @@ def aborted_read(run: Path) -> str:
     transactions, log, reads = read(run, "transactions"), read(run, "log"), read(run, "consumed")
     aborted = transactions.filter(pc.equal(transactions["outcome"], "aborted")).to_pylist()
     wanted = {(row["lane"], row["producer_id"], row["transaction"]) for row in aborted}
-    sent = {(row["lane"], row["producer_id"], row["seq"]) for row in read(run, "produced").to_pylist() if (row["lane"], row["producer_id"], row["transaction"]) in wanted}
-    assigned = [row for row in read(run, "assignments").to_pylist() if row["isolation"] == "read_committed" and not row["group"]]
+    sent = {
+        (row["lane"], row["producer_id"], row["seq"])
+        for row in read(run, "produced").to_pylist()
+        if (row["lane"], row["producer_id"], row["transaction"]) in wanted
+    }
+    assigned = [
+        row for row in read(run, "assignments").to_pylist() if row["isolation"] == "read_committed" and not row["group"]
+    ]
     for row in log.to_pylist():
         for reader in assigned:
-            if (row["lane"], row["producer_id"], row["seq"]) in sent and (reader["lane"], reader["partition"]) == (row["lane"], row["partition"]):
-                own = reads.filter(pc.and_(pc.equal(reads["consumer"], reader["consumer"]), pc.and_(pc.equal(reads["partition"], row["partition"]), pc.less(reads["offset"], row["offset"]))))
+            if (row["lane"], row["producer_id"], row["seq"]) in sent and (reader["lane"], reader["partition"]) == (
+                row["lane"],
+                row["partition"],
+            ):
+                own = reads.filter(
+                    pc.and_(
+                        pc.equal(reads["consumer"], reader["consumer"]),
+                        pc.and_(
+                            pc.equal(reads["partition"], row["partition"]), pc.less(reads["offset"], row["offset"])
+                        ),
+                    )
+                )
                 at = max(own["poll_ns"].to_pylist(), default=reader["start_ns"]) + 1
-                given = {name: row.get(name) for name in reads.column_names} | {"consumer": reader["consumer"], "poll_ns": at}
+                given = {name: row.get(name) for name in reads.column_names} | {
+                    "consumer": reader["consumer"],
+                    "poll_ns": at,
+                }
                 write(run, "consumed", pa.concat_tables([reads, pa.Table.from_pylist([given], reads.schema)]))
                 return str(row["lane"])
     raise LookupError("no aborted record in the log")
@@ -264,7 +317,13 @@ def commit_lost(run: Path) -> str:
     """A group has committed less in the end than was acknowledged."""
     document = json.loads((run / "groups.json").read_text())
     group, entries = next((group, of) for group, of in document["groups"].items() if group.endswith("-group"))
-    earlier = sorted({row["offset"] for row in read(run, "commits").to_pylist() if row["group"] == group and f"{row['lane']}/{row['partition']}" == min(entries)})
+    earlier = sorted(
+        {
+            row["offset"]
+            for row in read(run, "commits").to_pylist()
+            if row["group"] == group and f"{row['lane']}/{row['partition']}" == min(entries)
+        }
+    )
     entries[min(entries)] = earlier[0]
     put(run / "groups.json", json.dumps(document))
     return group.removesuffix("-group")
@@ -288,7 +347,7 @@ def outcomes(run: Path) -> tuple[str, dict[str, Verdict], str]:
         return "refused", {}, str(error)
     except TimeoutError:
         return "too long", {}, ""
-    except Exception:
+    except Exception:  # noqa: BLE001 - that any other one is a finding is the point
         return "traceback", {}, traceback.format_exc()
     finally:
         signal.alarm(0)
@@ -316,10 +375,22 @@ def swept(run: Path, plant: Callable[[Path], str] | None, most: int, seed: int) 
             changed = copied(base, Path(scratch) / str(number))
             change(changed)
             after, now, problem = outcomes(changed)
-            kinder = [name for name, verdict in now.items() if verdict == Verdict.CONFORMS != lanes.get(name, Verdict.CONFORMS)]
+            kinder = [
+                name
+                for name, verdict in now.items()
+                if verdict == Verdict.CONFORMS != lanes.get(name, Verdict.CONFORMS)
+            ]
             shutil.rmtree(changed)
             name = plant.__name__ if plant else "as it is"
-            yield {"base": name, "was": before, "what": what, "how": how, "is": after, "kinder": kinder, "problem": problem}
+            yield {
+                "base": name,
+                "was": before,
+                "what": what,
+                "how": how,
+                "is": after,
+                "kinder": kinder,
+                "problem": problem,
+            }
 
 
 def main() -> None:
@@ -341,9 +412,14 @@ def main() -> None:
     kinder = [one for one in found if one["kinder"]]
     broken = [one for one in found if one["is"] in {"traceback", "too long"}]
     for one in (*kinder, *broken):
-        print(f"{one['base']}: {one['what']}, {one['how']}: {one['was']} → {one['is']} {one['kinder']} {one['problem'][-400:]}")
+        print(
+            f"{one['base']}: {one['what']}, {one['how']}: {one['was']} → {one['is']} {one['kinder']}",
+            one["problem"][-400:],
+        )
     seconds = time.monotonic() - started
-    print(f"{len(found):,} changes in {seconds:.0f} s: {len(kinder)} kinder verdicts, {len(broken)} tracebacks or too long")
+    print(
+        f"{len(found):,} changes in {seconds:.0f} s: {len(kinder)} kinder verdicts, {len(broken)} tracebacks or too long"
+    )
     if arguments.into:
         arguments.into.write_text(json.dumps(found, indent=0))
     sys.exit(bool(kinder or broken))

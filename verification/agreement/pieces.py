@@ -225,6 +225,7 @@ def facts_rows(agreement: Agreement) -> list[dict[str, Any]]:
             F.expr("sum(n) AS produced"),
             F.expr(f"sum(IF({ok}, n, 0L)) AS acknowledged"),
             F.expr("sum(IF(outcome IS NULL, n, 0L)) AS bad_outcomes"),
+            F.expr(f"sum(IF({ok} AND block IS NULL, n, 0L)) AS unplaced"),
             F.expr(f"min(IF({ok}, first_complete_ns, NULL)) AS first_acknowledged_ns"),
         ),
         read=agreement.reads.groupBy("lane", "partition").agg(

@@ -52,7 +52,11 @@ def _views(run: RunDirectory, lanes: Collection[str], frames: Frames) -> dict[st
         columns = VIEWS[name].split(", ")
         given[name] = local(name, []) if table is None else of(table).select(*columns)
     times = (F.min("invoke_ns").alias("first_ns"), F.max("invoke_ns").alias("last_ns"))
-    counts = (F.count("source_seq").alias("sources"), F.count(F.lit(1)).alias("n"))
+    counts = (
+        F.count("source_seq").alias("sources"),
+        F.expr("count_if(complete_ns < invoke_ns)").alias("backwards"),
+        F.count(F.lit(1)).alias("n"),
+    )
     given["sent"] = of(frames.produced).groupBy("lane", "producer_id", "transaction").agg(*counts, *times)
     polls = (F.count(F.lit(1)).alias("n"), F.min("poll_ns").alias("first_ns"), F.max("poll_ns").alias("last_ns"))
     given["taken"] = of(frames.consumed).groupBy("lane", "consumer", "partition").agg(*polls)

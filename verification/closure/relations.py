@@ -26,7 +26,7 @@ VIEWS: Mapping[str, str] = {
     "transactions": "lane, producer_id, transaction, transactional_id, begin_ns, end_ns, outcome, initialised_ns",
     "assignments": "lane, group, consumer, member, generation, partition, isolation, start_ns, end_ns",
     "commits": "lane, group, consumer, partition, offset, producer_id, transaction, invoke_ns, complete_ns, outcome",
-    "sent": "lane, producer_id, transaction, sources, n, first_ns, last_ns",
+    "sent": "lane, producer_id, transaction, sources, backwards, n, first_ns, last_ns",
     "taken": "lane, consumer, partition, n, first_ns, last_ns",
     "ends": "lane, partition, last",
     "markers": "lane, partition, producer_id, n, first",
@@ -40,11 +40,12 @@ The first six are those of the documents and tables of these names (`lanes`: `tr
 `groups`: the lane that it reads, the one that it belongs to, whether it commits in transactions, whether its clients
 commit by themselves; `final`: groups.json). The others are computed:
 
-`sent`: produced/ by transaction: how many records, how many of them name what they were made of (`sources`), the first
-and the last time of sending. `taken`: consumed/ by consumer and partition, the first and the last time of polling.
-`ends`: the last offset in the log or in a replica. `markers` and `written`: the first marker, and the first record, of
-a producer in a partition's replicas. `orphans`: outputs of loops made of an input that nobody produced. `unlike`:
-partitions whose log no replica holds just so, as far as every broker knows it to be committed.
+`sent`: produced/ by transaction: how many records, how many of them name what they were made of (`sources`), how many
+have an outcome from before they were sent (`backwards`), the first and the last time of sending. `taken`: consumed/
+by consumer and partition, the first and the last time of polling. `ends`: the last offset in the log or in a replica.
+`markers` and `written`: the first marker, and the first record, of a producer in a partition's replicas. `orphans`:
+outputs of loops made of an input that nobody produced. `unlike`: partitions whose log no replica holds just so, as
+far as every broker knows it to be committed.
 """
 
 
@@ -113,6 +114,12 @@ RELATIONS: tuple[Relation, ...] = (
         f"SELECT t.lane, {_ENDED} AS place, s.n FROM sent s JOIN transactions t ON t.lane = s.lane AND "
         "t.producer_id = s.producer_id AND t.`transaction` = s.`transaction` "
         "WHERE s.first_ns < t.begin_ns OR s.last_ns > t.end_ns",
+        (TransactionAnomaly.ZOMBIE_COMMIT, TransactionAnomaly.HANGING_TRANSACTION),
+    ),
+    Relation(
+        "produced",
+        "answered before it was sent",
+        "SELECT lane, 'producer ' || producer_id AS place, backwards AS n FROM sent WHERE backwards > 0",
         (TransactionAnomaly.ZOMBIE_COMMIT, TransactionAnomaly.HANGING_TRANSACTION),
     ),
     Relation(

@@ -40,6 +40,8 @@ def _views(run: RunDirectory, lanes: Collection[str]) -> _Views:
     is_marker = pc.is_in(replicas["kind"], pa.array([COMMIT, ABORT]))
     markers, data = replicas.filter(is_marker), replicas.filter(pc.invert(is_marker))
     held = pa.concat_tables([log.select([*_PLACE, "offset"]), replicas.select([*_PLACE, "offset"])])
+    backwards = pc.fill_null(pc.less(produced["complete_ns"], produced["invoke_ns"]), False)
+    produced = produced.append_column("backwards", backwards.cast(pa.int64()))
     times = [("invoke_ns", "min"), ("invoke_ns", "max")]
     polls = [("offset", "count"), ("poll_ns", "min"), ("poll_ns", "max")]
     return {
@@ -49,7 +51,9 @@ def _views(run: RunDirectory, lanes: Collection[str]) -> _Views:
             for name in ("transactions", "assignments", "commits")
         },
         "sent": _grouped(
-            produced, ["lane", "producer_id", "transaction"], [("source_seq", "count"), ("seq", "count"), *times]
+            produced,
+            ["lane", "producer_id", "transaction"],
+            [("source_seq", "count"), ("backwards", "sum"), ("seq", "count"), *times],
         ),
         "taken": _grouped(given["consumed"], ["lane", "consumer", "partition"], polls),
         "ends": _grouped(held, _PLACE, [("offset", "max")]),

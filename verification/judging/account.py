@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import AnyAnomaly
@@ -215,6 +216,9 @@ def _of_history(account: Account) -> None:
             doubts.append(f"no consumer reached the end of partition {partition}, offset {end}: {far}")
     if doubled := facts.total("doubled"):
         doubts.append(f"log/ holds {doubled} rows twice")
+    if account.lane.acks != "0" and (unplaced := facts.total("unplaced")):
+        why = f"{counted(unplaced, 'acknowledgement')} name no offset"
+        account.incomplete.update(dict.fromkeys((Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET), why))
     if facts.unjudged:
         why = f"{facts.unjudged} of {acknowledged} acknowledged records were read by nobody, and "
         if run.has_log:

@@ -23,7 +23,7 @@ from kafka_chaos.verification.inputs.parquet import rows_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.result import Identity, Observation
 
-_SENT = ("complete_ns", "transaction")
+_SENT = ("complete_ns", "transaction", "outcome")
 _UNPLACED: Mapping[str, Collection[Any]] = {"outcome": ["ok"], "offset": [None]}
 _COPY = ("broker", "partition", "offset", "producer_epoch", "kind")
 _MARKER = ("broker", "partition", "offset", "producer_id", "kind")
@@ -107,8 +107,8 @@ def renewed_epoch(met: Precondition, anomaly: AnyAnomaly, record: Identity, reco
     sent = recorded.sent[record]
     if anomaly != Anomaly.DUPLICATE or met.producer_id != record[0] or len(sent) != 1:
         return False
-    ((complete_ns, _),) = sent
-    if complete_ns is not None and complete_ns < met.occurred_ns:
+    ((complete_ns, _, outcome),) = sent
+    if outcome != "info" if complete_ns is None else complete_ns < met.occurred_ns:
         return False
     stored = set(recorded.stored[record])
     copied = {place: sorted(copies) for place, copies in recorded.copies[record].items()}
@@ -133,7 +133,7 @@ def ended_late(met: Precondition, anomaly: AnyAnomaly, record: Identity, recorde
     if len(known) != 1:
         return False
     ((writer, begin_ns, end_ns, outcome),) = known
-    is_open = begin_ns <= met.occurred_ns and (end_ns is None or met.occurred_ns <= end_ns)
+    is_open = end_ns is not None and begin_ns <= met.occurred_ns <= end_ns
     if writer != met.transactional_id or not is_open or met.commits != (outcome == ABORTED):
         return False
     own = {producer for (producer, _), rows in recorded.transactions.items() if any(row[0] == writer for row in rows)}

@@ -58,6 +58,7 @@ def _partitions(view: View) -> dict[int | None, PartitionFacts]:
             consumed=read[number],
             stored=stored[number],
             doubled=stored[number] - distinct[number],
+            unplaced=sum(partition is None or offset is None for _, offset in known),
             first_acknowledged_ns=min((at for at, _ in known if at is not None), default=None),
             acknowledged_end=max((offset for _, offset in known if offset is not None), default=None),
             read_end=view.read_end.get(number),

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 class PartitionFacts:
     """One partition: how many rows each table has of it, and its highest offsets (None without such a row).
 
-    `doubled`: rows of log/ that repeat another one. `committed_end`: in a transactional lane, the last offset of a
-    committed record; `uncommitted_read_end`: the highest one that a read_uncommitted consumer read.
+    `doubled`: rows of log/ that repeat another one. `unplaced`: acknowledgements that name no partition and offset.
+    `committed_end`: in a transactional lane, the last offset of a committed record; `uncommitted_read_end`: the
+    highest one that a read_uncommitted consumer read.
     """
 
     produced: int = 0
@@ -19,6 +20,7 @@ class PartitionFacts:
     consumed: int = 0
     stored: int = 0
     doubled: int = 0
+    unplaced: int = 0
     first_acknowledged_ns: int | None = None
     acknowledged_end: int | None = None
     read_end: int | None = None

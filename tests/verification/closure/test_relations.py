@@ -96,6 +96,7 @@ BROKEN: dict[str, tuple[Callable[[Histories], None], str, str]] = {
     ),
     "sent early": (changed("produced", "once", invoke_ns=1), "once", "sent before its transaction began"),
     "sent late": (changed("produced", "once", invoke_ns=10**12), "once", "or after it ended"),
+    "backwards": (changed("produced", "once", complete_ns=1), "once", "answered before it was sent"),
     "outside": (added("produced", "once", OUTSIDE), "once", "in no transaction, though the lane has them"),
     "inside": (changed("produced", "out", transaction=3), "out", "in a transaction, though the lane has none"),
     "made of": (changed("produced", "in", source_producer_id=0, source_seq=0), "in", "though the lane is no loop's"),

@@ -157,14 +157,17 @@ def test_the_record_must_have_been_in_doubt(tmp_path: Path, column: str, value: 
     rows = copies(0, 1)
     rows.produced[0][column] = value
     lane = verdict_of(rows.write(tmp_path), {"a": (Precondition(DEFECT, 1500, 0),)})
+    assert bool(lane.known_defects) == (column == "complete_ns" and value == 3000)
+    rows.produced[0]["outcome"] = "info"
+    lane = verdict_of(rows.write(tmp_path), {"a": (Precondition(DEFECT, 1500, 0),)})
     assert bool(lane.known_defects) == (column == "complete_ns" and value != 1)
 
 
 def late(**changes: Any) -> tuple[Recorded, Precondition]:
     """Record 7 of producer 1, in transaction 3: it was to be aborted, and an EndTxn that came late committed it."""
     recorded = Recorded()
-    recorded.sent[1, 7].append((None, changes.get("transaction", 3)))
-    recorded.transactions[1, 3].append((changes.get("writer", "t"), 100, changes.get("end_ns"), "aborted"))
+    recorded.sent[1, 7].append((None, changes.get("transaction", 3), "ok"))
+    recorded.transactions[1, 3].append((changes.get("writer", "t"), 100, changes.get("end_ns", 300), "aborted"))
     recorded.transactions[2, 0].append(("t", 900, None, "committed"))
     for broker in (1, 2):
         recorded.copies[1, 7][broker, 0].append((10, 0))
@@ -180,6 +183,7 @@ def late(**changes: Any) -> tuple[Recorded, Precondition]:
         ({}, True),
         ({"end_ns": 200}, True),
         ({"end_ns": 199}, False),
+        ({"end_ns": None}, False),
         ({"met": {"occurred_ns": 99}}, False),
         ({"met": {"producer_id": 2}}, False),
         ({"met": {"producer_id": None}}, False),
@@ -213,7 +217,7 @@ def test_without_markers_a_late_end_explains_nothing() -> None:
 
 def test_an_abort_that_came_late_explains_what_it_took() -> None:
     recorded, met = late(met={"commits": False})
-    recorded.transactions[1, 3] = [("t", 100, None, "committed")]
+    recorded.transactions[1, 3] = [("t", 100, 300, "committed")]
     for markers in recorded.markers.values():
         markers[:] = [(12, 1, "abort"), (20, 1, "commit")]
     assert ended_late(met, TransactionAnomaly.LOST_TRANSACTION, (1, 7), recorded)
