@@ -375,11 +375,8 @@ def swept(run: Path, plant: Callable[[Path], str] | None, most: int, seed: int) 
             changed = copied(base, Path(scratch) / str(number))
             change(changed)
             after, now, problem = outcomes(changed)
-            kinder = [
-                name
-                for name, verdict in now.items()
-                if verdict == Verdict.CONFORMS != lanes.get(name, Verdict.CONFORMS)
-            ]
+            conforming = [name for name, verdict in now.items() if verdict == Verdict.CONFORMS]
+            kinder = [name for name in conforming if lanes.get(name, Verdict.CONFORMS) != Verdict.CONFORMS]
             shutil.rmtree(changed)
             name = plant.__name__ if plant else "as it is"
             yield {
@@ -417,9 +414,7 @@ def main() -> None:
             one["problem"][-400:],
         )
     seconds = time.monotonic() - started
-    print(
-        f"{len(found):,} changes in {seconds:.0f} s: {len(kinder)} kinder verdicts, {len(broken)} tracebacks or too long"
-    )
+    print(f"{len(found):,} changes in {seconds:.0f} s: {len(kinder)} kinder verdicts, {len(broken)} that failed")
     if arguments.into:
         arguments.into.write_text(json.dumps(found, indent=0))
     sys.exit(bool(kinder or broken))

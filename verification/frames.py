@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,8 @@ from kafka_chaos.verification.tables import evidence
 if TYPE_CHECKING:
     from kafka_chaos.verification.tables.scope import Method
 
+_CLOSE = 0.8
+"""How alike two names are of which one is meant for the other (`difflib`)."""
 _REASON = re.compile(r"(Caused by)?: ")
 """The lines of a Java stack trace that give a reason."""
 
@@ -65,9 +68,9 @@ def verify_frames(
 
     `lanes`: lanes, or entries of lanes.json; transactional ones need `transactions` and `assignments`, those with a
     group or a loop `assignments` and `commits`. `metadata`: a folder whose events.jsonl, checkpoints.json, groups.json
-    and prediction.json are used if they exist. A nullable column may be
-    missing; additional columns are ignored. The DataFrames are read several times: persist those that are slow to read.
-    Raises `RunDirectoryError` for a missing column or a wrong type, and names table and column.
+    and prediction.json are used if they exist. A nullable column may be missing; additional columns are ignored, unless
+    the name of one is close to that of a column that is missing. The DataFrames are read several times: persist those
+    that are slow to read. Raises `RunDirectoryError` for a missing column or a wrong type, and names table and column.
     """
     spark = produced.sparkSession
     given = {"produced": produced, "consumed": consumed, "log": log, "replicas": replicas}
@@ -137,6 +140,8 @@ def _checked(name: str, frame: DataFrame) -> DataFrame:
         if column.name not in types:
             if not column.nullable:
                 raise RunDirectoryError(name, f"missing, expected {column.type}", column=column.name)
+            if close := get_close_matches(column.name, types.keys() - set(wanted.names), n=1, cutoff=_CLOSE):
+                raise RunDirectoryError(name, f"no such column; is it meant for {column.name!r}?", column=close[0])
             columns.append(F.lit(None).cast(field.dataType).alias(column.name))
             continue
         if types[column.name] != field.dataType:

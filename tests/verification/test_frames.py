@@ -66,6 +66,9 @@ def test_columns_outside_the_contract(tmp_path: Path, spark: Any) -> None:
     text = frames["consumed"].withColumn("offset", F.col("offset").cast("string"))
     with pytest.raises(RunDirectoryError, match="consumed: offset: has type string, expected bigint"):
         verify_frames(frames["produced"], text, lanes=rows.lanes)
+    misnamed = frames["produced"].withColumnRenamed("offset", "offsets")
+    with pytest.raises(RunDirectoryError, match="produced: offsets: no such column; is it meant for 'offset'"):
+        verify_frames(misnamed, frames["consumed"], lanes=rows.lanes)
     nulled = frames["log"].withColumn("seq", F.lit(None).cast("bigint"))
     with pytest.raises(RunDirectoryError, match="log: seq: 40 null values"):
         verify_frames(frames["produced"], frames["consumed"], nulled, lanes=rows.lanes)
