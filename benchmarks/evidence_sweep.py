@@ -38,7 +38,8 @@ from kafka_chaos.verification import verify
 
 DOCUMENTS = ("lanes.json", "prediction.json", "checkpoints.json", "groups.json", "events.jsonl", "experiment.yaml")
 _SETTINGS = (("acks: all", "acks: '1'"), ("idempotence: true", "idempotence: false"), ("lane: ", "lane: x"))
-LONGEST_S = 60
+LONGEST_S = 10
+"""A changed lane may need a search of the model that takes longer: what it comes to is then not known."""
 PATHS = 60
 """How many places of a document are changed, drawn at random, and of an event's lines."""
 Change = tuple[str, str, Callable[[Path], None]]
@@ -101,42 +102,37 @@ def of_column(
     column: str, rows: pa.Table, own: list[int], at: int
 ) -> Iterator[tuple[str, Callable[[pa.Table], pa.Table]]]:
     """Changes of one column, whole and in row `at`."""
-    index, kind = rows.column_names.index(column), rows.schema.field(column).type
-    values = rows[column].to_pylist()
-    other = values[own[(own.index(at) + 1) % len(own)]] if own else None
+    kind = rows.schema.field(column).type
+    other = own[(own.index(at) + 1) % len(own)] if own else 0
 
-    def to(changed: list[Any]) -> Callable[[pa.Table], pa.Table]:
-        return lambda rows: rows.set_column(index, pa.field(column, kind), pa.array(changed, kind))
+    def to(change: Callable[[list[Any]], list[Any]]) -> Callable[[pa.Table], pa.Table]:
+        def changed(rows: pa.Table) -> pa.Table:
+            values = pa.array(change(rows[column].to_pylist()), kind)
+            return rows.set_column(rows.column_names.index(column), pa.field(column, kind), values)
 
-    def one(value: Any) -> Callable[[pa.Table], pa.Table]:
-        return to([value if number == at else old for number, old in enumerate(values)])
+        return changed
+
+    def one(change: Callable[[list[Any]], Any]) -> Callable[[pa.Table], pa.Table]:
+        return to(lambda values: [change(values) if number == at else old for number, old in enumerate(values)])
 
     yield "drop", lambda rows: rows.drop_columns([column])
-    yield (
-        "rename",
-        lambda rows: rows.rename_columns([f"{name}s" if name == column else name for name in rows.column_names]),
-    )
-    yield "null", to([None] * len(values))
-    yield "null in a row", one(None)
-    yield "rotate", to([*values[1:], *values[:1]])
-    yield "another row's in a row", one(other)
-    yield "the first row's", to(values[:1] * len(values))
-    if pa.types.is_integer(kind):
-        for by in (1, -1, 10**9):
-            yield (
-                f"shift by {by}",
-                to(
-                    [
-                        None if value is None else min(value + by, 2**31 - 1 if kind == pa.int32() else 2**62)
-                        for value in values
-                    ]
-                ),
-            )
-            if values and values[at] is not None:
-                yield f"shift a row by {by}", one(min(values[at] + by, 2**31 - 1))
-    else:
-        yield "x", to(["x"] * len(values))
-        yield "x in a row", one("x")
+    yield "rename", lambda rows: rows.rename_columns({column: f"{column}s"})
+    yield "null", to(lambda values: [None] * len(values))
+    yield "null in a row", one(lambda values: None)
+    yield "rotate", to(lambda values: [*values[1:], *values[:1]])
+    yield "another row's in a row", one(lambda values: values[other])
+    yield "the first row's", to(lambda values: values[:1] * len(values))
+    if not pa.types.is_integer(kind):
+        yield "x", to(lambda values: ["x"] * len(values))
+        yield "x in a row", one(lambda values: "x")
+        return
+    for by in (1, -1, 10**9):
+
+        def shifted(value: int | None, by: int = by) -> int | None:
+            return None if value is None else min(value + by, 2**31 - 1 if kind == pa.int32() else 2**62)
+
+        yield f"shift by {by}", to(lambda values, shifted=shifted: list(map(shifted, values)))
+        yield f"shift a row by {by}", one(lambda values, shifted=shifted: shifted(values[at]))
 
 
 def places(document: Any) -> Iterator[tuple[Any, ...]]:
@@ -346,7 +342,7 @@ def outcomes(run: Path) -> tuple[str, dict[str, Verdict], str]:
     except RunDirectoryError as error:
         return "refused", {}, str(error)
     except TimeoutError:
-        return "too long", {}, ""
+        return "searched", {}, ""
     except Exception:  # noqa: BLE001 - that any other one is a finding is the point
         return "traceback", {}, traceback.format_exc()
     finally:
@@ -407,14 +403,14 @@ def main() -> None:
     for (base, was, now), count in sorted(counts.items()):
         print(f"{base:>14}  {was:>9} → {now:<9} {count:>5}")
     kinder = [one for one in found if one["kinder"]]
-    broken = [one for one in found if one["is"] in {"traceback", "too long"}]
+    broken = [one for one in found if one["is"] == "traceback"]
     for one in (*kinder, *broken):
         print(
             f"{one['base']}: {one['what']}, {one['how']}: {one['was']} → {one['is']} {one['kinder']}",
             one["problem"][-400:],
         )
     seconds = time.monotonic() - started
-    print(f"{len(found):,} changes in {seconds:.0f} s: {len(kinder)} kinder verdicts, {len(broken)} that failed")
+    print(f"{len(found):,} changes in {seconds:.0f} s: {len(kinder)} kinder verdicts, {len(broken)} tracebacks")
     if arguments.into:
         arguments.into.write_text(json.dumps(found, indent=0))
     sys.exit(bool(kinder or broken))
