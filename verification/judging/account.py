@@ -5,7 +5,7 @@ Guarantee: names every piece of evidence that a lane lacks, as left out on purpo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract import ledger as contract
@@ -17,7 +17,7 @@ from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.verification.groups import evidence as of_groups
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.replicas import ReplicaEvidence, replica_evidence
+from kafka_chaos.verification.judging.replicas import ReplicaEvidence, limit_of, replica_evidence
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from kafka_chaos.verification.transactions.evidence import (
     doubts_of_transactions,
@@ -214,6 +214,7 @@ def _of_history(account: Account) -> None:
             read = of_partition.read_end
             far = "nothing of it was read" if read is None else f"the last offset read is {read}"
             doubts.append(f"no consumer reached the end of partition {partition}, offset {end}: {far}")
+    doubts += _cut_logs(account)
     if doubled := facts.total("doubled"):
         doubts.append(f"log/ holds {doubled} rows twice")
     if account.lane.acks != "0" and (unplaced := facts.total("unplaced")):
@@ -225,6 +226,19 @@ def _of_history(account: Account) -> None:
             doubts.append(why + "are not in the log, from which records are removed")
         else:
             account.incomplete.update(dict.fromkeys(BY_READING, why + "there is no final log (log/)"))
+
+
+def _cut_logs(account: Account) -> Iterator[str]:
+    """The partitions whose log/ ends before what every broker knows to be committed. Markers are not in log/."""
+    run, lane = account.run, account.lane
+    if not run.has_log or lane.cleanup_policy is not None or lane.transactional is not None:
+        return
+    for partition in range(lane.partitions):
+        limit = limit_of({}, run.checkpoints.high_watermarks.get((lane.lane, partition), {}))
+        end = account.facts.partitions.get(partition, PartitionFacts()).log_end
+        last = -1 if end is None else end
+        if limit is not None and limit > last + 1:
+            yield f"partition {partition}: log/ ends at offset {last}, below every broker's high watermark, {limit}"
 
 
 def _of_faults(account: Account) -> None:

@@ -34,6 +34,20 @@ def test_replicas_that_contradict_their_checkpoints(
     assert problem in lane.not_judged[Anomaly.REPLICA_DIVERGENCE]
 
 
+def test_a_log_that_ends_below_every_high_watermark_was_cut() -> None:
+    cut = verdict_of(run(marks={1: 12, 2: 12, 3: 11}))
+    assert cut.verdict == Verdict.UNKNOWN
+    assert "partition 0: log/ ends at offset 9, below every broker's high watermark, 11" in cut.reasons
+    assert verdict_of(run(marks={1: 12, 2: 12, 3: 10})).verdict == Verdict.CONFORMS
+    assert verdict_of(run(log=False, marks={1: 12})).verdict == verdict_of(run(log=False)).verdict
+
+
+def test_more_replicas_than_the_lane_has_are_a_contradiction() -> None:
+    lane = verdict_of(run(replicas=True), replicas=REPLICAS | {4: REPLICAS[1]})
+    assert lane.verdict == Verdict.UNKNOWN
+    assert any("replicas/ holds records of 4 brokers, expected 3" in reason for reason in lane.reasons)
+
+
 def test_replicas_that_were_compared_in_part_are_named() -> None:
     lane = verdict_of(run(replicas=True, marks={1: 5, 2: 10, 3: 10}), replicas=REPLICAS)
     assert lane.verdict == Verdict.CONFORMS
