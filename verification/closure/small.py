@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,27 +97,32 @@ def _orphans(run: RunDirectory, produced: pa.Table) -> Iterable[Sequence[Any]]:
 
 def _unlike(run: RunDirectory, log: pa.Table, data: pa.Table) -> Iterable[Sequence[Any]]:
     """`relations.VIEWS`: a row per partition whose log no replica holds as it is."""
-    ends = {(lane, partition): end + 1 for lane, partition, end in _grouped(log, _PLACE, [("offset", "max")])}
-    for place, limit in {**ends, **{place: end for place, end in limits(run).items() if place in ends or end}}.items():
-        expected = _contents(log, place, limit)
-        held = data.filter(_at(data, place))
-        brokers = held["broker"].unique().to_pylist()
-        if brokers and not any(
-            _contents(held.filter(pc.equal(held["broker"], one)), place, limit) == expected for one in brokers
-        ):
-            yield place[0], f"partition {place[1]}, below offset {limit}", 1
+    bounds = {(lane, partition): end + 1 for lane, partition, end in _grouped(log, _PLACE, [("offset", "max")])}
+    bounds |= limits(run)
+    logged, held = _contents(log, _PLACE, bounds), _contents(data, [*_PLACE, "broker"], bounds)
+    kept: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for lane, partition, broker in _grouped(data, [*_PLACE, "broker"], []):
+        kept.setdefault((lane, partition), []).append(held.get((lane, partition, broker), (0, 0)))
+    for place, contents in sorted(kept.items()):
+        if logged.get(place, (0, 0)) not in contents:
+            yield place[0], f"partition {place[1]}, below offset {bounds.get(place)}", 1
 
 
-def _at(table: pa.Table, place: tuple[str, int]) -> Any:
-    return pc.and_(pc.equal(table["lane"], place[0]), pc.equal(table["partition"], place[1]))
-
-
-def _contents(table: pa.Table, place: tuple[str, int], limit: int) -> tuple[int, int]:
-    """How many rows there are of a partition below an offset, and the sum of their hashes."""
-    rows = table.filter(pc.and_(_at(table, place), pc.less(table["offset"], limit)))
-    mixed = np.full(len(rows), _SALT)
+def _contents(table: pa.Table, keys: list[str], bounds: Mapping[tuple[str, int], int]) -> dict[Any, tuple[int, int]]:
+    """By `keys`, how many rows there are below the bounds of their partitions, and the sum of their hashes."""
+    rows = [(*place, bound) for place, bound in bounds.items()]
+    schema = pa.schema([("lane", pa.string()), ("partition", pa.int32()), ("bound", pa.int64())])
+    known = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+    below = table.select(dict.fromkeys((*keys, "offset", "producer_id", "seq"))).join(known, _PLACE, join_type="inner")
+    below = below.filter(pc.less(below["offset"], below["bound"]))
+    mixed = np.full(len(below), _SALT)
     for name in ("offset", "producer_id", "seq"):
-        mixed ^= pc.fill_null(rows[name], -1).to_numpy().astype(np.int64).view(np.uint64)
+        mixed ^= pc.fill_null(below[name], -1).to_numpy().astype(np.int64).view(np.uint64)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return len(rows), int(mixed.sum(dtype=np.uint64))
+    # Halves, so that no sum overflows.
+    halves = {"low": mixed & np.uint64(2**32 - 1), "high": mixed >> np.uint64(32)}
+    for name, half in halves.items():
+        below = below.append_column(name, pa.array(half.astype(np.int64)))
+    sums = _grouped(below, keys, [("seq", "count"), ("low", "sum"), ("high", "sum")])
+    return {tuple(key): (n, low + (high << 32)) for *key, n, low, high in sums}
