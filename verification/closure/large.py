@@ -20,7 +20,7 @@ from kafka_chaos.verification.tables.hashes import hashed
 from kafka_chaos.verification.tables.history import local_frame
 
 _TEXTS = {column.name for columns in TABLES.values() for column in columns if column.type == "string"}
-_TEXTS |= {"judged", "place"}
+_TEXTS |= {"judged", "place", "source"}
 _OF_PARTITION = "lane, partition, limit"
 _MARKED = f"coalesce(kind IN ('{COMMIT}', '{ABORT}'), false)"
 
