@@ -76,6 +76,7 @@ class Watch:
 
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Begin. `once`: end after reading what exists now. The query's `awaitTermination` raises its errors."""
+        self.state_dir.mkdir(parents=True, exist_ok=True)
         keep_salt(self.state_dir / "salt")
         for table in ("produced", *(() if self.bootstrap_servers else ("log",))):
             (self.run_dir / table).mkdir(parents=True, exist_ok=True)
