@@ -75,7 +75,7 @@ class Supervisor:
         self._admin = cluster.admin()
         self._faults: dict[str, Occurrence] = {}
         self._evidence: dict[str, Any] = {}
-        self._jobs: queue.Queue[Job] = queue.Queue()
+        self._jobs: queue.Queue[Job | None] = queue.Queue()
         self._now: Job | None = None
         self._accepting = threading.Lock()
         self._ending = False
@@ -98,7 +98,7 @@ class Supervisor:
             if job.what == "state":
                 self._do(job)
             elif job.what == "down":
-                self._ending = True
+                self._end()
                 job.tell(DONE, os.getpid())
                 os.kill(os.getpid(), signal.SIGTERM)
             elif not self._takes(job):
@@ -107,9 +107,15 @@ class Supervisor:
             else:
                 self._await(job)
 
+    def _end(self) -> None:
+        """Take no further job, and wake the worker if it waits for one."""
+        with self._accepting:
+            self._ending = True
+            self._jobs.put(None)
+
     def _takes(self, job: Job) -> bool:
         with self._accepting:
-            if self._now is not None:
+            if self._now is not None or self._ending:
                 return False
             self._now = job
             self._jobs.put(job)
@@ -131,7 +137,8 @@ class Supervisor:
             job = None
             try:
                 job = self._jobs.get()
-                self._do(job)
+                if job is not None:
+                    self._do(job)
             except KeyboardInterrupt:
                 # The command has ended, or `down` was asked for.
                 pass

@@ -101,8 +101,8 @@ def served(killed: list[int]) -> Iterator[Standing]:
         one = noted("test", folder)
         yield one
         one.ask("down")
-        with pytest.raises(KafkaChaosError):
-            one.ask("heal", faults=("wakes the worker",))
+        with pytest.raises(KafkaChaosError, match="busy"):
+            one.ask("heal", faults=("no more",))
         working.join(10)
         assert not working.is_alive()
     shutil.rmtree(folder)
