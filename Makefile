@@ -123,6 +123,7 @@ links: .venv/.installed
 # The figures of docs/performance.md; each benchmark prints its own.
 bench: demo
 	$(BIN)/python benchmarks/report.py runs/latest
+	$(BIN)/python benchmarks/evidence_sweep.py runs/latest --into runs/evidence-sweep.json
 	$(BIN)/python benchmarks/fault_times.py runs/latest
 	$(BIN)/python benchmarks/cluster_start.py
 	$(BIN)/python benchmarks/killed_runs.py
