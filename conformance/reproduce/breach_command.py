@@ -11,9 +11,8 @@ import click
 
 from kafka_chaos.conformance.engine import Say
 from kafka_chaos.conformance.reproduce.breaches.player import BreachPlayer, PlayedBreach
-from kafka_chaos.conformance.reproduce.breaches.results import BreachResult, Key, key_of
 from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
-from kafka_chaos.conformance.reproduce.results import load
+from kafka_chaos.conformance.reproduce.results import BreachResult, Key, key_of, load
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure, quoted

@@ -1,30 +1,62 @@
-"""How often each claim of the standard matrix was shown on brokers: a file of results, and the page made of it."""
+"""How often each claim of the standard matrix, and each breach of an older protocol, was shown on brokers: a file of
+results, and the page made of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.conformance.reproduce.breaches.results import BreachResult, Plays, all_of, section
-from kafka_chaos.conformance.reproduce.breaches.results import Key as BreachKey
+from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
 from kafka_chaos.conformance.reproduce.playing.refusals import remarks
 from kafka_chaos.conformance.reproduce.stories.claims import Claim
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.contract.files import write_whole
 
 FORMAT_VERSION = 1
 PAGE_SUFFIX = ".md"
 Key = tuple[str, str, str]
 
+NO_VERSION = (("kip101-fenced", ("weak_isr", "strong_isr")), ("kip101-fenced", ("followers_agree",)))
+"""Variant and invariants of the breaches that no version of Kafka has."""
+
+
+@dataclass(kw_only=True)
+class Plays:
+    """How often a trace was `played` to its end or left, and how often it was `shown`.
+
+    `left`: why the last one that was not shown was not.
+    """
+
+    played: int = 0
+    shown: int = 0
+    left: str | None = None
+
+    def note(self, left: str) -> None:
+        """Count a play; `left` is empty where it was shown."""
+        self.played += 1
+        self.shown += not left
+        self.left = left or self.left
+
+    @property
+    def share(self) -> str:
+        """As pages have it."""
+        return f"{self.shown} of {self.played}" if self.played else "not yet"
+
+    @property
+    def missed(self) -> str | None:
+        """Why some were not shown; None if all were."""
+        return self.left if self.shown < self.played else None
+
 
 @dataclass
-class Result(Plays):
-    """A claim, and the plays of its story.
+class ClaimResult(Plays):
+    """The plays of a claim's trace.
 
-    `refused`: why it can't be played; `remark`: what is different on brokers from the story.
+    `refused`: why it can't be played; `remark`: what is different on brokers from the trace.
     """
 
     lane: str
@@ -41,17 +73,41 @@ class Result(Plays):
 
 
 @dataclass
+class BreachResult(Plays):
+    """The plays of a breach on a version of Kafka."""
+
+    variant: str
+    invariants: str
+    kafka: str
+
+    @property
+    def key(self) -> Key:
+        """That of its breach."""
+        return self.variant, self.invariants, self.kafka
+
+
+def key_of(story: BreachStory, kafka_version: str) -> Key:
+    """What tells the plays of a breach on a version from others."""
+    return story.variant, ", ".join(story.invariants), kafka_version
+
+
+@dataclass
 class Results:
-    """Results by claim; `kafka` names the cluster that they are from. `breaches`: those of breaches, on older ones."""
+    """Results by claim; `kafka` names the cluster that they are from. `breaches`: one for every breach on every version
+    that has its variant, in the order of the stories."""
 
     kafka: str
-    of: dict[Key, Result] = field(default_factory=dict)
-    breaches: dict[BreachKey, BreachResult] = field(default_factory=lambda: all_of(()))
+    of: dict[Key, ClaimResult] = field(default_factory=dict)
+    breaches: dict[Key, BreachResult] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        keys = [key_of(story, version) for story in STORIES for version in story.versions]
+        self.breaches = {key: self.breaches.get(key) or BreachResult(*key) for key in keys}
 
     def add(self, claims: Iterable[Claim], *, refused: Mapping[Key, str | None]) -> None:
         """Take up claims that are not there yet, and whether and how they can be played."""
         for one in claims:
-            result = self.of.setdefault(one.key, Result(*one.key, steps=len(one.story.steps)))
+            result = self.of.setdefault(one.key, ClaimResult(*one.key, steps=len(one.story.steps)))
             result.steps, result.refused = len(one.story.steps), refused[one.key]
             result.remark = remarks(one.story)
 
@@ -60,20 +116,12 @@ class Results:
         for key, is_shown in shown.items():
             self.of[key].note("" if is_shown else reason or "the verification did not find it")
 
-    def to_json(self) -> dict[str, Any]:
-        """The file's content."""
-        return {
-            "format_version": FORMAT_VERSION,
-            "kafka": self.kafka,
-            "claims": [asdict(result) for result in self.of.values()],
-            "breaches": [asdict(result) for result in self.breaches.values()],
-        }
-
     def save(self, path: Path) -> None:
-        """Write the file, and the page beside it."""
-        document = self.to_json()
-        claims, breaches = (",\n".join(map(json.dumps, document.pop(key))) for key in ("claims", "breaches"))
-        head = json.dumps(document)[:-1]
+        """Write the file, a line for each result, and the page beside it."""
+        claims, breaches = (
+            ",\n".join(json.dumps(asdict(result)) for result in found.values()) for found in (self.of, self.breaches)
+        )
+        head = json.dumps({"format_version": FORMAT_VERSION, "kafka": self.kafka})[:-1]
         write_whole(path, f'{head}, "claims": [\n{claims}\n], "breaches": [\n{breaches}\n]}}\n')
         write_whole(path.with_suffix(PAGE_SUFFIX), page(self))
 
@@ -86,61 +134,51 @@ def load(path: Path, kafka: str) -> Results:
         document = json.loads(path.read_text("utf-8"))
         if document["format_version"] != FORMAT_VERSION:
             raise ValueError("its format_version is another")
-        results = [Result(**entry) for entry in document["claims"]]
+        claims = [ClaimResult(**entry) for entry in document["claims"]]
         breaches = [BreachResult(**entry) for entry in document.get("breaches", ())]
-        return Results(str(document["kafka"]), {one.key: one for one in results}, all_of(breaches))
+        return Results(str(document["kafka"]), {one.key: one for one in claims}, {one.key: one for one in breaches})
     except (ValueError, KeyError, TypeError) as error:
         raise UsageFailure(f"{path} holds no results of stories: {error}") from error
 
 
 def page(results: Results) -> str:
-    """The page: what was shown, lane by lane, and why the rest was not."""
-    found = list(results.of.values())
-    shown = [one for one in found if one.shown]
-    lines = [
-        "# Stories on brokers",
-        "",
-        "<!-- Written by `kafka-chaos reproduce --matrix`: do not edit. -->",
-        "",
-        "What [the model](model.md) permits is a claim until brokers have shown it. Here its shortest story of each "
-        "permitted anomaly of the standard matrix was [played step by step](guides/reproduce.md) on "
-        f"{results.kafka}. After each step the brokers were in the state that the model tells, and the verification "
-        "found the anomaly in what they left.",
-        "",
-        f"**{len(shown)} of {len(found)} claims are shown.** The tables say how often, of how many times that their "
-        "stories were played. A story that several settings share is played for all of them at once.",
-        "",
-    ]
-    for lane in dict.fromkeys(one.lane for one in found):
-        lines += [f"## {lane}", "", "| faults | anomaly | steps | shown |", "| --- | --- | ---: | --- |"]
-        lines += [_row(one) for one in found if one.lane == lane]
-        lines.append("")
-    return "\n".join([*lines, *_reasons(found), *section(results.breaches.values())]).rstrip() + "\n"
+    """The page: what was shown, lane by lane, breach by breach, and why the rest was not."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"capital": lambda text: text[:1].upper() + text[1:], "counted": counted}
+    claims = list(results.of.values())
+    return environment.get_template("page.md.jinja").render(
+        kafka=results.kafka,
+        claims=claims,
+        missed=_by_reason((one.refused or one.missed, one) for one in claims),
+        remarks=_by_reason((one.remark, one) for one in claims),
+        stories=STORIES,
+        breaches=results.breaches,
+        key_of=key_of,
+        different=_by_reason((_difference(story), story) for story in STORIES),
+        no_version=NO_VERSION,
+    )
 
 
-def _row(one: Result) -> str:
-    share = "not played" if one.refused is not None else one.share
-    return f"| {one.faults or 'none'} | `{one.anomaly}` | {one.steps} | {share} |"
+def _by_reason(found: Iterable[tuple[str | None, Any]]) -> dict[str, list[Any]]:
+    reasons = defaultdict(list)
+    for reason, one in found:
+        if reason:
+            reasons[reason].append(one)
+    return reasons
 
 
-def _reasons(found: Sequence[Result]) -> list[str]:
-    """The sections about what was not shown, and about what is different on brokers."""
-    left: dict[str, list[Result]] = {}
-    different: dict[str, list[Result]] = {}
-    for one in found:
-        reason = one.refused or one.missed
-        if reason is not None:
-            left.setdefault(reason, []).append(one)
-        if one.remark is not None:
-            different.setdefault(one.remark, []).append(one)
-    return [*_listed("What was not shown, and why", left), *_listed("What is different on brokers", different)]
-
-
-def _listed(title: str, reasons: Mapping[str, Sequence[Result]]) -> list[str]:
-    if not reasons:
-        return []
-    lines = [f"## {title}", ""]
-    for reason, results in reasons.items():
-        where = "; ".join(f"{one.lane}, {one.faults or 'no fault'}: `{one.anomaly}`" for one in results)
-        lines.append(f"- {where}. {reason[:1].upper()}{reason[1:]}")
-    return [*lines, ""]
+def _difference(story: BreachStory) -> str:
+    """What brokers need more than the model's shortest story, or why they can't take it; empty for neither."""
+    if story.instead or not story.why_added:
+        return story.instead
+    added = len(story.steps) - len(story.shortest)
+    return f"with {counted(added, 'more step')}: {story.why_added}"

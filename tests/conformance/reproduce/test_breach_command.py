@@ -11,9 +11,8 @@ import pytest
 from kafka_chaos.conformance.reproduce import breach_command
 from kafka_chaos.conformance.reproduce.breach_command import play_breaches
 from kafka_chaos.conformance.reproduce.breaches.player import PlayedBreach
-from kafka_chaos.conformance.reproduce.breaches.results import BreachResult, key_of
 from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
-from kafka_chaos.conformance.reproduce.results import Results, load
+from kafka_chaos.conformance.reproduce.results import BreachResult, Results, key_of, load
 
 KAFKA = "Kafka 3.9.1 with ZooKeeper"
 LEFT = "step 3: gave up"
