@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
-from kafka_chaos.conformance.scenario.registry import all_scenarios, find
+from kafka_chaos.conformance.scenario.registry import all_scenarios
 from kafka_chaos.conformance.scenario.runner import run_scenario
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
@@ -26,7 +26,7 @@ QUICK = ("replication-describe", "acks-1-recovery")
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in all_scenarios()],
 )
 def test_kafka_and_the_model_agree(scenario_id: str, pool: ClusterPool) -> None:
-    record = run_scenario(find(scenario_id), pool)
+    record = run_scenario(all_scenarios()[scenario_id], pool)
     assert record.verdict == Verdict.CONFORMS, record.reason
     assert record.acts
     assert all(act.steps and act.expectations for act in record.acts)
@@ -52,7 +52,7 @@ def test_a_broken_rule_in_the_model_is_found_and_the_replica_named(
 ) -> None:
     # Brokers that agree with the model do so within seconds; these never will.
     monkeypatch.setattr("kafka_chaos.conformance.scenario.lockstep.SETTLE_TIMEOUT", 12.0)
-    record = run_scenario(find(scenario_id), pool, model_of=without_truncation)
+    record = run_scenario(all_scenarios()[scenario_id], pool, model_of=without_truncation)
     assert record.verdict == Verdict.VIOLATION
     assert record.reason is not None
     assert f"{replica}, log:" in record.reason
@@ -68,7 +68,7 @@ def test_a_broken_rule_of_transactions_is_found_and_the_partition_named(
     monkeypatch.setattr("kafka_chaos.conformance.scenario.lockstep.SETTLE_TIMEOUT", 12.0)
     rules = BROKEN["the last stable offset"].rules
     monkeypatch.setattr("kafka_chaos.conformance.scenario.transactions.stage.v1_in", lambda version: rules)
-    record = run_scenario(find("txn-commit-abort"), pool)
+    record = run_scenario(all_scenarios()["txn-commit-abort"], pool)
     assert record.verdict == Verdict.VIOLATION
     assert record.acts[-1].steps[-1].sentence == "p writes a1 to partition 0."
     assert [difference.field for difference in record.acts[-1].steps[-1].differences] == ["partition 0, read_committed"]

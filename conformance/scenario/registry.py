@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
     from kafka_chaos.conformance.scenario.play import Play
@@ -56,7 +57,7 @@ class Difference:
     says: str
     brokers_do: str
     since: str
-    shown_by: str | None
+    shown_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +128,6 @@ def all_scenarios() -> dict[str, Scenario]:
     return {name: _REGISTERED[name] for name in order}
 
 
-def find(scenario_id: str) -> Scenario:
-    """A scenario by id; raises `UsageFailure` with the known ids."""
-    known = all_scenarios()
-    if scenario_id not in known:
-        raise UsageFailure(f"{scenario_id!r} is not a scenario: expected one of {', '.join(known)}")
-    return known[scenario_id]
-
-
 def outlines() -> dict[str, Outline]:
     """Every scenario's outline by id, in the order of `SOURCES`, read from the files without importing them.
 
@@ -151,6 +144,17 @@ def outlines() -> dict[str, Outline]:
     if set(found) != set(order):
         return {name: scenario.outline for name, scenario in all_scenarios().items()}
     return {name: found[name] for name in order}
+
+
+def read_documents(file: Path) -> tuple[dict[str, Source], tuple[Difference, ...]]:
+    """What a package documents, from a file in TOML: its `SOURCES` and its `DIFFERENCES`."""
+    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    documents, sources = {}, {}
+    for name, one in content["documents"].items():
+        documents[name] = Document(one["title"], one.get("original_title", one["title"]), one.get("date"))
+        sources |= {scenario: Source(documents[name], *section) for scenario, section in one["scenarios"].items()}
+    differ = tuple(Difference(**{**one, "document": documents[one["document"]]}) for one in content["differences"])
+    return sources, differ
 
 
 def differences() -> tuple[Difference, ...]:

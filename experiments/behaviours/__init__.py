@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_chaos.experiments.behaviours.differences import DIFFERENCES
-from kafka_chaos.experiments.behaviours.sources import SOURCES
+from pathlib import Path
 
-__all__ = ["DIFFERENCES", "SOURCES"]
+from kafka_chaos.conformance.scenario.registry import read_documents
+
+SOURCES, DIFFERENCES = read_documents(Path(__file__).with_name("documents.toml"))
