@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from cluster_invariants import CLUSTER_INVARIANTS
+
 from kafka_chaos.reference_model.lockstep.brokers import checkpoint_high_watermark, end_parked_fetch
 from kafka_chaos.reference_model.lockstep.clients import send_astray, send_to_unnamed
 from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, Internal, Step
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
-from kafka_chaos.reference_model.lockstep.invariants import CLUSTER_INVARIANTS
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
 
 LANES: dict[str, Lane] = {
     "acks=0": Lane(lane="0", acks="0"),
@@ -18,3 +19,13 @@ LANES: dict[str, Lane] = {
 }
 
 FAULT_SETS: tuple[tuple[str, ...], ...] = ((), *((kind,) for kind in FAULT_KINDS), ("kill", "kill"))
+
+CUT_THEN_KILL = (
+    LockstepStep.CUT_REPLICATION,
+    LockstepStep.APPEND,
+    LockstepStep.KILL_LEADER,
+    LockstepStep.ELECT,
+    LockstepStep.RESTART,
+)
+UPGRADES = (("3.6.2/zookeeper", "3.9.1/zookeeper"), ("3.9.1/zookeeper", "4.3.1/kraft"))
+"""Clusters before and after."""

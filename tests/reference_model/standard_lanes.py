@@ -17,8 +17,7 @@ from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import with_phases
 from kafka_chaos.harness.experiment.yaml_text import document_of, text_of
 from kafka_chaos.reference_model import Lane, Lockstep, predict
-from kafka_chaos.reference_model.document.lanes import CUT_THEN_KILL
-from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
+from kafka_chaos.reference_model.matrix import CUT_THEN_KILL, FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict.answers import FILE, as_file
 from kafka_chaos.reference_model.predict.cache import model_digest, question_key
 

@@ -14,8 +14,7 @@ import pytest
 
 from kafka_chaos.reference_model import Lane, predict, predict_cached
 from kafka_chaos.reference_model.compare import Cluster, compare
-from kafka_chaos.reference_model.document.lanes import UPGRADES
-from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
+from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES, UPGRADES
 from kafka_chaos.reference_model.predict import cache as cache_module
 from kafka_chaos.reference_model.predict.answers import FILE, shipped
 from kafka_chaos.reference_model.predict.cache import model_digest, question_key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster_invariants import CLUSTER_INVARIANTS
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -11,7 +12,6 @@ from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.lane.state import ELIGIBLE, OK, canonical, initial_state, leader_index, record_of
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
-from kafka_chaos.reference_model.lockstep.invariants import CLUSTER_INVARIANTS
 from kafka_chaos.reference_model.lockstep.observation.cluster import observe_state
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.machine import shown
