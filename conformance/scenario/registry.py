@@ -149,7 +149,8 @@ def outlines() -> dict[str, Outline]:
 def read_documents(file: Path) -> tuple[dict[str, Source], tuple[Difference, ...]]:
     """What a package documents, from a file in TOML: its `SOURCES` and its `DIFFERENCES`."""
     content = tomllib.loads(file.read_text(encoding="utf-8"))
-    documents, sources = {}, {}
+    documents: dict[str, Document] = {}
+    sources: dict[str, Source] = {}
     for name, one in content["documents"].items():
         documents[name] = Document(one["title"], one.get("original_title", one["title"]), one.get("date"))
         sources |= {scenario: Source(documents[name], *section) for scenario, section in one["scenarios"].items()}

@@ -50,9 +50,10 @@ class BreachStory:
 def _read(file: Path) -> Iterator[BreachStory]:
     content = tomllib.loads(file.read_text(encoding="utf-8"))
     for one in content["breaches"]:
-        shared = content["beginnings"][one.pop("begins")] if "begins" in one else ""
-        lists = {key: tuple(one.pop(key)) for key in ("invariants", "versions")}
-        yield BreachStory(steps=tuple((shared + one.pop("steps", "")).splitlines()), **lists, **one)
+        shared = content["beginnings"].get(one.pop("begins", None), "")
+        steps = (shared + one.get("steps", "")).splitlines()
+        sequences = {**{key: tuple(one[key]) for key in ("invariants", "versions")}, "steps": tuple(steps)}
+        yield BreachStory(**{**one, **sequences})
 
 
 STORIES: Sequence[BreachStory] = tuple(_read(Path(__file__).with_name("stories.toml")))
