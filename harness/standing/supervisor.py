@@ -86,17 +86,21 @@ class Supervisor:
             self._now.tell(EVENT, event)
 
     def accept(self, listener: Listener) -> None:
-        """Take connections, each served by a thread of its own."""
+        """Take connections, each served by a thread of its own, until the listener is closed."""
         while True:
-            with suppress(OSError, EOFError):
+            try:
                 connection = listener.accept()
-                threading.Thread(target=self._serve, args=[connection], daemon=True).start()
+            except (ConnectionError, EOFError):
+                continue  # The command ended before it was heard.
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=[connection], daemon=True).start()
 
     def _serve(self, connection: Connection[Any, Any]) -> None:
         with connection, suppress(EOFError, OSError):
             job = Job(connection, *connection.recv())
             if job.what == "state":
-                self._do(job)
+                job.tell(*self._answer(job))
             elif job.what == "down":
                 self._end()
                 job.tell(DONE, os.getpid())
@@ -134,28 +138,32 @@ class Supervisor:
     def work(self) -> None:
         """Do one job after the other, until `down`."""
         while not self._ending:
-            job = None
+            job, answer = None, None
             try:
                 job = self._jobs.get()
                 if job is not None:
-                    self._do(job)
+                    answer = self._answer(job)
             except KeyboardInterrupt:
                 # The command has ended, or `down` was asked for.
                 pass
             finally:
                 if job is not None:
-                    job.over.set()
+                    # Who is answered may ask for the next job at once.
                     self._now = None
+                    if answer is not None:
+                        job.tell(*answer)
+                    job.over.set()
 
-    def _do(self, job: Job) -> None:
+    def _answer(self, job: Job) -> tuple[str, object]:
+        """Do a job; what its command is to be told."""
         try:
-            job.tell(DONE, _JOBS[job.what](self, **job.arguments))
+            return DONE, _JOBS[job.what](self, **job.arguments)
         except Exception as error:  # noqa: BLE001 - whatever it is, the cluster stays and the command is told
             known = error if isinstance(error, KafkaChaosError) else failure_of(error)
             if known is None:
                 traceback.print_exc()
             code = ExitCode.BUG if known is None else known.exit_code
-            job.tell(FAILED, (str(known or f"internal error: {error!r}"), code))
+            return FAILED, (str(known or f"internal error: {error!r}"), code)
 
     def break_(self, *, fault: str, target: str, keys: Mapping[str, Any]) -> bool:
         """Break something until it is healed; whether it was proven."""

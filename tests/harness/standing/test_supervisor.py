@@ -108,6 +108,16 @@ def served(killed: list[int]) -> Iterator[Standing]:
     shutil.rmtree(folder)
 
 
+def test_it_takes_connections_until_the_listener_is_closed(tmp_path: Path) -> None:
+    with Listener(str(tmp_path / SOCKET), "AF_UNIX") as listener:
+        pass
+    supervisor = Supervisor("test", {}, Running(), None, None)  # type: ignore[arg-type]
+    accepting = threading.Thread(target=supervisor.accept, args=[listener], daemon=True)
+    accepting.start()
+    accepting.join(10)
+    assert not accepting.is_alive()
+
+
 def test_a_fault_by_hand_is_proven_shown_and_healed(served: Standing) -> None:
     events: list[Event] = []
     assert served.ask("break", events.append, fault="pause", target="leader(orders)", keys={}) is True
