@@ -139,7 +139,7 @@ class LockStep:
 
     # --- Expectations ----------------------------------------------------------------------------------------------
 
-    def expect(self, text: str, *, seen: Any, expected: Any = True) -> None:
+    def expect(self, text: str, seen: Any, expected: Any = True) -> None:
         """Something that must hold exactly; raises `ScenarioViolation` if it does not."""
         expectation = Expectation(text, expected, seen, seen == expected)
         self.act.expectations.append(expectation)
@@ -148,7 +148,7 @@ class LockStep:
             raise ScenarioViolation(f"{text}: expected {expected!r}, observed {seen!r}")
 
     def expect_eventually(
-        self, text: str, observe: Callable[[], Any], *, expected: Any = True, timeout: float = 30
+        self, text: str, observe: Callable[[], Any], expected: Any = True, *, timeout: float = 30
     ) -> None:
         """As `expect`, but `observe` is repeated until it holds."""
         seen = None
@@ -160,7 +160,7 @@ class LockStep:
 
         with suppress(WaitTimeout):
             wait_until(holds, text, timeout=timeout, interval=0.1)
-        self.expect(text, seen=seen, expected=expected)
+        self.expect(text, seen, expected)
 
     def fact(self, name: str, value: Any) -> None:
         """Record something that was measured or quoted."""

@@ -95,7 +95,7 @@ def replay(
             for one in (*group.steps, *group.closing):
                 replaying.take(one)
             for stage, settings in zip(stages, group.walks, strict=True):
-                stage.expect("All replicas are in sync", seen=stage.seen.isr, expected=tuple(sorted(settings.replicas)))
+                stage.expect("All replicas are in sync", stage.seen.isr, tuple(sorted(settings.replicas)))
 
     conclude(record, run)
     return record

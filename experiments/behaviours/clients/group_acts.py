@@ -21,18 +21,14 @@ def killed_before_the_commit(stage: Stage, of: Group) -> None:
         group.poll(first)
         group.process(first)
         group.crash(first)
-        stage.expect("Committed is what was processed before", seen=group.seen.committed, expected=(1,))
+        stage.expect("Committed is what was processed before", group.seen.committed, (1,))
         _await_successor(group, first, second)
         _one_batch(group, second)
         _one_batch(group, second)
-        stage.expect(
-            "Record 1 is given to both",
-            seen=[1 in given for given in group.did("given").values()],
-            expected=[True, True],
-        )
-        stage.expect("Record 1 is processed twice, no record never", seen=group.processed(), expected=[0, 1, 1, 2])
-        stage.expect("All is committed", seen=group.seen.committed, expected=(RECORDS,))
-        stage.expect("Nothing of it is an anomaly of a group", seen=group.model.anomalies(), expected=[])
+        stage.expect("Record 1 is given to both", [1 in given for given in group.did("given").values()], [True, True])
+        stage.expect("Record 1 is processed twice, no record never", group.processed(), [0, 1, 1, 2])
+        stage.expect("All is committed", group.seen.committed, (RECORDS,))
+        stage.expect("Nothing of it is an anomaly of a group", group.model.anomalies(), [])
 
 
 def killed_after_the_commit(stage: Stage, of: Group) -> None:
@@ -43,13 +39,13 @@ def killed_after_the_commit(stage: Stage, of: Group) -> None:
         group.poll(first)
         group.commit(first)
         group.crash(first)
-        stage.expect("Record 1 is committed", seen=group.seen.committed, expected=(2,))
+        stage.expect("Record 1 is committed", group.seen.committed, (2,))
         _await_successor(group, first, second)
         _one_batch(group, second)
-        stage.expect("Record 1 is given to the first only", seen=group.did("given")[second], expected=[2])
-        stage.expect("Record 1 is never processed, no record twice", seen=group.processed(), expected=[0, 2])
-        stage.expect("All is committed", seen=group.seen.committed, expected=(RECORDS,))
-        stage.expect("The model permits that", seen=group.model.anomalies(), expected=["skipped_after_rebalance"])
+        stage.expect("Record 1 is given to the first only", group.did("given")[second], [2])
+        stage.expect("Record 1 is never processed, no record twice", group.processed(), [0, 2])
+        stage.expect("All is committed", group.seen.committed, (RECORDS,))
+        stage.expect("The model permits that", group.model.anomalies(), ["skipped_after_rebalance"])
 
 
 def frozen_before_the_commit(stage: Stage, of: Group) -> None:
@@ -63,15 +59,15 @@ def frozen_before_the_commit(stage: Stage, of: Group) -> None:
         _await_successor(group, first, second)
         _one_batch(group, second)
         _one_batch(group, second)
-        stage.expect("The group is past it", seen=group.seen.committed, expected=(RECORDS,))
+        stage.expect("The group is past it", group.seen.committed, (RECORDS,))
         group.thaw(first)
         group.commit(first)
         stage.fact("the answer to the commit", group.members.errors(first)[-1])
-        stage.expect("The commit of offset 2 is refused", seen=group.did("refused")[first], expected=[2])
-        stage.expect("The committed offset has not gone back", seen=group.seen.committed, expected=(RECORDS,))
-        stage.expect("The member has joined again", seen=group.seen.members, expected=(1, 2))
-        stage.expect("Record 1 is processed twice, no record never", seen=group.processed(), expected=[0, 1, 1, 2])
-        stage.expect("Nothing of it is an anomaly of a group", seen=group.model.anomalies(), expected=[])
+        stage.expect("The commit of offset 2 is refused", group.did("refused")[first], [2])
+        stage.expect("The committed offset has not gone back", group.seen.committed, (RECORDS,))
+        stage.expect("The member has joined again", group.seen.members, (1, 2))
+        stage.expect("Record 1 is processed twice, no record never", group.processed(), [0, 1, 1, 2])
+        stage.expect("Nothing of it is an anomaly of a group", group.model.anomalies(), [])
 
 
 def coordinator_killed(stage: Stage, of: Group) -> None:
@@ -82,23 +78,23 @@ def coordinator_killed(stage: Stage, of: Group) -> None:
         group.poll(first)
         group.process(first)
         dead = group.members.coordinator()
-        stage.expect("The coordinator does not lead the group's topic", seen=dead != stage.seen.leader)
+        stage.expect("The coordinator does not lead the group's topic", dead != stage.seen.leader)
         before = group.seen
         stage.kill(dead)
-        stage.expect("Another broker is the coordinator", seen=group.members.coordinator() != dead)
-        stage.expect("It knows who is in the group", seen=group.seen.members, expected=before.members)
-        stage.expect("It knows who has the partition", seen=group.seen.owners, expected=before.owners)
-        stage.expect("It knows what is committed", seen=group.seen.committed, expected=before.committed)
+        stage.expect("Another broker is the coordinator", group.members.coordinator() != dead)
+        stage.expect("It knows who is in the group", group.seen.members, before.members)
+        stage.expect("It knows who has the partition", group.seen.owners, before.owners)
+        stage.expect("It knows what is committed", group.seen.committed, before.committed)
         generations = {one.each[second].generation for one in (before, group.seen)}
-        stage.expect("Nobody had to join again", seen=len(generations), expected=1)
+        stage.expect("Nobody had to join again", len(generations), 1)
         group.commit(first)
-        stage.expect("It takes the commit", seen=group.seen.committed, expected=(2,))
+        stage.expect("It takes the commit", group.seen.committed, (2,))
         group.leave(first)
-        stage.expect("The other member has the partition", seen=group.seen.owners, expected=(second,))
+        stage.expect("The other member has the partition", group.seen.owners, (second,))
         _one_batch(group, second)
-        stage.expect("Each record is processed once", seen=group.processed(), expected=[0, 1, 2])
+        stage.expect("Each record is processed once", group.processed(), [0, 1, 2])
         stage.start(dead)
-        stage.expect("All is committed", seen=group.seen.committed, expected=(RECORDS,))
+        stage.expect("All is committed", group.seen.committed, (RECORDS,))
 
 
 def back_in_time(stage: Stage, of: Group) -> None:
@@ -111,12 +107,12 @@ def back_in_time(stage: Stage, of: Group) -> None:
         before = group.seen.each[second].generation
         group.crash(first)
         group.come_back(first)
-        stage.expect("It has the partition again", seen=group.seen.owners, expected=(first,))
+        stage.expect("It has the partition again", group.seen.owners, (first,))
         generations = [group.seen.each[member].generation for member in (first, second)]
-        stage.expect("The generation is the same", seen=generations, expected=[before, before])
+        stage.expect("The generation is the same", generations, [before, before])
         _one_batch(group, first)
-        stage.expect("It is given record 1 again", seen=group.did("given"), expected={first: [0, 1, 1], second: []})
-        stage.expect("Committed is what was processed", seen=group.seen.committed, expected=(2,))
+        stage.expect("It is given record 1 again", group.did("given"), {first: [0, 1, 1], second: []})
+        stage.expect("Committed is what was processed", group.seen.committed, (2,))
 
 
 def taken_over(stage: Stage, of: Group) -> None:
@@ -131,19 +127,19 @@ def taken_over(stage: Stage, of: Group) -> None:
         group.poll(1)
         group.process(1)
         group.take_over(2, former=1)
-        stage.expect("Member 2 is in the group in its place", seen=group.seen.members, expected=(2,))
-        stage.expect("It has the partition", seen=group.seen.owners, expected=(2,))
+        stage.expect("Member 2 is in the group in its place", group.seen.members, (2,))
+        stage.expect("It has the partition", group.seen.owners, (2,))
         generations = [one.generation for one in (before.each[1], group.seen.each[2])]
-        stage.expect("The generation is the same", seen=generations, expected=[1, 1])
+        stage.expect("The generation is the same", generations, [1, 1])
         group.commit(1)
-        stage.expect("The answer", seen=group.members.errors(1)[-1], expected="FENCED_INSTANCE_ID")
-        stage.expect("The commit of offset 2 is refused", seen=group.did("refused")[1], expected=[2])
-        stage.expect("Committed is what was before", seen=group.seen.committed, expected=before.committed)
+        stage.expect("The answer", group.members.errors(1)[-1], "FENCED_INSTANCE_ID")
+        stage.expect("The commit of offset 2 is refused", group.did("refused")[1], [2])
+        stage.expect("Committed is what was before", group.seen.committed, before.committed)
         _one_batch(group, 2)
         _one_batch(group, 2)
-        stage.expect("Record 1 is processed twice, no record never", seen=group.processed(), expected=[0, 1, 1, 2])
-        stage.expect("All is committed", seen=group.seen.committed, expected=(RECORDS,))
-        stage.expect("Nothing of it is an anomaly of a group", seen=group.model.anomalies(), expected=[])
+        stage.expect("Record 1 is processed twice, no record never", group.processed(), [0, 1, 1, 2])
+        stage.expect("All is committed", group.seen.committed, (RECORDS,))
+        stage.expect("Nothing of it is an anomaly of a group", group.model.anomalies(), [])
 
 
 def rebalanced(stage: Stage, of: Group, again: set[int] | None) -> None:
@@ -160,10 +156,10 @@ def rebalanced(stage: Stage, of: Group, again: set[int] | None) -> None:
             group.commit(1, partition)
             group.poll(1, partition)
             group.process(1, partition)
-        stage.expect("Of two records each, one is committed", seen=group.seen.committed, expected=(1, 1))
+        stage.expect("Of two records each, one is committed", group.seen.committed, (1, 1))
         group.join(2)
         owners = group.seen.owners or ()
-        stage.expect("Each member has a partition", seen=sorted(owners), expected=[1, 2])
+        stage.expect("Each member has a partition", sorted(owners), [1, 2])
         moved = {partition for partition, owner in enumerate(owners) if owner == 2}
         for partition, owner in enumerate(owners):
             group.poll(owner, partition)
@@ -172,15 +168,13 @@ def rebalanced(stage: Stage, of: Group, again: set[int] | None) -> None:
         twice = {deed[1:] for deed in _twice(group)}
         expected = moved if again is None else again
         stage.expect(
-            "Given twice, by partition and offset",
-            seen=sorted(twice),
-            expected=sorted((partition, 1) for partition in expected),
+            "Given twice, by partition and offset", sorted(twice), sorted((partition, 1) for partition in expected)
         )
         after = tuple(2 if partition in expected else 3 for partition in (0, 1))
-        stage.expect("Committed is what was given last", seen=group.seen.committed, expected=after)
+        stage.expect("Committed is what was given last", group.seen.committed, after)
         stage.fact("the partition that moved", *moved)
         stage.fact("generations after the first", (group.seen.each[1].generation or 0) - 1)
-        stage.expect("Nothing of it is an anomaly of a group", seen=group.model.anomalies(), expected=[])
+        stage.expect("Nothing of it is an anomaly of a group", group.model.anomalies(), [])
 
 
 def _twice(group: GroupStage) -> list[Deed]:
@@ -211,7 +205,7 @@ def _two_members(group: GroupStage) -> tuple[int, int]:
     _one_batch(group, 1)
     group.join(2)
     (first,) = group.seen.owners or (0,)
-    group.stage.expect("One of them has the partition", seen=first in (1, 2))
+    group.stage.expect("One of them has the partition", first in (1, 2))
     return first, 3 - first
 
 
@@ -228,4 +222,4 @@ def _one_batch(group: GroupStage, member: int) -> None:
 
 def _await_successor(group: GroupStage, first: int, second: int) -> None:
     group.await_removed(first)
-    group.stage.expect(f"Member {second} has the partition", seen=group.seen.owners, expected=(second,))
+    group.stage.expect(f"Member {second} has the partition", group.seen.owners, (second,))

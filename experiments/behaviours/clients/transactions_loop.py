@@ -29,31 +29,27 @@ def eos_loop_crash(play: Play) -> None:
             _handle_input(stage, "p1")
             stage.crash("p1")
             stage.initialise("p2")
-            stage.expect("What p1 wrote is aborted", seen=stage.committed(), expected=[])
+            stage.expect("What p1 wrote is aborted", stage.committed(), [])
             offset = _handle_input(stage, "p2")
             stage.commit_offset("p2", offset + 1)
             stage.commit("p2")
-            stage.expect(
-                "One output, one input done", seen=(stage.committed(), _offset(stage)), expected=(["1:one"], 1)
-            )
+            stage.expect("One output, one input done", (stage.committed(), _offset(stage)), (["1:one"], 1))
             offset = _handle_input(stage, "p2")
             stage.commit_offset("p2", offset + 1)
             pending = stage.now.offsets is not None and stage.now.offsets.pending
-            stage.expect("An offset is pending", seen=(_offset(stage), pending), expected=(1, True))
+            stage.expect("An offset is pending", (_offset(stage), pending), (1, True))
             stage.crash("p2")
             stage.initialise("p3")
-            stage.expect(
-                "Neither output nor offset has moved", seen=(stage.committed(), _offset(stage)), expected=(["1:one"], 1)
-            )
+            stage.expect("Neither output nor offset has moved", (stage.committed(), _offset(stage)), (["1:one"], 1))
             offset = _handle_input(stage, "p3")
             stage.commit_offset("p3", offset + 1)
             stage.commit("p3")
             stage.crash("p3")
             stage.initialise("p4")
-            stage.expect("No input is left", seen=_offset(stage), expected=len(INPUTS))
-            stage.expect("Each input counts once", seen=stage.committed(), expected=["1:one", "2:two"])
+            stage.expect("No input is left", _offset(stage), len(INPUTS))
+            stage.expect("Each input counts once", stage.committed(), ["1:one", "2:two"])
             attempts = ["1:one", "1:one", "2:two", "2:two"]
-            stage.expect("read_uncommitted counts each attempt", seen=stage.uncommitted(), expected=attempts)
+            stage.expect("read_uncommitted counts each attempt", stage.uncommitted(), attempts)
 
 
 def _feed(stage: TransactionsStage) -> None:

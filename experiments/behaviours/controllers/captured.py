@@ -19,7 +19,7 @@ def note_requests(stage: Stage, capture: Capture) -> list[Exchange]:
     """Record what was sent about the topic as a table; no answer may have an error."""
     about = [e for e in capture.exchanges() if states_of(e, stage.topic)]
     _expect_answers(stage, about)
-    stage.expect("Frames and connections that the links could not read", seen=capture.unread, expected=0)
+    stage.expect("Frames and connections that the links could not read", capture.unread, 0)
     stage.fact("what the controller sent", [_row(e, s, about[0]) for e in about for s in states_of(e, stage.topic)])
     return about
 
@@ -36,7 +36,7 @@ def _expect_answers(stage: Stage, about: list[Exchange]) -> None:
                     expected = {"NONE", "STALE_CONTROLLER_EPOCH"}
                 known[exchange.broker] = max(epoch, known.get(exchange.broker, -1))
             what = f"{exchange.api} to broker {exchange.broker}, leader epoch {state.get('leader_epoch', '-')}"
-            stage.expect(f"The answer to {what}", seen=_errors(exchange), expected=expected)
+            stage.expect(f"The answer to {what}", _errors(exchange), expected)
 
 
 def _row(exchange: Exchange, state: Mapping[str, Any], first: Exchange) -> dict[str, Any]:

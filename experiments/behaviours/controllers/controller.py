@@ -42,16 +42,16 @@ def controller_failover(play: Play) -> None:
         stage.produce("m1")
         before = stage.seen.controller_epoch or 0
         stage.kill(3)
-        stage.expect("The controller epoch is one higher", seen=stage.seen.controller_epoch, expected=before + 1)
+        stage.expect("The controller epoch is one higher", stage.seen.controller_epoch, before + 1)
         controller = stage.lease.metadata.controller()
-        stage.expect("Another broker is controller", seen=controller in (1, 2))
-        stage.expect("The dead broker has left the ISR", seen=stage.seen.isr, expected=(1, 2))
+        stage.expect("Another broker is controller", controller in (1, 2))
+        stage.expect("The dead broker has left the ISR", stage.seen.isr, (1, 2))
         sentence = "A LeaderAndIsr request in the old controller epoch asks broker 1 to follow broker 2."
         error, _ = take_leader_and_isr(stage, sentence, broker=1, leader=2, leader_epoch=9, controller_epoch=before)
-        stage.expect("Broker 1 refuses it", seen=error, expected=STALE_CONTROLLER_EPOCH)
-        stage.expect("Broker 1 still leads", seen=stage.replica(1).role, expected="leader")
+        stage.expect("Broker 1 refuses it", error, STALE_CONTROLLER_EPOCH)
+        stage.expect("Broker 1 still leads", stage.replica(1).role, "leader")
         stage.produce("m2")
-        stage.expect("Broker 1 still serves", seen=stage.log(1), expected=["m1", "m2"])
+        stage.expect("Broker 1 still serves", stage.log(1), ["m1", "m2"])
 
 
 @scenario(
@@ -68,9 +68,7 @@ def election_on_failure(play: Play) -> None:
         stage.produce("m1")
         killed = time.time()
         stage.kill(1)
-        stage.expect(
-            "The new leader comes from the ISR", seen=(stage.seen.leader, stage.seen.isr), expected=(2, (2, 3))
-        )
+        stage.expect("The new leader comes from the ISR", (stage.seen.leader, stage.seen.isr), (2, (2, 3)))
         place = f"{stage.topic}-0"
         zookeeper = stage.lease.cluster.zookeepers[1]
         session = await_line(zookeeper, "Expiring session", since=killed)
@@ -93,11 +91,9 @@ def election_on_failure(play: Play) -> None:
             ),
         ]
         order = [when for _, when in moments]
-        stage.expect("The order is session, controller, ZooKeeper, LeaderAndIsr", seen=order[:5] == sorted(order[:5]))
-        stage.expect("A broker leads before it tells its clients", seen=order[5] <= order[7])
-        stage.expect(
-            "Most of the time passes until the session expires", seen=order[1] - order[0] > (order[7] - order[1])
-        )
+        stage.expect("The order is session, controller, ZooKeeper, LeaderAndIsr", order[:5] == sorted(order[:5]))
+        stage.expect("A broker leads before it tells its clients", order[5] <= order[7])
+        stage.expect("Most of the time passes until the session expires", order[1] - order[0] > (order[7] - order[1]))
         stage.fact(
             "the sequence",
             [{"what": what, "milliseconds after the kill": round((when - killed) * 1000)} for what, when in moments],
@@ -160,19 +156,17 @@ def controlled_shutdown(play: Play) -> None:
             restarted = time.time()
             stage.start(1)
             clean = "no clean shutdown file was found" not in stage.node(1).log_since(restarted)
-            stage.expect("Logs are recovered at the next start", seen=not clean, expected=name == "SIGKILL")
+            stage.expect("Logs are recovered at the next start", not clean, name == "SIGKILL")
             stage.fact("broker 1's log at its next start", _loading(stage, restarted))
-            stage.expect("All replicas have m1", seen=stage.logs(), expected=[["m1"]] * 3)
+            stage.expect("All replicas have m1", stage.logs(), [["m1"]] * 3)
             if len(middle) == 3:
                 stage.fact("downtime", rows)
-                stage.expect("After a kill, downtime includes the session time-out", seen=middle["SIGKILL"] > 2.0)
+                stage.expect("After a kill, downtime includes the session time-out", middle["SIGKILL"] > 2.0)
                 stage.expect(
-                    "A controlled shutdown has less downtime than a kill", seen=middle["SIGTERM"] < middle["SIGKILL"]
+                    "A controlled shutdown has less downtime than a kill", middle["SIGTERM"] < middle["SIGKILL"]
                 )
                 without = middle["SIGTERM, controlled.shutdown.enable=false"]
-                stage.expect(
-                    "A controlled shutdown has less downtime than one without it", seen=middle["SIGTERM"] < without
-                )
+                stage.expect("A controlled shutdown has less downtime than one without it", middle["SIGTERM"] < without)
 
 
 def _led_by_1(stage: Stage) -> dict[str, int]:

@@ -79,22 +79,22 @@ def leader_and_isr_as_sent(play: Play) -> None:
         sent = _reassigned(stage)
         versions = {(exchange.api, exchange.version) for exchange in sent}
         expected = {("LeaderAndIsr", 7), ("UpdateMetadata", 8), ("StopReplica", 4)}
-        stage.expect("The versions of the requests", seen=versions, expected=expected)
+        stage.expect("The versions of the requests", versions, expected)
         requests = [state for exchange in sent for state in states_of(exchange, stage.topic) if exchange.broker == 3]
         first = requests[0]
         change = (first["adding_replicas"], first["removing_replicas"], first["is_new"])
-        stage.expect("The request to broker 3 adds it and removes broker 1", seen=change, expected=([3], [1], True))
+        stage.expect("The request to broker 3 adds it and removes broker 1", change, ([3], [1], True))
         for broker in (1, 2, 3):
             times = {api: [e.sent_ns for e in sent if (e.api, e.broker) == (api, broker)] for api in _APIS}
             first_two = min(times["LeaderAndIsr"]) < min(times["UpdateMetadata"])
-            stage.expect(f"Broker {broker} gets LeaderAndIsr before UpdateMetadata", seen=first_two)
+            stage.expect(f"Broker {broker} gets LeaderAndIsr before UpdateMetadata", first_two)
         stop_first = min(e.sent_ns for e in sent if e.api == "StopReplica")
-        stage.expect("StopReplica comes after them", seen=stop_first > min(e.sent_ns for e in sent if e.broker == 3))
+        stage.expect("StopReplica comes after them", stop_first > min(e.sent_ns for e in sent if e.broker == 3))
         request = next(e.request for e in sent if e.api == "LeaderAndIsr")
         newest = (request["type"], request["is_kraft_controller"], requests[0]["leader_recovery_state"])
-        stage.expect("Type, KRaft flag and leader recovery state", seen=newest, expected=(0, False, 0))
+        stage.expect("Type, KRaft flag and leader recovery state", newest, (0, False, 0))
         updated = {exchange.broker for exchange in sent if exchange.api == "UpdateMetadata"}
-        stage.expect("Every broker gets UpdateMetadata", seen=updated, expected={1, 2, 3})
+        stage.expect("Every broker gets UpdateMetadata", updated, {1, 2, 3})
         stopped = {
             exchange.broker
             for exchange in sent
@@ -102,8 +102,8 @@ def leader_and_isr_as_sent(play: Play) -> None:
             for state in states_of(exchange, stage.topic)
             if state["delete_partition"]
         }
-        stage.expect("StopReplica asks broker 1 to delete its replica", seen=stopped, expected={1})
-        stage.expect("Broker 1 has deleted its replica", seen=stage.log(1), expected=[])
+        stage.expect("StopReplica asks broker 1 to delete its replica", stopped, {1})
+        stage.expect("Broker 1 has deleted its replica", stage.log(1), [])
         stage.fact("broker 2's log", stage.await_line(2, f"Leader {stage.topic}-0", "starts at leader epoch"))
         stage.fact("broker 3's log", stage.await_line(3, f"Follower {stage.topic}-0", "starts at leader epoch"))
         # Broker 2 already followed broker 1 and continues to: it still accepts the newer leader epoch.
@@ -125,14 +125,12 @@ def leader_and_isr_as_sent(play: Play) -> None:
         with play.act(f"LeaderAndIsr {version}", profile=profile, replicas=(1, 2), others=(3,)) as stage:
             stage.produce("m1")
             sent = [exchange for exchange in _reassigned(stage) if exchange.api == "LeaderAndIsr"]
-            stage.expect(
-                "The version of the requests", seen={exchange.version for exchange in sent}, expected={version}
-            )
+            stage.expect("The version of the requests", {exchange.version for exchange in sent}, {version})
             seen = {
                 "request": field_names(sent[0].request),
                 "partition": field_names(states_of(sent[0], stage.topic)[0]),
             }
-            stage.expect("The fields are those of the document", seen=seen, expected=fields)
+            stage.expect("The fields are those of the document", seen, fields)
 
 
 def _reassign(stage: Stage, sentence: str, replicas: tuple[int, ...]) -> None:
@@ -140,7 +138,7 @@ def _reassign(stage: Stage, sentence: str, replicas: tuple[int, ...]) -> None:
         with stage.ask(3) as controller:
             refused = reassign(controller, {(stage.topic, 0): replicas})
         seen = refused.get((stage.topic, 0), NONE)
-        stage.expect("The controller accepts the reassignment", seen=seen, expected=NONE)
+        stage.expect("The controller accepts the reassignment", seen, NONE)
 
     stage.take(sentence, ask, step("reassign", replicas=replicas))
 
@@ -175,11 +173,11 @@ def leader_and_isr_errors_shown(play: Play) -> None:
         stale = (stage.seen.controller_epoch or 0) - 1
         sentence = "Broker 2 gets a request in the previous controller epoch."
         error, _ = take_leader_and_isr(stage, sentence, broker=2, leader_epoch=9, controller_epoch=stale)
-        stage.expect("Broker 2 refuses the whole request", seen=error, expected=STALE_CONTROLLER_EPOCH)
+        stage.expect("Broker 2 refuses the whole request", error, STALE_CONTROLLER_EPOCH)
         sentence = "Broker 2 gets a request in the previous leader epoch."
         errors = take_leader_and_isr(stage, sentence, broker=2, leader_epoch=0)
         expected = (NONE, STALE_CONTROLLER_EPOCH)
-        stage.expect("Broker 2 refuses the request for its partition", seen=errors, expected=expected)
+        stage.expect("Broker 2 refuses the request for its partition", errors, expected)
     with play.act("an offline log directory", profile=TWO_DIRECTORIES, replicas=(2, 1, 3), controller=3) as stage:
         stage.produce("m1")
         _lose_the_directory(stage)
@@ -190,16 +188,16 @@ def leader_and_isr_errors_shown(play: Play) -> None:
         allow_cluster_action_to_brokers_only(stage.lease.cluster)
         sentence = "Broker 2 gets a request from a sender that is no broker."
         error, _ = take_leader_and_isr(stage, sentence, broker=2, leader_epoch=9, authorized=False)
-        stage.expect("Broker 2 refuses it", seen=error, expected=CLUSTER_AUTHORIZATION_FAILED)
+        stage.expect("Broker 2 refuses it", error, CLUSTER_AUTHORIZATION_FAILED)
         stage.produce("m2")
-        stage.expect("Brokers still accept each other's requests", seen=stage.log(2), expected=["m1", "m2"])
+        stage.expect("Brokers still accept each other's requests", stage.log(2), ["m1", "m2"])
 
 
 def _lose_the_directory(stage: Stage) -> None:
     node = stage.node(2)
     there = f"{stage.topic}-0" in node.must_execute("ls", SECOND_BROKER_DATA).split()
     # A broker creates a new replica where it has the fewest: the previous act's topic is in the first directory.
-    stage.expect("The replica is in the second log directory", seen=there)
+    stage.expect("The replica is in the second log directory", there)
     stage.observer.without_files = frozenset({2})
     with Capture(stage.lease.cluster) as capture:
         stage.take(
@@ -215,11 +213,11 @@ def _lose_the_directory(stage: Stage) -> None:
     ids = {group["topic_name"]: group["topic_id"] for group in refusal.request["topic_states"]}
     error, partitions = leader_and_isr_errors(refusal.version, refusal.response, topic_ids=ids)
     answer = (error, partitions[stage.topic, 0])
-    stage.expect("Broker 2 answers the controller", seen=answer, expected=(NONE, KAFKA_STORAGE_ERROR))
-    stage.expect("Another broker leads", seen=stage.seen.leader in (1, 3))
-    stage.expect("The replica is offline", seen=stage.replica(2).role, expected="offline")
+    stage.expect("Broker 2 answers the controller", answer, (NONE, KAFKA_STORAGE_ERROR))
+    stage.expect("Another broker leads", stage.seen.leader in (1, 3))
+    stage.expect("The replica is offline", stage.replica(2).role, "offline")
     stage.produce("m2")
-    stage.expect("The new leader serves", seen=stage.log(stage.seen.leader or 1), expected=["m1", "m2"])
+    stage.expect("The new leader serves", stage.log(stage.seen.leader or 1), ["m1", "m2"])
 
 
 def take_leader_and_isr(

@@ -43,9 +43,7 @@ def kraft_election(play: Play) -> None:
         stage.produce("m1")
         killed = time.time()
         stage.kill(1)
-        stage.expect(
-            "The new leader comes from the ISR", seen=(stage.seen.leader, stage.seen.isr), expected=(2, (2, 3))
-        )
+        stage.expect("The new leader comes from the ISR", (stage.seen.leader, stage.seen.isr), (2, (2, 3)))
         place = f"{stage.topic}-0"
         (controller,) = stage.lease.cluster.controllers.values()
         moments = [
@@ -64,21 +62,19 @@ def kraft_election(play: Play) -> None:
             ("broker 3 follows", moment_of(stage.await_line(3, f"Follower {place}", "starts at leader epoch 1"))),
         ]
         order = [when for _, when in moments]
-        stage.expect("The order is session, fencing, log", seen=order[:3] == sorted(order[:3]))
-        stage.expect("The brokers come last", seen=order[2] <= min(order[3:]))
-        stage.expect(
-            "Most of the time passes until the session is over", seen=order[1] - killed > max(order) - order[1]
-        )
+        stage.expect("The order is session, fencing, log", order[:3] == sorted(order[:3]))
+        stage.expect("The brokers come last", order[2] <= min(order[3:]))
+        stage.expect("Most of the time passes until the session is over", order[1] - killed > max(order) - order[1])
         stage.fact(
             "the sequence",
             [{"what": what, "milliseconds after the kill": round((when - killed) * 1000)} for what, when in moments],
         )
         stage.produce("m2")
         stage.kill(3)
-        stage.expect("Broker 3 has left the ISR", seen=stage.seen.isr, expected=(2,))
-        stage.expect("The leader epoch is the same", seen=stage.seen.leader_epoch, expected=1)
+        stage.expect("Broker 3 has left the ISR", stage.seen.isr, (2,))
+        stage.expect("The leader epoch is the same", stage.seen.leader_epoch, 1)
         stage.produce("m3")
-        stage.expect("Broker 2 serves alone", seen=stage.log(2), expected=["m1", "m2", "m3"])
+        stage.expect("Broker 2 serves alone", stage.log(2), ["m1", "m2", "m3"])
 
 
 @scenario("kraft-zombie-leader", title="A fenced leader thaws, and acknowledges with acks=1 what it then loses")
@@ -92,7 +88,7 @@ def kraft_zombie_leader(play: Play) -> None:
         stage.produce("m1", acks="1")
         stage.await_seen("All replicas have m1.", lambda seen: all(one.log_end == 1 for one in seen.replicas.values()))
         stage.pause(1)
-        stage.expect("Broker 2 leads", seen=(stage.seen.leader, stage.seen.leader_epoch), expected=(2, 1))
+        stage.expect("Broker 2 leads", (stage.seen.leader, stage.seen.leader_epoch), (2, 1))
         # The producer has a connection to broker 1, and a request there: it asks nobody else meanwhile.
         unknown = [(CLIENTS, CLIENT, broker) for broker in (2, 3)]
         stage.take(
@@ -101,19 +97,17 @@ def kraft_zombie_leader(play: Play) -> None:
             *in_model.cut(*unknown),
             step("produce", record="m2", acks="1", producer="p", idempotent=False, key=None, tombstone=False),
         )
-        stage.expect("m2 is not acknowledged", seen=len(stage.seen.acknowledged or ()), expected=1)
+        stage.expect("m2 is not acknowledged", len(stage.seen.acknowledged or ()), 1)
         stage.take(
             "Broker 1 continues.",
             stage.node(1).unpause,
             step("thaw", broker=1),
             *in_model.heal(*unknown),
         )
-        stage.expect(
-            "m2 is acknowledged", seen=[record for record, _ in stage.seen.acknowledged or ()][1:], expected=["m2"]
-        )
-        stage.expect("Broker 1 follows broker 2", seen=stage.replica(1).role, expected="follower")
+        stage.expect("m2 is acknowledged", [record for record, _ in stage.seen.acknowledged or ()][1:], ["m2"])
+        stage.expect("Broker 1 follows broker 2", stage.replica(1).role, "follower")
         kept = "m2" in stage.log(2)
-        stage.expect("All logs are equal", seen=stage.logs(), expected=[stage.log(2)] * 3)
+        stage.expect("All logs are equal", stage.logs(), [stage.log(2)] * 3)
         stage.fact("m2", "sent to broker 2 in the end" if kept else "acknowledged by broker 1, and truncated there")
 
 
@@ -128,16 +122,16 @@ def quorum_majority_lost(play: Play) -> None:
         stage.produce("m1")
         gone = _lose_the_majority(stage)
         stage.produce("m2")
-        stage.expect("The leader acknowledges with acks=all", seen=list(stage.acknowledged), expected=["m1", "m2"])
+        stage.expect("The leader acknowledges with acks=all", list(stage.acknowledged), ["m1", "m2"])
         stage.kill(1)
         _outlast_a_session(stage)
-        stage.expect("In the metadata it still leads", seen=_partition(stage), expected=(1, (1, 2, 3), 0))
-        stage.expect("Nobody has fenced it", seen=stage.seen.registered, expected=(1, 2, 3))
+        stage.expect("In the metadata it still leads", _partition(stage), (1, (1, 2, 3), 0))
+        stage.expect("Nobody has fenced it", stage.seen.registered, (1, 2, 3))
         stage.produce("m3")
-        stage.expect("Nobody takes m3", seen="m3" in stage.acknowledged, expected=False)
+        stage.expect("Nobody takes m3", "m3" in stage.acknowledged, False)
         _recover_the_majority(stage, gone, dead=1)
-        stage.expect("Another broker leads", seen=stage.seen.leader in (2, 3))
-        stage.expect("It acknowledges m3", seen=list(stage.acknowledged), expected=["m1", "m2", "m3"])
+        stage.expect("Another broker leads", stage.seen.leader in (2, 3))
+        stage.expect("It acknowledges m3", list(stage.acknowledged), ["m1", "m2", "m3"])
     with play.act("a follower is killed meanwhile", profile=THREE) as stage:
         stage.produce("m1", configs=_PATIENT)
         gone = _lose_the_majority(stage)
@@ -145,11 +139,11 @@ def quorum_majority_lost(play: Play) -> None:
         stage.produce("m2", acks="1", producer="q")
         stage.produce("m3")
         _outlast_a_session(stage)
-        stage.expect("It is still in the ISR", seen=_partition(stage), expected=(1, (1, 2, 3), 0))
-        stage.expect("acks=1 is acknowledged, acks=all waits", seen=list(stage.acknowledged), expected=["m1", "m2"])
+        stage.expect("It is still in the ISR", _partition(stage), (1, (1, 2, 3), 0))
+        stage.expect("acks=1 is acknowledged, acks=all waits", list(stage.acknowledged), ["m1", "m2"])
         _recover_the_majority(stage, gone, dead=3)
-        stage.expect("It has left the ISR", seen=3 in (stage.seen.isr or ()), expected=False)
-        stage.expect("m3 is acknowledged", seen=list(stage.acknowledged), expected=["m1", "m2", "m3"])
+        stage.expect("It has left the ISR", 3 in (stage.seen.isr or ()), False)
+        stage.expect("m3 is acknowledged", list(stage.acknowledged), ["m1", "m2", "m3"])
 
 
 def _outlast_a_session(stage: Stage) -> None:
@@ -166,14 +160,14 @@ def _lose_the_majority(stage: Stage) -> tuple[int, ...]:
     another = next(one for one in stage.lease.profile.voters if one != active)
     gone = tuple(sorted((active, another)))
     stage.kill_controllers(*gone)
-    stage.expect("No controller is active", seen=stage.seen.controller, expected=0)
+    stage.expect("No controller is active", stage.seen.controller, 0)
     return gone
 
 
 def _recover_the_majority(stage: Stage, gone: tuple[int, ...], *, dead: int) -> None:
     back = time.time()
     stage.start_controllers(*gone)
-    stage.expect("A controller is active", seen=stage.seen.controller in stage.lease.profile.voters)
+    stage.expect("A controller is active", stage.seen.controller in stage.lease.profile.voters)
     fenced = _first_line(stage, stage.lease.profile.voters, f"Fencing broker {dead} ", since=back)[1]
     stage.fact("seconds from the restart of the controllers until the dead broker was fenced", round(fenced - back, 1))
 
@@ -190,39 +184,37 @@ def quorum_leader_cut(play: Play) -> None:
         first, cut = _cut_the_active(stage)
         second, elected = _first_line(stage, _others(stage, first), _ELECTED, since=cut)
         stage.settle("A second controller is active.")
-        stage.expect("Brokers stay with the first", seen=stage.seen.controller, expected=first)
+        stage.expect("Brokers stay with the first", stage.seen.controller, first)
         stage.kill(1)
         stage.produce("m2")
         _outlast_a_session(stage)
-        stage.expect("Nobody replaces a dead leader", seen=_partition(stage), expected=(1, (1, 2, 3), 0))
-        stage.expect("Nobody takes m2", seen=list(stage.acknowledged), expected=["m1"])
-        stage.expect(
-            "The first has not resigned", seen=_lines(stage, first, *_RESIGNS, _RENOUNCES, since=cut), expected=[]
-        )
+        stage.expect("Nobody replaces a dead leader", _partition(stage), (1, (1, 2, 3), 0))
+        stage.expect("Nobody takes m2", list(stage.acknowledged), ["m1"])
+        stage.expect("The first has not resigned", _lines(stage, first, *_RESIGNS, _RENOUNCES, since=cut), [])
         healed = time.time()
         stage.reconnect_controller(first)
         _, renounced = _first_line(stage, (first,), _RENOUNCES, since=healed)
-        stage.expect("The first learns of the second", seen=renounced > elected)
+        stage.expect("The first learns of the second", renounced > elected)
         _show(
             stage,
             cut,
             (("the second is active", elected), ("the cut heals", healed), ("the first renounces", renounced)),
         )
-        stage.expect("Brokers are with the second", seen=stage.seen.controller, expected=second)
-        stage.expect("Another broker leads", seen=stage.seen.leader in (2, 3))
-        stage.expect("It acknowledges m2", seen=list(stage.acknowledged), expected=["m1", "m2"])
+        stage.expect("Brokers are with the second", stage.seen.controller, second)
+        stage.expect("Another broker leads", stage.seen.leader in (2, 3))
+        stage.expect("It acknowledges m2", list(stage.acknowledged), ["m1", "m2"])
     with play.act("since 3.7", profile=THREE) as stage:
         first, cut = _cut_the_active(stage)
         second, elected = _first_line(stage, _others(stage, first), _ELECTED, since=cut)
         _, resigned = _first_line(stage, (first,), _RESIGNS[0], since=cut)
         _show(stage, cut, (("the second is active", elected), ("the first resigns", resigned)))
-        stage.expect("Brokers are with the second", seen=stage.seen.controller, expected=second)
+        stage.expect("Brokers are with the second", stage.seen.controller, second)
         stage.kill(1)
-        stage.expect("Another broker leads", seen=stage.seen.leader in (2, 3))
+        stage.expect("Another broker leads", stage.seen.leader in (2, 3))
         stage.produce("m2")
-        stage.expect("It acknowledges m2", seen=list(stage.acknowledged), expected=["m1", "m2"])
+        stage.expect("It acknowledges m2", list(stage.acknowledged), ["m1", "m2"])
         stage.reconnect_controller(first)
-        stage.expect("The first is not active again", seen=stage.seen.controller in _others(stage, first))
+        stage.expect("The first is not active again", stage.seen.controller in _others(stage, first))
 
 
 _ELECTED = "Becoming the active controller at epoch"

@@ -26,22 +26,22 @@ def _until_x_dies(stage: Stage, *, acks: str, idempotent: bool = False, second: 
     stage.produce("M4", acks=acks, idempotent=idempotent, producer=second)
     stage.expect(
         "X holds all records, Y lacks M4, Z lacks M3 and M4",
-        seen=stage.logs(),
-        expected=[["M1", "M2", "M3", "M4"], ["M1", "M2", "M3"], ["M1", "M2"]],
+        stage.logs(),
+        [["M1", "M2", "M3", "M4"], ["M1", "M2", "M3"], ["M1", "M2"]],
     )
     stage.kill(X)
-    stage.expect("Y is elected", seen=(stage.seen.leader, stage.seen.leader_epoch), expected=(Y, 1))
+    stage.expect("Y is elected", (stage.seen.leader, stage.seen.leader_epoch), (Y, 1))
 
 
 def _x_returns(stage: Stage) -> None:
     stage.start(X)
-    stage.expect("X is in sync again", seen=stage.seen.isr, expected=(X, Y, Z))
+    stage.expect("X is in sync again", stage.seen.isr, (X, Y, Z))
     logs = stage.logs()
-    stage.expect("All logs are equal", seen=logs[0] == logs[1] == logs[2])
+    stage.expect("All logs are equal", logs[0] == logs[1] == logs[2])
     stage.fact("X's log", stage.await_line(X, "Truncating to offset 3", stage.topic))
     lines = stage.node(X).log_since(stage.began).splitlines()
     further = [line for line in lines if stage.topic in line and "Truncating to offset 2" in line]
-    stage.expect("X truncated only M4, because Y has M3 too", seen=further, expected=[])
+    stage.expect("X truncated only M4, because Y has M3 too", further, [])
 
 
 @scenario("acks-all-recovery", title="acks=all loses nothing; without idempotence, the retry duplicates M3")
@@ -53,20 +53,20 @@ def acks_all_recovery(play: Play) -> None:
     with play.act("without idempotence", controller=Y, names=NAMES) as stage:
         _until_x_dies(stage, acks="all", second="q")
         answered = stage.acknowledged
-        stage.expect("M3 is in the log twice, M4 once, nothing is lost", seen=sorted(stage.log(Y)), expected=_M3_TWICE)
-        stage.expect("The first M3 is the original", seen=stage.log(Y)[:3], expected=["M1", "M2", "M3"])
+        stage.expect("M3 is in the log twice, M4 once, nothing is lost", sorted(stage.log(Y)), _M3_TWICE)
+        stage.expect("The first M3 is the original", stage.log(Y)[:3], ["M1", "M2", "M3"])
         epochs = [epoch for _, _, epoch in stage.replica(Y).log or ()]
-        stage.expect("The retries are in epoch 1", seen=epochs, expected=[0, 0, 0, 1, 1])
+        stage.expect("The retries are in epoch 1", epochs, [0, 0, 0, 1, 1])
         offsets = sorted((answered["M3"] or 0, answered["M4"] or 0))
-        stage.expect("M3 and M4 are acknowledged at the offsets of the retries", seen=offsets, expected=[3, 4])
-        stage.expect("Z follows Y", seen=stage.log(Z) == stage.log(Y))
+        stage.expect("M3 and M4 are acknowledged at the offsets of the retries", offsets, [3, 4])
+        stage.expect("Z follows Y", stage.log(Z) == stage.log(Y))
         _x_returns(stage)
-        stage.expect("No replica dropped M3", seen=stage.log(X)[2], expected="M3")
+        stage.expect("No replica dropped M3", stage.log(X)[2], "M3")
     with play.act("with idempotence", controller=Y, names=NAMES) as stage:
         _until_x_dies(stage, acks="all", idempotent=True, second="q")
-        stage.expect("There is no duplicate", seen=stage.log(Y), expected=["M1", "M2", "M3", "M4"])
+        stage.expect("There is no duplicate", stage.log(Y), ["M1", "M2", "M3", "M4"])
         expected = {"M1": 0, "M2": 1, "M3": 2, "M4": 3}
-        stage.expect("M3 is acknowledged at its original offset", seen=stage.acknowledged, expected=expected)
+        stage.expect("M3 is acknowledged at its original offset", stage.acknowledged, expected)
         _x_returns(stage)
 
 
@@ -81,12 +81,12 @@ def acks_1_recovery(play: Play) -> None:
     with play.act("M4 is acknowledged", controller=Y, names=NAMES) as stage:
         _until_x_dies(stage, acks="1")
         expected = {"M1": 0, "M2": 1, "M3": 2, "M4": 3}
-        stage.expect("All four records are acknowledged", seen=stage.acknowledged, expected=expected)
-        stage.expect("M4 is gone", seen=stage.log(Y), expected=["M1", "M2", "M3"])
+        stage.expect("All four records are acknowledged", stage.acknowledged, expected)
+        stage.expect("M4 is gone", stage.log(Y), ["M1", "M2", "M3"])
         _x_returns(stage)
-        stage.expect("X has truncated M4", seen=stage.log(X), expected=["M1", "M2", "M3"])
+        stage.expect("X has truncated M4", stage.log(X), ["M1", "M2", "M3"])
         errors = [answer.error for answer in stage.clients.answers() if answer.error]
-        stage.expect("No record got an error", seen=errors, expected=[])
+        stage.expect("No record got an error", errors, [])
 
 
 @scenario("acks-0", title="acks=0: records are lost without a single error")
@@ -97,26 +97,26 @@ def acks_0(play: Play) -> None:
     """
     with play.act("handed to the socket", names=NAMES, controller=Y, configs={"max.message.bytes": 300}) as stage:
         stage.produce("M1", acks="0")
-        stage.expect("M1 has no offset", seen=stage.seen.acknowledged, expected=(("M1", None),))
+        stage.expect("M1 has no offset", stage.seen.acknowledged, (("M1", None),))
         stage.await_committed("M1", 1)
         stage.cut(Y, X)
         stage.cut(Z, X)
         stage.produce("M2", acks="0")
-        stage.expect("Only X has M2", seen=stage.logs(), expected=[["M1", "M2"], ["M1"], ["M1"]])
+        stage.expect("Only X has M2", stage.logs(), [["M1", "M2"], ["M1"], ["M1"]])
         stage.kill(X)
         stage.start(X)
-        stage.expect("M2 is gone", seen=stage.logs(), expected=[["M1"]] * 3)
+        stage.expect("M2 is gone", stage.logs(), [["M1"]] * 3)
         with Clients(stage.lease.cluster.bootstrap_servers, stage.topic) as other:
             other.send("M3" + "x" * 1000, producer="too large", acks="0")
             stage.expect_eventually(
                 "M3, too large for the topic, is reported as delivered",
                 lambda: [answer.error for answer in other.answers()],
-                expected=[None],
+                [None],
             )
             refusal = stage.await_line(stage.seen.leader or Y, "Closing connection due to error", "ack=0")
             stage.fact("the leader's log", refusal)
         # The first producer may not know the new leader yet, and would lose M4 just as silently.
         stage.produce("M4", acks="0", producer="another")
-        stage.expect("M3 was never written", seen=stage.log(Y), expected=["M1", "M4"])
+        stage.expect("M3 was never written", stage.log(Y), ["M1", "M4"])
         failed = [answer for answer in stage.clients.answers() if answer.error]
-        stage.expect("No record got an error", seen=failed, expected=[])
+        stage.expect("No record got an error", failed, [])

@@ -44,17 +44,17 @@ def retention_delete(play: Play) -> None:
             lambda: stage.lease.admin.alter_topic(stage.topic, {"retention.ms": 0}),
             step("apply_retention"),
         )
-        stage.expect("The log is empty on every broker", seen=stage.logs(), expected=[[]] * 3)
-        stage.expect("The log starts where it ended", seen=_log_starts(stage), expected=[5] * 3)
-        stage.expect("One segment, named after its base offset", seen=_segments(stage, 1), expected=(5,))
+        stage.expect("The log is empty on every broker", stage.logs(), [[]] * 3)
+        stage.expect("The log starts where it ended", _log_starts(stage), [5] * 3)
+        stage.expect("One segment, named after its base offset", _segments(stage, 1), (5,))
         stage.take(
             "retention.ms is removed again.",
             lambda: stage.lease.admin.alter_topic(stage.topic, {"retention.ms": None}),
         )
         stage.produce("m6")
         _several_checks(stage)
-        stage.expect("m6 has the next offset and stays", seen=stage.replica(1).log, expected=((5, "m6", 0),))
-        stage.expect("A consumer reads m6", seen=stage.read(), expected=["m6"])
+        stage.expect("m6 has the next offset and stays", stage.replica(1).log, ((5, "m6", 0),))
+        stage.expect("A consumer reads m6", stage.read(), ["m6"])
     with play.act("by size", profile=CLEANING, configs={"segment.bytes": TWO_RECORDS}) as stage:
         _five_records(stage)
         stage.take(
@@ -62,10 +62,10 @@ def retention_delete(play: Play) -> None:
             lambda: stage.lease.admin.alter_topic(stage.topic, {"retention.bytes": 200}),
             step("apply_retention", expired_below=2),
         )
-        stage.expect("The log starts at 2", seen=_log_starts(stage), expected=[2] * 3)
+        stage.expect("The log starts at 2", _log_starts(stage), [2] * 3)
         _several_checks(stage)
-        stage.expect("Two segments are left", seen=_segments(stage, 1), expected=(2, 4))
-        stage.expect("Nothing else is lost", seen=stage.read(), expected=["m3", "m4", "m5"])
+        stage.expect("Two segments are left", _segments(stage, 1), (2, 4))
+        stage.expect("Nothing else is lost", stage.read(), ["m3", "m4", "m5"])
 
 
 def _five_records(stage: Stage) -> None:
@@ -76,7 +76,7 @@ def _five_records(stage: Stage) -> None:
         stage.produce(f"m{number}")
     stage.await_committed("m5", 5)
     bases = [_segments(stage, broker) for broker in _EVERYONE]
-    stage.expect("Segments are named after their base offsets", seen=bases, expected=[(0, 2, 4)] * 3)
+    stage.expect("Segments are named after their base offsets", bases, [(0, 2, 4)] * 3)
 
 
 def _segments(stage: Stage, broker: int) -> tuple[int, ...]:
@@ -115,28 +115,24 @@ def compaction(play: Play) -> None:
         _keyed(stage, "m3", "a")
         _keyed(stage, "m4", "a", step("compact"))
         log = ((1, "m2", 0), (2, "m3", 0), (3, "m4", 0))
-        stage.expect("m1 is gone, offsets stay", seen=[stage.replica(b).log for b in _EVERYONE], expected=[log] * 3)
-        stage.expect("A consumer reads the rest", seen=stage.read(), expected=["m2", "m3", "m4"])
+        stage.expect("m1 is gone, offsets stay", [stage.replica(b).log for b in _EVERYONE], [log] * 3)
+        stage.expect("A consumer reads the rest", stage.read(), ["m2", "m3", "m4"])
         with stage.ask(1) as leader:
             error, _ = leader.produce(stage.topic, "no key")
-        stage.expect("A record without a key is refused", seen=error_name(error), expected="INVALID_RECORD")
+        stage.expect("A record without a key is refused", error_name(error), "INVALID_RECORD")
         _keyed(stage, "delete b", "b", step("compact"), tombstone=True)
-        stage.expect(
-            "m2 stays while the tombstone is in the active segment",
-            seen=stage.log(1),
-            expected=["m2", "m4", "delete b"],
-        )
+        stage.expect("m2 stays while the tombstone is in the active segment", stage.log(1), ["m2", "m4", "delete b"])
         _keyed(stage, "m5", "c", step("compact"))
-        stage.expect("The tombstone has removed m2", seen=stage.log(1), expected=["m4", "delete b", "m5"])
+        stage.expect("The tombstone has removed m2", stage.log(1), ["m4", "delete b", "m5"])
         _keyed(stage, "m6", "c", step("compact", drop_tombstones=True))
-        stage.expect("The next pass removes the tombstone", seen=stage.log(1), expected=["m4", "m5", "m6"])
+        stage.expect("The next pass removes the tombstone", stage.log(1), ["m4", "m5", "m6"])
     with play.act(
         "when compaction runs", profile=CLEANING, configs={**each, "min.compaction.lag.ms": 600_000}
     ) as stage:
         for record in ("m1", "m2", "m3"):
             _keyed(stage, record, "a")
         _several_checks(stage)
-        stage.expect("All records are too young to be compacted", seen=stage.log(1), expected=["m1", "m2", "m3"])
+        stage.expect("All records are too young to be compacted", stage.log(1), ["m1", "m2", "m3"])
         stage.take(
             "min.compaction.lag.ms=0 and min.cleanable.dirty.ratio=0.99 are set.",
             lambda: stage.lease.admin.alter_topic(
@@ -144,19 +140,19 @@ def compaction(play: Play) -> None:
             ),
             step("compact"),
         )
-        stage.expect("m1 is compacted away", seen=stage.log(1), expected=["m2", "m3"])
+        stage.expect("m1 is compacted away", stage.log(1), ["m2", "m3"])
         _keyed(stage, "m4", "a")
         _several_checks(stage)
-        stage.expect("Half of the log is clean, so compaction waits", seen=stage.log(1), expected=["m2", "m3", "m4"])
+        stage.expect("Half of the log is clean, so compaction waits", stage.log(1), ["m2", "m3", "m4"])
         stage.take(
             "max.compaction.lag.ms=1 is set, which ends the wait.",
             lambda: stage.lease.admin.alter_topic(stage.topic, {"max.compaction.lag.ms": 1}),
             step("compact"),
         )
-        stage.expect("m2 is compacted away", seen=stage.log(1), expected=["m3", "m4"])
+        stage.expect("m2 is compacted away", stage.log(1), ["m3", "m4"])
         _commit_an_offset(stage)
         policy = stage.lease.admin.topic_config("__consumer_offsets", "cleanup.policy")
-        stage.expect("The cleanup policy of __consumer_offsets", seen=policy, expected="compact")
+        stage.expect("The cleanup policy of __consumer_offsets", policy, "compact")
 
 
 def _keyed(stage: Stage, record: str, key: str, *then: Step, tombstone: bool = False) -> None:

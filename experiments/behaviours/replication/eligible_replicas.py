@@ -35,25 +35,25 @@ def elr_last_replica_standing(play: Play) -> None:
     """
     with play.act("without eligible leader replicas", profile=WITHOUT, replicas=(1, 2), min_insync_replicas=2) as stage:
         _power_is_lost_at_the_last_member(stage)
-        stage.expect("Broker 1 leads again", seen=(stage.seen.leader, stage.seen.isr), expected=(1, (1,)))
+        stage.expect("Broker 1 leads again", (stage.seen.leader, stage.seen.isr), (1, (1,)))
         stage.start(2)
-        stage.expect("Broker 2 has truncated m2", seen=stage.log(2), expected=["m1"])
-        stage.expect("m2, which was acknowledged, is gone", seen=stage.read(), expected=["m1"])
+        stage.expect("Broker 2 has truncated m2", stage.log(2), ["m1"])
+        stage.expect("m2, which was acknowledged, is gone", stage.read(), ["m1"])
     with play.act("with eligible leader replicas", profile=WITH, replicas=(1, 2), min_insync_replicas=2) as stage:
         _power_is_lost_at_the_last_member(stage)
-        stage.expect("No broker leads", seen=(stage.seen.leader, stage.seen.isr), expected=(0, ()))
+        stage.expect("No broker leads", (stage.seen.leader, stage.seen.isr), (0, ()))
         stage.start(2)
-        stage.expect("Broker 2 leads", seen=stage.seen.leader, expected=2)
-        stage.expect("Nothing is lost", seen=stage.read(), expected=["m1", "m2"])
-        stage.expect("Broker 1 has fetched m2 again", seen=stage.log(1), expected=["m1", "m2"])
+        stage.expect("Broker 2 leads", stage.seen.leader, 2)
+        stage.expect("Nothing is lost", stage.read(), ["m1", "m2"])
+        stage.expect("Broker 1 has fetched m2 again", stage.log(1), ["m1", "m2"])
 
 
 def _power_is_lost_at_the_last_member(stage: Stage) -> None:
     stage.produce("m1")
     stage.produce("m2")
-    stage.expect("Both records are acknowledged", seen=len(stage.seen.acknowledged or ()), expected=2)
+    stage.expect("Both records are acknowledged", len(stage.seen.acknowledged or ()), 2)
     stage.stop(2)
-    stage.expect("Only broker 1 is in the ISR", seen=stage.seen.isr, expected=(1,))
+    stage.expect("Only broker 1 is in the ISR", stage.seen.isr, (1,))
     stage.kill(1)
     stage.take(
         "Power loss at broker 1: m2, which it had not flushed, is gone.",
@@ -77,24 +77,24 @@ def unclean_shutdown(play: Play) -> None:
         stage.produce("m1")
         stage.stop(2)
         stage.stop(1)
-        stage.expect("The ISR is empty", seen=stage.seen.isr, expected=())
+        stage.expect("The ISR is empty", stage.seen.isr, ())
         epoch = _epoch_of_clean_shutdown(stage, 2)
-        stage.expect("Broker 2's file has the epoch of its clean shutdown", seen=(epoch or 0) > 0)
+        stage.expect("Broker 2's file has the epoch of its clean shutdown", (epoch or 0) > 0)
         stage.start(2)
-        stage.expect("Broker 2 was eligible, and leads", seen=(stage.seen.leader, stage.seen.isr), expected=(2, (2,)))
+        stage.expect("Broker 2 was eligible, and leads", (stage.seen.leader, stage.seen.isr), (2, (2,)))
         stage.start(1)
-        stage.expect("All replicas are in sync", seen=stage.seen.isr, expected=(1, 2))
+        stage.expect("All replicas are in sync", stage.seen.isr, (1, 2))
     with play.act("an unclean shutdown", profile=WITH, replicas=(1, 2), min_insync_replicas=2) as stage:
         stage.produce("m1")
         stage.kill(2)
         stage.stop(1)
-        stage.expect("The ISR is empty", seen=stage.seen.isr, expected=())
-        stage.expect("Broker 2 has no such file", seen=_epoch_of_clean_shutdown(stage, 2), expected=None)
+        stage.expect("The ISR is empty", stage.seen.isr, ())
+        stage.expect("Broker 2 has no such file", _epoch_of_clean_shutdown(stage, 2), None)
         stage.start(2)
-        stage.expect("Broker 2 is not eligible: nobody leads", seen=stage.seen.leader, expected=0)
+        stage.expect("Broker 2 is not eligible: nobody leads", stage.seen.leader, 0)
         stage.start(1)
-        stage.expect("Broker 1 was eligible, and leads", seen=stage.seen.leader, expected=1)
-        stage.expect("Nothing is lost", seen=stage.read(), expected=["m1"])
+        stage.expect("Broker 1 was eligible, and leads", stage.seen.leader, 1)
+        stage.expect("Nothing is lost", stage.read(), ["m1"])
 
 
 def _epoch_of_clean_shutdown(stage: Stage, broker: int) -> int | None:

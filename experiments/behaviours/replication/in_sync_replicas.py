@@ -38,16 +38,16 @@ def leader_only(play: Play) -> None:
                 old = follower.fetch(stage.topic, version=FETCH_FROM_LEADER)
                 new = follower.fetch(stage.topic, version=FETCH_FROM_ANY)
             name, refused = f"Broker {broker}", "NOT_LEADER_OR_FOLLOWER"
-            stage.expect(f"{name} refuses a produce request", seen=error_name(produced), expected=refused)
-            stage.expect(f"{name} refuses ListOffsets", seen=error_name(asked), expected=refused)
-            stage.expect(f"{name} refuses Fetch 10", seen=error_name(old.error), expected=refused)
+            stage.expect(f"{name} refuses a produce request", error_name(produced), refused)
+            stage.expect(f"{name} refuses ListOffsets", error_name(asked), refused)
+            stage.expect(f"{name} refuses Fetch 10", error_name(old.error), refused)
             answer = (error_name(new.error), new.high_watermark)
-            stage.expect(f"{name} answers Fetch 12 with its high watermark", seen=answer, expected=("NONE", 1))
+            stage.expect(f"{name} answers Fetch 12 with its high watermark", answer, ("NONE", 1))
         with stage.ask(1) as leader:
             latest = leader.latest_offset(stage.topic)
-            stage.expect("The leader returns its latest offset", seen=latest, expected=(NONE, 1))
+            stage.expect("The leader returns its latest offset", latest, (NONE, 1))
         stage.settle("No broker has appended the record that was sent to the followers.")
-        stage.expect("The leader's log", seen=stage.log(1), expected=["m1"])
+        stage.expect("The leader's log", stage.log(1), ["m1"])
     with play.act("a producer during an election") as stage:
         stage.produce("m1")
         answers: dict[str, int] = {}
@@ -59,9 +59,9 @@ def leader_only(play: Play) -> None:
 
         sent = step("produce", record="m2")
         stage.take("The leader is killed; m2 is sent at once.", kill_and_watch, step("kill", broker=1), sent)
-        stage.expect("m2 is acknowledged", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1)))
-        stage.expect("The producer noticed a broken connection", seen="_TRANSPORT" in stage.clients.errors())
-        stage.expect("The followers refuse until one is elected", seen=set(answers) >= {"NOT_LEADER_OR_FOLLOWER"})
+        stage.expect("m2 is acknowledged", stage.seen.acknowledged, (("m1", 0), ("m2", 1)))
+        stage.expect("The producer noticed a broken connection", "_TRANSPORT" in stage.clients.errors())
+        stage.expect("The followers refuse until one is elected", set(answers) >= {"NOT_LEADER_OR_FOLLOWER"})
         stage.fact("answers of the followers during the election", answers)
         stage.fact("errors that the producer reported meanwhile", sorted(set(stage.clients.errors())))
 
@@ -88,19 +88,19 @@ def replication_describe(play: Play) -> None:
     """
     with play.act("three replicas") as stage:
         described = stage.lease.admin.partitions(stage.topic)[0]
-        stage.expect("Leader", seen=described.leader, expected=1)
-        stage.expect("Replicas", seen=described.replicas, expected=(1, 2, 3))
-        stage.expect("ISR", seen=tuple(sorted(described.isr)), expected=(1, 2, 3))
+        stage.expect("Leader", described.leader, 1)
+        stage.expect("Replicas", described.replicas, (1, 2, 3))
+        stage.expect("ISR", tuple(sorted(described.isr)), (1, 2, 3))
         for number in (1, 2, 3):
             stage.produce(f"test message{number}")
         files = [stage.observer.files(broker) for broker in (1, 2, 3)]
         batches = [[(b.base_offset, b.last_offset, b.leader_epoch, b.size) for b in one.batches] for one in files]
-        stage.expect("All three have the same batches", seen=batches[0] == batches[1] == batches[2])
+        stage.expect("All three have the same batches", batches[0] == batches[1] == batches[2])
         data = [[batch.data for batch in one.batches] for one in files]
-        stage.expect("The batches are the same to the last byte", seen=data[0] == data[1] == data[2])
+        stage.expect("The batches are the same to the last byte", data[0] == data[1] == data[2])
         rows = [(record.offset, record.leader_epoch) for record in files[0].records]
-        stage.expect("Offsets and leader epochs", seen=rows, expected=[(0, 0), (1, 0), (2, 0)])
-        stage.expect("There is one segment, named after its base offset", seen=files[0].base_offsets, expected=(0,))
+        stage.expect("Offsets and leader epochs", rows, [(0, 0), (1, 0), (2, 0)])
+        stage.expect("There is one segment, named after its base offset", files[0].base_offsets, (0,))
         stage.fact(
             "the segment of every broker",
             [{"base offset": b[0], "last offset": b[1], "leader epoch": b[2], "bytes": b[3]} for b in batches[0]],
@@ -119,13 +119,13 @@ def n_minus_1_failures(play: Play) -> None:
         stage.kill(2)
         stage.produce("m3")
         everything = ["m1", "m2", "m3"]
-        stage.expect("The last broker has every record", seen=stage.log(3), expected=everything)
-        stage.expect("A consumer reads every record", seen=stage.read(), expected=everything)
+        stage.expect("The last broker has every record", stage.log(3), everything)
+        stage.expect("A consumer reads every record", stage.read(), everything)
         stage.start(1)
         stage.start(2)
         stage.produce("m4")
-        stage.expect("All replicas are in sync again", seen=stage.seen.isr, expected=(1, 2, 3))
-        stage.expect("All logs", seen=stage.logs(), expected=[[*everything, "m4"]] * 3)
+        stage.expect("All replicas are in sync again", stage.seen.isr, (1, 2, 3))
+        stage.expect("All logs", stage.logs(), [[*everything, "m4"]] * 3)
 
 
 @scenario("isr-eviction", title="A follower that stops fetching leaves the ISR, and returns")
@@ -140,14 +140,14 @@ def isr_eviction(play: Play) -> None:
         began = time.monotonic()
         stage.produce("m2")
         waited = stage.answered("m2") - began
-        stage.expect("The ISR without broker 3", seen=stage.seen.isr, expected=(1, 2))
-        stage.expect("m2 is acknowledged", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1)))
-        stage.expect("Broker 3 lacks m2", seen=stage.log(3), expected=["m1"])
+        stage.expect("The ISR without broker 3", stage.seen.isr, (1, 2))
+        stage.expect("m2 is acknowledged", stage.seen.acknowledged, (("m1", 0), ("m2", 1)))
+        stage.expect("Broker 3 lacks m2", stage.log(3), ["m1"])
         stage.fact("the leader's log", stage.await_line(1, "Shrinking ISR from", "brokerId: 3", stage.topic))
         stage.fact("seconds from sending m2 until it was acknowledged without broker 3", round(waited, 2))
         stage.heal(3, 1)
-        stage.expect("Broker 3 is back in the ISR", seen=stage.seen.isr, expected=(1, 2, 3))
-        stage.expect("Broker 3 has m2", seen=stage.log(3), expected=["m1", "m2"])
+        stage.expect("Broker 3 is back in the ISR", stage.seen.isr, (1, 2, 3))
+        stage.expect("Broker 3 has m2", stage.log(3), ["m1", "m2"])
         stage.fact("the leader's log, later", stage.await_line(1, _WHOLE_ISR, stage.topic))
     with play.act("a follower that lacks nothing", profile=QUICK) as stage:
         stage.produce("m1")
@@ -156,7 +156,7 @@ def isr_eviction(play: Play) -> None:
         # The leader checks its ISR twice per lag time: in twice the lag time, it checks four times.
         until = time.monotonic() + stage.lease.profile.lag_seconds * 2
         stage.await_seen("Twice the lag time passes without a new record.", lambda seen: time.monotonic() > until)
-        stage.expect("Broker 3 stays in the ISR", seen=stage.seen.isr, expected=(1, 2, 3))
+        stage.expect("Broker 3 stays in the ISR", stage.seen.isr, (1, 2, 3))
 
 
 @scenario("high-watermark-visibility", title="Consumers read only what is committed")
@@ -169,14 +169,14 @@ def high_watermark_visibility(play: Play) -> None:
         stage.cut(2, 1)
         stage.cut(3, 1)
         stage.produce("m2", acks="1")
-        stage.expect("m2 is acknowledged", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1)))
-        stage.expect("The leader's log", seen=stage.log(1), expected=["m1", "m2"])
-        stage.expect("The leader's high watermark", seen=stage.replica(1).high_watermark, expected=1)
-        stage.expect("A consumer reads only m1", seen=stage.read(), expected=["m1"])
+        stage.expect("m2 is acknowledged", stage.seen.acknowledged, (("m1", 0), ("m2", 1)))
+        stage.expect("The leader's log", stage.log(1), ["m1", "m2"])
+        stage.expect("The leader's high watermark", stage.replica(1).high_watermark, 1)
+        stage.expect("A consumer reads only m1", stage.read(), ["m1"])
         stage.heal(2, 1)
-        stage.expect("One of two followers is not enough", seen=stage.read(), expected=["m1"])
+        stage.expect("One of two followers is not enough", stage.read(), ["m1"])
         stage.heal(3, 1)
-        stage.expect_eventually("A consumer reads both records", stage.read, expected=["m1", "m2"])
+        stage.expect_eventually("A consumer reads both records", stage.read, ["m1", "m2"])
 
 
 @scenario("offset-checkpoint", title="replication-offset-checkpoint reveals a replica that is stuck")
@@ -190,11 +190,11 @@ def offset_checkpoint(play: Play) -> None:
             stage.await_seen(f"Every broker has checkpointed {number}.", partial(_all_checkpointed, number))
             stage.fact(f"the line on every broker after record {number}", _line(stage, 1))
             lines = {_line(stage, broker) for broker in (1, 2, 3)}
-            stage.expect("The files agree", seen=lines, expected={f"{stage.topic} 0 {number}"})
+            stage.expect("The files agree", lines, {f"{stage.topic} 0 {number}"})
         stage.cut(3, 1)
         stage.produce("test message 3")
         stage.await_seen("Brokers 1 and 2 have checkpointed 3.", lambda seen: _checkpoints(seen)[:2] == [3, 3])
-        stage.expect("The comparison finds broker 3", seen=_checkpoints(stage.seen), expected=[3, 3, 2])
+        stage.expect("The comparison finds broker 3", _checkpoints(stage.seen), [3, 3, 2])
         stage.heal(3, 1)
         stage.await_seen("Every broker has checkpointed 3.", partial(_all_checkpointed, 3))
 
@@ -224,15 +224,15 @@ def ackless_replication(play: Play) -> None:
             stage.produce(f"m{number}", acks="1")
             stage.await_seen(f"The followers have fetched m{number}.", partial(_leader_knows, number))
             behind = [number, number - 1, number - 1]
-            stage.expect("The followers are one response behind", seen=stage.high_watermarks(), expected=behind)
+            stage.expect("The followers are one response behind", stage.high_watermarks(), behind)
         stage.hold_next_fetch(3, 1)
         stage.produce("m3", acks="1")
         stage.await_seen("Broker 3 has m3.", lambda seen: seen.replicas[3].log_end == 3)
-        stage.expect("All logs are equal", seen=stage.logs(), expected=[["m1", "m2", "m3"]] * 3)
-        stage.expect("The leader does not know", seen=stage.replica(1).high_watermark, expected=2)
+        stage.expect("All logs are equal", stage.logs(), [["m1", "m2", "m3"]] * 3)
+        stage.expect("The leader does not know", stage.replica(1).high_watermark, 2)
         stage.heal(3, 1, channel="held")
         stage.await_seen("Broker 3's next fetch arrives.", partial(_leader_knows, 3))
-        stage.expect("Now the leader knows", seen=stage.replica(1).high_watermark, expected=3)
+        stage.expect("Now the leader knows", stage.replica(1).high_watermark, 3)
 
 
 def _leader_knows(high_watermark: int, seen: Observation) -> bool:

@@ -52,15 +52,15 @@ def leader_epoch_a(play: Play) -> None:
     """
     with play.act("without leader epochs", profile=A_WITHOUT, controller=3) as stage:
         only_3_is_left(stage)
-        stage.expect("Broker 3 holds only m1", seen=stage.log(3), expected=["m1"])
-        stage.expect("Broker 3's leader epochs", seen=stage.replica(3).epochs, expected=((0, 0), (2, 1)))
-        stage.expect("A consumer reads only m1", seen=stage.read(), expected=["m1"])
+        stage.expect("Broker 3 holds only m1", stage.log(3), ["m1"])
+        stage.expect("Broker 3's leader epochs", stage.replica(3).epochs, ((0, 0), (2, 1)))
+        stage.expect("A consumer reads only m1", stage.read(), ["m1"])
         stage.fact("broker 3's log", stage.await_line(3, "Truncating", stage.topic, "due to local high watermark 1"))
     with play.act("with leader epochs", profile=A_WITH, controller=3) as stage:
         only_3_is_left(stage)
-        stage.expect("Broker 3 holds m1 and m2", seen=stage.log(3), expected=["m1", "m2"])
-        stage.expect("Broker 3's leader epochs", seen=stage.replica(3).epochs, expected=((0, 0), (2, 2)))
-        stage.expect("A consumer reads m1 and m2", seen=stage.read(), expected=["m1", "m2"])
+        stage.expect("Broker 3 holds m1 and m2", stage.log(3), ["m1", "m2"])
+        stage.expect("Broker 3's leader epochs", stage.replica(3).epochs, ((0, 0), (2, 2)))
+        stage.expect("A consumer reads m1 and m2", stage.read(), ["m1", "m2"])
     with play.act("as the document describes it", profile=A_TWO, replicas=(1, 2), controller=2) as stage:
         _the_follower_restarts(stage)
 
@@ -78,23 +78,23 @@ def _the_follower_restarts(stage: Stage) -> None:
         lambda seen: seen.replicas[2].checkpointed_high_watermark == 1,
     )
     stage.kill(2)
-    stage.expect("Its session has ended, so it has left the ISR", seen=stage.seen.isr, expected=(1,))
+    stage.expect("Its session has ended, so it has left the ISR", stage.seen.isr, (1,))
     stage.cut(2, 1)
     stage.start(2)
-    stage.expect("After its restart it has truncated m2, to its high watermark", seen=stage.log(2), expected=["m1"])
+    stage.expect("After its restart it has truncated m2, to its high watermark", stage.log(2), ["m1"])
     stage.kill(1)
     leader_and_isr = (stage.seen.leader, stage.seen.isr)
-    stage.expect("It is not elected, because it is not in the ISR", seen=leader_and_isr, expected=(0, (1,)))
+    stage.expect("It is not elected, because it is not in the ISR", leader_and_isr, (0, (1,)))
     stage.start(1)
-    stage.expect("m2 is kept", seen=stage.logs(), expected=[["m1", "m2"], ["m1", "m2"]])
+    stage.expect("m2 is kept", stage.logs(), [["m1", "m2"], ["m1", "m2"]])
 
 
 def only_3_is_left(stage: Stage) -> None:
     """Scenario A: two acknowledged records, of which broker 3 knows one to be committed; then it alone is left."""
     stage.produce("m1")
     stage.produce("m2")
-    stage.expect("Both records are acknowledged", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1)))
-    stage.expect("Broker 3 knows of one committed record", seen=stage.replica(3).high_watermark, expected=1)
+    stage.expect("Both records are acknowledged", stage.seen.acknowledged, (("m1", 0), ("m2", 1)))
+    stage.expect("Broker 3 knows of one committed record", stage.replica(3).high_watermark, 1)
     stage.cut(3, 2)
     stage.kill(1)
     stage.kill(2)
@@ -115,13 +115,13 @@ def leader_epoch_b(play: Play) -> None:
         with play.act(name, profile=profile, replicas=(1, 2), controller=1) as stage:
             both_down_and_the_follower_first(stage)
             kept = "m2" if profile is B_WITHOUT else "m3"
-            stage.expect("Broker 1's log", seen=stage.log(1), expected=["m1", kept, "m4"])
-            stage.expect("Broker 2's log", seen=stage.log(2), expected=["m1", "m3", "m4"])
+            stage.expect("Broker 1's log", stage.log(1), ["m1", kept, "m4"])
+            stage.expect("Broker 2's log", stage.log(2), ["m1", "m3", "m4"])
             stage.await_committed("m4", 3)
-            stage.expect("Both high watermarks are equal", seen=stage.high_watermarks(), expected=[3, 3])
+            stage.expect("Both high watermarks are equal", stage.high_watermarks(), [3, 3])
             if profile is B_WITH:
                 epochs = [stage.replica(broker).epochs for broker in (1, 2)]
-                stage.expect("Both brokers have the same leader epochs", seen=epochs[0] == epochs[1])
+                stage.expect("Both brokers have the same leader epochs", epochs[0] == epochs[1])
 
 
 def both_down_and_the_follower_first(stage: Stage) -> None:
@@ -131,7 +131,7 @@ def both_down_and_the_follower_first(stage: Stage) -> None:
     stage.expect_eventually(
         "Both brokers have checkpointed 2",
         lambda: [stage.observer.files(broker).high_watermark for broker in (1, 2)],
-        expected=[2, 2],
+        [2, 2],
     )
     stage.settle("Both brokers have checkpointed the high watermark 2.")
     stage.kill(1)
@@ -163,29 +163,29 @@ def leader_epoch_checkpoint(play: Play) -> None:
         def note(when: str, expected: str) -> None:
             text = stage.node(1).read_file(f"{BROKER_DATA}/{stage.topic}-0/leader-epoch-checkpoint").decode()
             said.append({"when": when, "broker 1's file": " / ".join(text.split("\n")[:-1])})
-            stage.expect(f"Broker 1's file {when}", seen=text, expected=expected)
+            stage.expect(f"Broker 1's file {when}", text, expected)
 
         note("of a new topic", "0\n1\n0 0\n")
         stage.produce("message1")
         note("after message1, which adds no line", "0\n1\n0 0\n")
         stage.stop(1)
         leader = (stage.seen.leader, stage.seen.leader_epoch)
-        stage.expect("Broker 2 leads in a new epoch", seen=leader, expected=(2, 1))
+        stage.expect("Broker 2 leads in a new epoch", leader, (2, 1))
         stage.start(1)
-        stage.expect("Joining the ISR does not change the epoch", seen=stage.seen.leader_epoch, expected=1)
+        stage.expect("Joining the ISR does not change the epoch", stage.seen.leader_epoch, 1)
         stage.produce("message2")
         note("after a shutdown, a restart and message2 from broker 2", "0\n2\n0 0\n1 1\n")
         stage.kill(2)
         epoch = stage.seen.leader_epoch or 0
-        stage.expect("Broker 1 leads", seen=stage.seen.leader, expected=1)
+        stage.expect("Broker 1 leads", stage.seen.leader, 1)
         note("after broker 2, leader and controller, is killed", f"0\n3\n0 0\n1 1\n{epoch} 2\n")
         stage.start(2)
         stage.produce("message3")
         stage.kill(2)
         stage.expect(
             "A dead follower leaves the ISR in a new epoch",
-            seen=(stage.seen.leader, stage.seen.leader_epoch, stage.seen.isr),
-            expected=(1, epoch + 1, (1,)),
+            (stage.seen.leader, stage.seen.leader_epoch, stage.seen.isr),
+            (1, epoch + 1, (1,)),
         )
         note("after the follower is killed", f"0\n4\n0 0\n1 1\n{epoch} 2\n{epoch + 1} 3\n")
         stage.fact("the file, step by step", said)

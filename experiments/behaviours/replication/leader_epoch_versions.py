@@ -39,8 +39,8 @@ def leader_epoch_a_by_version(play: Play) -> None:
         with _act(play, version, replicas=(1, 2, 3), slow=True) as stage:
             only_3_is_left(stage)
             left = ["m1"] if _truncates_to_high_watermark(version) else ["m1", "m2"]
-            stage.expect("Broker 3 holds", seen=stage.log(3), expected=left)
-            stage.expect("A consumer reads", seen=stage.read(), expected=left)
+            stage.expect("Broker 3 holds", stage.log(3), left)
+            stage.expect("A consumer reads", stage.read(), left)
 
 
 @scenario(
@@ -58,10 +58,10 @@ def leader_epoch_b_by_version(play: Play) -> None:
         with _act(play, version, replicas=(1, 2), slow=False) as stage:
             both_down_and_the_follower_first(stage)
             kept = "m2" if _truncates_to_high_watermark(version) else "m3"
-            stage.expect("Broker 1's log", seen=stage.log(1), expected=["m1", kept, "m4"])
-            stage.expect("Broker 2's log", seen=stage.log(2), expected=["m1", "m3", "m4"])
+            stage.expect("Broker 1's log", stage.log(1), ["m1", kept, "m4"])
+            stage.expect("Broker 2's log", stage.log(2), ["m1", "m3", "m4"])
             stage.await_committed("m4", 3)
-            stage.expect("Both high watermarks are equal", seen=stage.high_watermarks(), expected=[3, 3])
+            stage.expect("Both high watermarks are equal", stage.high_watermarks(), [3, 3])
 
 
 def _truncates_to_high_watermark(version: str) -> bool:

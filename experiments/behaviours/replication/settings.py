@@ -26,8 +26,8 @@ def _alone_with_m2_and_dead(stage: Stage) -> None:
     stage.await_committed("m1", 1)
     stage.cut(2, 1)
     stage.produce("m2")
-    stage.expect("Only the leader is in the ISR", seen=stage.seen.isr, expected=(1,))
-    stage.expect("m2 is acknowledged", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1)))
+    stage.expect("Only the leader is in the ISR", stage.seen.isr, (1,))
+    stage.expect("m2 is acknowledged", stage.seen.acknowledged, (("m1", 0), ("m2", 1)))
     stage.kill(1)
 
 
@@ -44,24 +44,24 @@ def unclean_election(play: Play) -> None:
         _alone_with_m2_and_dead(stage)
         # An eligible leader replica is none of the ISR.
         isr = () if stage.lease.profile.elects_eligible else (1,)
-        stage.expect("No broker leads", seen=(stage.seen.leader, stage.seen.isr), expected=(0, isr))
+        stage.expect("No broker leads", (stage.seen.leader, stage.seen.isr), (0, isr))
         stage.produce("m3")
-        stage.expect("m3 is not acknowledged", seen=len(stage.seen.acknowledged or ()), expected=2)
+        stage.expect("m3 is not acknowledged", len(stage.seen.acknowledged or ()), 2)
         with stage.ask(2) as survivor:
-            stage.expect("Metadata names no leader", seen=survivor.metadata(stage.topic).leader, expected=None)
+            stage.expect("Metadata names no leader", survivor.metadata(stage.topic).leader, None)
         stage.start(1)
-        stage.expect("m3 is appended once broker 1 is back", seen=stage.log(1), expected=["m1", "m2", "m3"])
-        stage.expect("Nothing is lost", seen=stage.read(), expected=["m1", "m2", "m3"])
+        stage.expect("m3 is appended once broker 1 is back", stage.log(1), ["m1", "m2", "m3"])
+        stage.expect("Nothing is lost", stage.read(), ["m1", "m2", "m3"])
     with play.act(
         "unclean election enabled", profile=QUICK_TWO, replicas=(1, 2), controller=2, unclean_leader_election=True
     ) as stage:
         _alone_with_m2_and_dead(stage)
-        stage.expect("Broker 2 leads", seen=(stage.seen.leader, stage.seen.isr), expected=(2, (2,)))
+        stage.expect("Broker 2 leads", (stage.seen.leader, stage.seen.isr), (2, (2,)))
         stage.produce("m3")
-        stage.expect("m3 is acknowledged", seen=stage.acknowledged["m3"], expected=1)
-        stage.expect("m2, which was committed, is gone", seen=stage.read(), expected=["m1", "m3"])
+        stage.expect("m3 is acknowledged", stage.acknowledged["m3"], 1)
+        stage.expect("m2, which was committed, is gone", stage.read(), ["m1", "m3"])
         stage.start(1)
-        stage.expect("Broker 1 has truncated m2", seen=stage.log(1), expected=["m1", "m3"])
+        stage.expect("Broker 1 has truncated m2", stage.log(1), ["m1", "m3"])
         stage.fact("broker 1's log", stage.await_line(1, "Truncating to offset 1", stage.topic))
 
 
@@ -80,18 +80,16 @@ def min_insync_replicas(play: Play) -> None:
         stage.produce("m1")
         stage.kill(3)
         stage.produce("m2")
-        stage.expect(
-            "m2 is acknowledged despite one failure", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1))
-        )
+        stage.expect("m2 is acknowledged despite one failure", stage.seen.acknowledged, (("m1", 0), ("m2", 1)))
         stage.kill(2)
-        stage.expect("Only the leader is in the ISR", seen=stage.seen.isr, expected=(1,))
+        stage.expect("Only the leader is in the ISR", stage.seen.isr, (1,))
         error = _send_once(stage, "m3", "A producer sends m3 with acks=all, without retries.")
-        stage.expect("m3 is refused after two failures", seen=error, expected="NOT_ENOUGH_REPLICAS")
-        stage.expect("m3 was not written", seen=stage.log(1), expected=["m1", "m2"])
-        stage.expect_eventually("Consumers still read what is committed", stage.read, expected=["m1", "m2"])
+        stage.expect("m3 is refused after two failures", error, "NOT_ENOUGH_REPLICAS")
+        stage.expect("m3 was not written", stage.log(1), ["m1", "m2"])
+        stage.expect_eventually("Consumers still read what is committed", stage.read, ["m1", "m2"])
         stage.start(2)
         stage.produce("m4")
-        stage.expect("m4 is appended with two replicas in sync", seen=stage.log(1), expected=["m1", "m2", "m4"])
+        stage.expect("m4 is appended with two replicas in sync", stage.log(1), ["m1", "m2", "m4"])
     for profile, name, expected in (
         (QUICK, "the ISR shrinks while a record waits", "REQUEST_TIMED_OUT"),
         (BEFORE_3_7, "the ISR shrinks while a record waits, before Kafka 3.7", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
@@ -105,13 +103,13 @@ def _while_the_isr_shrinks(stage: Stage, expected: str) -> None:
     stage.cut(2, 1)
     stage.cut(3, 1)
     error = _send_once(stage, "m2", "A producer sends m2 with acks=all, without retries, while the ISR is still full.")
-    stage.expect("m2 is refused after the append", seen=error, expected=expected)
-    stage.expect("m2 is in the leader's log", seen=stage.log(1), expected=["m1", "m2"])
+    stage.expect("m2 is refused after the append", error, expected)
+    stage.expect("m2 is in the leader's log", stage.log(1), ["m1", "m2"])
     error = _send_once(stage, "m3", "A producer sends m3 with acks=all, without retries.")
-    stage.expect("m3 is refused before the append", seen=error, expected="NOT_ENOUGH_REPLICAS")
+    stage.expect("m3 is refused before the append", error, "NOT_ENOUGH_REPLICAS")
     stage.heal(2, 1)
     stage.heal(3, 1)
-    stage.expect("All replicas have m2 in the end", seen=stage.logs(), expected=[["m1", "m2"]] * 3)
+    stage.expect("All replicas have m2 in the end", stage.logs(), [["m1", "m2"]] * 3)
 
 
 def _send_once(stage: Stage, record: str, sentence: str) -> str:
@@ -152,26 +150,22 @@ def no_loss_config(play: Play) -> None:
             # The isolated broker would answer a client that it still leads.
             others = stage.reachable(2, 3) if name == "partition" else {}
             stage.produce("m2", producer="another" if others else "p", configs=others)
-            stage.expect("m2 is acknowledged during the fault", seen=len(stage.seen.acknowledged or ()), expected=2)
+            stage.expect("m2 is acknowledged during the fault", len(stage.seen.acknowledged or ()), 2)
             heal(stage)
             records = [record for record, _ in stage.seen.acknowledged or ()]
-            stage.expect("Both records are acknowledged", seen=records, expected=["m1", "m2"])
-            stage.expect("Every replica has both records", seen=stage.logs(), expected=[["m1", "m2"]] * 3)
+            stage.expect("Both records are acknowledged", records, ["m1", "m2"])
+            stage.expect("Every replica has both records", stage.logs(), [["m1", "m2"]] * 3)
     with play.act("two brokers lose power, the third is out of the ISR", controller=3, min_insync_replicas=2) as stage:
         stage.produce("m1")
         stage.kill(3)
         stage.produce("m2")
-        stage.expect(
-            "m2 is acknowledged with two replicas in sync",
-            seen=stage.seen.acknowledged,
-            expected=(("m1", 0), ("m2", 1)),
-        )
+        stage.expect("m2 is acknowledged with two replicas in sync", stage.seen.acknowledged, (("m1", 0), ("m2", 1)))
         stage.kill(1, 2)
         for broker in (1, 2):
             _drop_last(stage, broker, kept=1)
         stage.start(2)
         stage.start(1)
-        stage.expect("m2 is gone", seen=[stage.log(1), stage.log(2)], expected=[["m1"], ["m1"]])
+        stage.expect("m2 is gone", [stage.log(1), stage.log(2)], [["m1"], ["m1"]])
 
 
 def _kill_and_send(stage: Stage) -> None:
@@ -204,7 +198,7 @@ def availability_config(play: Play) -> None:
         stage.cut(2, 1)
         stage.cut(3, 1)
         stage.produce("m2")
-        stage.expect("m2 is acknowledged with only the leader in the ISR", seen=stage.seen.isr, expected=(1,))
+        stage.expect("m2 is acknowledged with only the leader in the ISR", stage.seen.isr, (1,))
         began = time.monotonic()
         sent = step("produce", record="m3")
         stage.take(
@@ -212,7 +206,7 @@ def availability_config(play: Play) -> None:
         )
         waited = stage.answered("m3") - began
         stage.fact("seconds from the kill until the next record was acknowledged", round(waited, 2))
-        stage.expect("m3 is acknowledged", seen=stage.acknowledged["m3"], expected=1)
-        stage.expect("m2 is lost", seen=stage.read(), expected=["m1", "m3"])
+        stage.expect("m3 is acknowledged", stage.acknowledged["m3"], 1)
+        stage.expect("m2 is lost", stage.read(), ["m1", "m3"])
         stage.start(1)
-        stage.expect("All logs are equal", seen=stage.logs(), expected=[["m1", "m3"]] * 3)
+        stage.expect("All logs are equal", stage.logs(), [["m1", "m3"]] * 3)

@@ -37,7 +37,7 @@ def split_brain(play: Play) -> None:
             with stage.ask(CONTROLLER) as controller:
                 refused = reassign(controller, {(stage.topic, 0): (NEW_LEADER, OLD_LEADER, CONTROLLER)})
                 seen = refused.get((stage.topic, 0), NONE)
-                stage.expect("The reassignment is accepted", seen=seen, expected=NONE)
+                stage.expect("The reassignment is accepted", seen, NONE)
                 wait_until(
                     lambda: (
                         stage.lease.admin.partitions(stage.topic)[0].replicas == (NEW_LEADER, OLD_LEADER, CONTROLLER)
@@ -46,7 +46,7 @@ def split_brain(play: Play) -> None:
                     timeout=30,
                 )
                 elected = elect_preferred(controller, [(stage.topic, 0)])
-                stage.expect("The preferred leader election reports success", seen=elected, expected=NONE)
+                stage.expect("The preferred leader election reports success", elected, NONE)
 
         began = time.monotonic()
         stage.take(
@@ -57,19 +57,19 @@ def split_brain(play: Play) -> None:
         )
         views = {broker: stage.replica(broker).leader for broker in BROKERS}
         expected = {OLD_LEADER: NEW_LEADER, NEW_LEADER: OLD_LEADER, CONTROLLER: NEW_LEADER}
-        stage.expect("Broker 2 names broker 1 as leader, the others name broker 2", seen=views, expected=expected)
+        stage.expect("Broker 2 names broker 1 as leader, the others name broker 2", views, expected)
         roles = {broker: stage.replica(broker).role for broker in BROKERS}
-        stage.expect("No broker leads", seen=set(roles.values()), expected={"follower"})
+        stage.expect("No broker leads", set(roles.values()), {"follower"})
         stage.produce("m2")
-        stage.expect("m2 is not acknowledged", seen=stage.seen.acknowledged, expected=(("m1", 0),))
+        stage.expect("m2 is not acknowledged", stage.seen.acknowledged, (("m1", 0),))
         _nobody_serves(stage)
         stage.heal(CONTROLLER, NEW_LEADER, channel="control")
         waited = round(stage.answered("m2") - began, 1)
         stage.fact("seconds from the move until m2 was acknowledged, mostly the time of the cut", waited)
         leaders = {stage.replica(broker).leader for broker in BROKERS}
-        stage.expect("All brokers name broker 2 as leader", seen=leaders, expected={NEW_LEADER})
-        stage.expect("m2 is acknowledged", seen=stage.seen.acknowledged, expected=(("m1", 0), ("m2", 1)))
-        stage.expect("All logs have both records", seen=stage.logs(), expected=[["m1", "m2"]] * 3)
+        stage.expect("All brokers name broker 2 as leader", leaders, {NEW_LEADER})
+        stage.expect("m2 is acknowledged", stage.seen.acknowledged, (("m1", 0), ("m2", 1)))
+        stage.expect("All logs have both records", stage.logs(), [["m1", "m2"]] * 3)
 
 
 def _nobody_serves(stage: Stage) -> None:
@@ -86,18 +86,14 @@ def _nobody_serves(stage: Stage) -> None:
             )
             named = asked.metadata(stage.topic)
             unfenced = asked.fetch(stage.topic)
-        stage.expect(
-            f"Broker {broker} answers Fetch 12 without a leader epoch", seen=error_name(unfenced.error), expected="NONE"
-        )
+        stage.expect(f"Broker {broker} answers Fetch 12 without a leader epoch", error_name(unfenced.error), "NONE")
         with stage.ask(named.leader or broker) as believed:
             views[broker] = error_name(believed.fetch(stage.topic, leader_epoch=named.leader_epoch).error)
-    stage.expect(
-        "Every broker refuses produce, ListOffsets and Fetch 10", seen=set(answers.values()), expected={(refused,) * 3}
-    )
+    stage.expect("Every broker refuses produce, ListOffsets and Fetch 10", set(answers.values()), {(refused,) * 3})
     stage.expect(
         "The error of a fetch in the leader epoch, sent to the leader, both as each broker names them",
-        seen=views,
-        expected={
+        views,
+        {
             OLD_LEADER: "UNKNOWN_LEADER_EPOCH",
             NEW_LEADER: "FENCED_LEADER_EPOCH",
             CONTROLLER: "UNKNOWN_LEADER_EPOCH",

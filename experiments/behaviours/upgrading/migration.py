@@ -69,7 +69,7 @@ class _Migration:
         stage.produce("m1")
         self.note("with ZooKeeper")
         stage.take("Three KRaft controllers start in migration mode.", self.add_controllers)
-        stage.expect("A broker is still the controller", seen=self.zookeeper.controller(), expected=BROKERS[-1])
+        stage.expect("A broker is still the controller", self.zookeeper.controller(), BROKERS[-1])
         self.join()
         self.note("the controllers write to both")
         stage.produce("m2")
@@ -97,9 +97,7 @@ class _Migration:
             self.mode.join(stage.node(broker))
             if broker != BROKERS[-1]:
                 stage.start(broker, how="in migration mode")
-                stage.expect(
-                    "No KRaft controller has taken over", seen=(self.zookeeper.controller() or 0) < CONTROLLER_IDS
-                )
+                stage.expect("No KRaft controller has taken over", (self.zookeeper.controller() or 0) < CONTROLLER_IDS)
         began = time.time()
 
         def last() -> None:
@@ -129,7 +127,7 @@ class _Migration:
         stage.take(f"The active controller, {active.number}, is killed (SIGKILL); the next one takes over.", kill)
         stage.fact("seconds from the kill until the next controller writes to both", round(time.time() - began, 1))
         self.expect_kraft_controller()
-        stage.expect("It is another one", seen=self.active() is not active)
+        stage.expect("It is another one", self.active() is not active)
         self.mode.convert(stage.node(first))
         stage.start(first, how="in KRaft mode")
         stage.take(f"Controller {active.number} is started again.", lambda: self.cluster.start_again([active]))
@@ -140,7 +138,7 @@ class _Migration:
             stage.stop(broker)
             self.mode.convert(stage.node(broker))
             stage.start(broker, how="in KRaft mode")
-        stage.expect("No broker is registered with ZooKeeper", seen=self.zookeeper.brokers(), expected=frozenset())
+        stage.expect("No broker is registered with ZooKeeper", self.zookeeper.brokers(), frozenset())
 
     def leave(self) -> None:
         stage = self.stage
@@ -164,10 +162,10 @@ class _Migration:
             stage.take("ZooKeeper is shut down.", node.stop)
         leader = left.leader or 0
         stage.kill(leader)
-        stage.expect("Another broker leads", seen=stage.seen.leader not in (leader, 0))
+        stage.expect("Another broker leads", stage.seen.leader not in (leader, 0))
         stage.produce("m6")
         stage.start(leader)
-        stage.expect("All replicas are in sync", seen=stage.seen.isr, expected=BROKERS)
+        stage.expect("All replicas are in sync", stage.seen.isr, BROKERS)
 
     # --- What is seen -----------------------------------------------------------------------------------------------
 
@@ -180,8 +178,8 @@ class _Migration:
         migration = self.zookeeper.migration() or {}
         self.stage.expect(
             "ZooKeeper's /controller and /migration name the same KRaft controller",
-            seen=(migration.get("kraft_controller_id"), (self.zookeeper.controller() or 0) > CONTROLLER_IDS),
-            expected=(self.zookeeper.controller(), True),
+            (migration.get("kraft_controller_id"), (self.zookeeper.controller() or 0) > CONTROLLER_IDS),
+            (self.zookeeper.controller(), True),
         )
 
     def note(self, when: str) -> None:

@@ -69,13 +69,11 @@ def rolling_upgrade(play: Play) -> None:
                 cluster.change_version(stage.node(broker), TO)
                 stage.start(broker, how=f"with Kafka {TO}")
                 stage.await_line(broker, f"Kafka version: {TO}")
-                stage.expect(
-                    f"The feature levels stay, with {broker} of 3 brokers", seen=_levels(stage), expected=before
-                )
+                stage.expect(f"The feature levels stay, with {broker} of 3 brokers", _levels(stage), before)
                 stage.produce(f"m{broker + 2}")
             stage.take("The feature levels rise to those of the release.", lambda: _raise_features(stage))
             after = _levels(stage)
-            stage.expect("metadata.version has risen", seen=after["metadata.version"] > before["metadata.version"])
+            stage.expect("metadata.version has risen", after["metadata.version"] > before["metadata.version"])
             _expect_eligible_leader(stage, after)
             expect_nothing_lost(stage, load, records=6)
             stage.fact(
@@ -89,13 +87,13 @@ def rolling_upgrade(play: Play) -> None:
 
 def _expect_eligible_leader(stage: Stage, levels: dict[str, int]) -> None:
     """The release's levels have eligible leader replicas: the last member of the ISR is not the only one to lead."""
-    stage.expect("Eligible leader replicas are on", seen=levels["eligible.leader.replicas.version"], expected=1)
+    stage.expect("Eligible leader replicas are on", levels["eligible.leader.replicas.version"], 1)
     stage.model.config = replace(stage.model.config, elects_eligible=True)
     leader = stage.seen.leader or 0
     first, second = (broker for broker in BROKERS if broker != leader)
     stage.stop(first)
     stage.stop(second)
-    stage.expect("One replica is in the ISR", seen=stage.seen.isr, expected=(leader,))
+    stage.expect("One replica is in the ISR", stage.seen.isr, (leader,))
     began = time.time()
 
     def kill() -> None:
@@ -105,10 +103,10 @@ def _expect_eligible_leader(stage: Stage, levels: dict[str, int]) -> None:
 
     stage.take(f"Broker {leader} is killed (SIGKILL), and fenced.", kill, step("kill", broker=leader))
     stage.start(second)
-    stage.expect("An eligible replica leads", seen=stage.seen.leader, expected=second)
+    stage.expect("An eligible replica leads", stage.seen.leader, second)
     stage.start(first)
     stage.start(leader)
-    stage.expect("All replicas are in sync", seen=stage.seen.isr, expected=BROKERS)
+    stage.expect("All replicas are in sync", stage.seen.isr, BROKERS)
     stage.produce("m6")
 
 
@@ -147,12 +145,10 @@ def await_controller(stage: Stage, text: str, since: float) -> None:
 
 def expect_nothing_lost(stage: Stage, load: LoadBeside, *, records: int) -> None:
     """What the act's own producer and the load beside it had acknowledged is there."""
-    stage.expect("A consumer reads every record", seen=stage.read(), expected=[f"m{n + 1}" for n in range(records)])
+    stage.expect("A consumer reads every record", stage.read(), [f"m{n + 1}" for n in range(records)])
     verdict = load.verify()
     stage.fact("the load", load.table(verdict))
     reasons = [reason for lane in verdict.lanes for reason in lane.reasons]
-    stage.expect(
-        "The load conforms to its prediction", seen=(verdict.verdict, reasons), expected=(Verdict.CONFORMS, [])
-    )
+    stage.expect("The load conforms to its prediction", (verdict.verdict, reasons), (Verdict.CONFORMS, []))
     lost = [count(verdict, lane.lane, Anomaly.LOST_WRITE) for lane in verdict.lanes]
-    stage.expect("It has lost nothing", seen=lost, expected=[0] * len(LANES))
+    stage.expect("It has lost nothing", lost, [0] * len(LANES))
