@@ -1,8 +1,8 @@
 """Scenarios by id: functions of a `Play`, in packages that the entry point group `kafka_chaos.scenarios` names.
 
 Such a package has `SOURCES`: the source of each of its scenarios by id, in the order in which they are listed, run
-and documented. It may have `DIFFERENCES`: where the documents and the brokers differ. Its scenarios are in its modules,
-and in those of the packages below it.
+and documented. It may have `DIFFERENCES`: where the documents and the brokers differ. Its scenarios are in its modules
+and YAML files, and in those of the packages below it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import ast
 import importlib
 import pkgutil
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.errors import EnvironmentFailure
 
@@ -75,7 +75,8 @@ class Outline:
 class Scenario:
     """A documented behaviour: its id, its source, what it shows in one line, and its steps.
 
-    `needs_zookeeper`: why it can't be run in KRaft mode; None where it can.
+    `needs_zookeeper`: why it can't be run in KRaft mode; None where it can. `file`: where its steps are, as a path from
+    the project's root; without it, in the module of `play`.
     """
 
     id: str
@@ -83,12 +84,13 @@ class Scenario:
     title: str
     play: Callable[[Play], None]
     needs_zookeeper: str | None = None
+    file: str = ""
 
     @property
     def outline(self) -> Outline:
         """The scenario without its steps; its story is the docstring of the function."""
         story = " ".join((self.play.__doc__ or "").split())
-        return Outline(self.id, self.source, self.title, story, _file(self.play.__module__))
+        return Outline(self.id, self.source, self.title, story, self.file or _file(self.play.__module__))
 
 
 def scenario(
@@ -121,6 +123,7 @@ def all_scenarios() -> dict[str, Scenario]:
     for package in packages():
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
+        _REGISTERED.update({one.id: one for one in _scripts(package)})
         order += package.SOURCES
     missing = sorted(set(order) - set(_REGISTERED))
     if missing:
@@ -137,6 +140,7 @@ def outlines() -> dict[str, Outline]:
     order: list[str] = []
     for package in packages():
         order += package.SOURCES
+        found.update({one.id: one.outline for one in _scripts(package)})
         for folder in package.__path__:
             for file in sorted(Path(folder).rglob("*.py")):
                 module = ".".join((package.__name__, *file.relative_to(folder).with_suffix("").parts))
@@ -163,6 +167,30 @@ def differences() -> tuple[Difference, ...]:
     return tuple(one for package in packages() for one in getattr(package, "DIFFERENCES", ()))
 
 
+def _scripts(package: ModuleType) -> Iterator[Scenario]:
+    """The scenarios in a package's YAML files (`script.py`)."""
+    from ruamel.yaml import YAML
+
+    for folder in map(Path, package.__path__):
+        for path in sorted(folder.rglob("*.yaml")):
+            content = YAML(typ="safe").load(path)
+            place = Path(_folder(package.__name__)) / path.relative_to(folder)
+            for name, one in content["scenarios"].items():
+                play = _played(one["acts"], content)
+                play.__doc__ = one["story"]
+                needs = one.get("needs_zookeeper")
+                yield Scenario(name, package.SOURCES[name], one["title"], play, needs, place.as_posix())
+
+
+def _played(acts: Sequence[Mapping[str, Any]], file: Mapping[str, Any]) -> Callable[[Play], None]:
+    def play(play: Play) -> None:
+        from kafka_chaos.conformance.scenario.script import play_acts
+
+        play_acts(play, acts, file)
+
+    return play
+
+
 def _package_of(module: str) -> ModuleType:
     """The package of scenarios that a module belongs to: the next one above it that has `SOURCES`."""
     name = module.rpartition(".")[0]
@@ -176,7 +204,11 @@ def _package_of(module: str) -> ModuleType:
 
 def _file(module: str) -> str:
     """A module's file from the project's root."""
-    return module.removeprefix("kafka_chaos.").replace(".", "/") + ".py"
+    return f"{_folder(module)}.py"
+
+
+def _folder(package: str) -> str:
+    return package.removeprefix("kafka_chaos.").replace(".", "/")
 
 
 def _outlines_in(file: Path, module: str, package: ModuleType) -> Iterator[Outline]:

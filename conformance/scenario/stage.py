@@ -10,8 +10,10 @@ from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.clients import Clients, read_to_end
 from kafka_chaos.conformance.scenario.lockstep import LockStep, take_together
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
+from kafka_chaos.conformance.scenario.power_loss import cut_last_batch
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.broker.error_codes import error_name
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.waiting import wait_until
@@ -29,6 +31,7 @@ class Stage(LockStep):
     observer: ReplicaObserver
     beside: Sequence[Stage] = ()
     """Other topics of the same cluster: faults are steps of theirs too, records and elections are not."""
+    refusals: dict[str, str] = field(default_factory=dict)
     _cuts: dict[tuple[str, int, int], Partition] = field(default_factory=dict)
 
     def produce(
@@ -41,9 +44,14 @@ class Stage(LockStep):
         key: str | None = None,
         tombstone: bool = False,
         configs: Mapping[str, object] | None = None,
+        asks: Sequence[int] = (),
         then: Sequence[Step] = (),
     ) -> None:
-        """A producer sends a record and retries until it gets an answer; `then`: what follows from that."""
+        """A producer sends a record and retries until it gets an answer; `then`: what follows from that.
+
+        `asks`: the only brokers that it asks for the leader.
+        """
+        configs = {**(configs or {}), **(self.reachable(*asks) if asks else {})}
         chosen: dict[str, Any] = {
             "producer": producer,
             "acks": acks,
@@ -57,6 +65,24 @@ class Stage(LockStep):
             lambda: self.clients.send(record, **chosen, configs=configs),
             step("produce", record=record, **chosen),
             *then,
+        )
+
+    def send_once(self, record: str, *, sentence: str) -> None:
+        """A producer sends a record to the leader with acks=all, without a retry; `refusals` has the answer."""
+
+        def send() -> None:
+            with self.ask(self.seen.leader or self.act.replicas[0]) as leader:
+                leader.wait(60)
+                self.refusals[record] = error_name(leader.produce(self.topic, record, timeout=5)[0])
+
+        self._take(sentence, send, step("produce", record=record, producer=record), step("give_up", record=record))
+
+    def lose_power(self, broker: int, *, kept: int, lost: str) -> None:
+        """A broker that was killed loses what it had not flushed; `lost` is what, as the story says it."""
+        self._take(
+            f"Power loss at {self.name(broker)}: {lost} is gone.",
+            lambda: cut_last_batch(self.node(broker), self.topic, 0),
+            step("power_loss", broker=broker, kept=kept),
         )
 
     def await_committed(self, record: str, high_watermark: int) -> None:

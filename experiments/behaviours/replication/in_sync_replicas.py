@@ -10,7 +10,6 @@ from kafka_chaos.conformance.scenario.clusters import QUICK
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
-from kafka_chaos.experiments.behaviours.replication.leader_epoch import A_WITH
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, FETCH_FROM_LEADER
 from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
@@ -107,27 +106,6 @@ def replication_describe(play: Play) -> None:
         )
 
 
-@scenario("n-minus-1-failures", title="Three replicas survive two broker failures")
-def n_minus_1_failures(play: Play) -> None:
-    """Two of three brokers fail one after the other. The last replica has every committed record and serves. When the
-    others return, they catch up and are in sync again.
-    """
-    with play.act("two of three brokers fail", controller=3) as stage:
-        stage.produce("m1")
-        stage.kill(1)
-        stage.produce("m2")
-        stage.kill(2)
-        stage.produce("m3")
-        everything = ["m1", "m2", "m3"]
-        stage.expect("The last broker has every record", stage.log(3), everything)
-        stage.expect("A consumer reads every record", stage.read(), everything)
-        stage.start(1)
-        stage.start(2)
-        stage.produce("m4")
-        stage.expect("All replicas are in sync again", stage.seen.isr, (1, 2, 3))
-        stage.expect("All logs", stage.logs(), [[*everything, "m4"]] * 3)
-
-
 @scenario("isr-eviction", title="A follower that stops fetching leaves the ISR, and returns")
 def isr_eviction(play: Play) -> None:
     """The leader removes a follower that no longer fetches from the ISR after `replica.lag.time.max.ms`. Until then, a
@@ -157,26 +135,6 @@ def isr_eviction(play: Play) -> None:
         until = time.monotonic() + stage.lease.profile.lag_seconds * 2
         stage.await_seen("Twice the lag time passes without a new record.", lambda seen: time.monotonic() > until)
         stage.expect("Broker 3 stays in the ISR", stage.seen.isr, (1, 2, 3))
-
-
-@scenario("high-watermark-visibility", title="Consumers read only what is committed")
-def high_watermark_visibility(play: Play) -> None:
-    """Only the leader holds m2, and has acknowledged it with acks=1. Although m2 is in the leader's log, no consumer
-    reads it until the followers have it too.
-    """
-    with play.act("a record that only the leader holds") as stage:
-        stage.produce("m1", acks="1")
-        stage.cut(2, 1)
-        stage.cut(3, 1)
-        stage.produce("m2", acks="1")
-        stage.expect("m2 is acknowledged", stage.seen.acknowledged, (("m1", 0), ("m2", 1)))
-        stage.expect("The leader's log", stage.log(1), ["m1", "m2"])
-        stage.expect("The leader's high watermark", stage.replica(1).high_watermark, 1)
-        stage.expect("A consumer reads only m1", stage.read(), ["m1"])
-        stage.heal(2, 1)
-        stage.expect("One of two followers is not enough", stage.read(), ["m1"])
-        stage.heal(3, 1)
-        stage.expect_eventually("A consumer reads both records", stage.read, ["m1", "m2"])
 
 
 @scenario("offset-checkpoint", title="replication-offset-checkpoint reveals a replica that is stuck")
@@ -210,30 +168,3 @@ def _all_checkpointed(high_watermark: int, seen: Observation) -> bool:
 def _line(stage: Stage, broker: int) -> str:
     text = stage.node(broker).read_file("/var/lib/kafka/replication-offset-checkpoint").decode()
     return next((line for line in text.splitlines() if line.startswith(f"{stage.topic} ")), "")
-
-
-@scenario("ackless-replication", title="A leader learns from the next fetch, a follower one response later")
-def ackless_replication(play: Play) -> None:
-    """No follower sends acknowledgements. The leader learns from the offset of a follower's next fetch that the
-    follower holds m1. The follower learns from the response after that one that m1 is committed. Fetches wait 25
-    seconds here, so that every stage can be observed. Then one fetch is held: the follower has m3 in its log, and the
-    leader does not know.
-    """
-    with play.act("slow fetches", profile=A_WITH) as stage:
-        for number in (1, 2):
-            stage.produce(f"m{number}", acks="1")
-            stage.await_seen(f"The followers have fetched m{number}.", partial(_leader_knows, number))
-            behind = [number, number - 1, number - 1]
-            stage.expect("The followers are one response behind", stage.high_watermarks(), behind)
-        stage.hold_next_fetch(3, 1)
-        stage.produce("m3", acks="1")
-        stage.await_seen("Broker 3 has m3.", lambda seen: seen.replicas[3].log_end == 3)
-        stage.expect("All logs are equal", stage.logs(), [["m1", "m2", "m3"]] * 3)
-        stage.expect("The leader does not know", stage.replica(1).high_watermark, 2)
-        stage.heal(3, 1, channel="held")
-        stage.await_seen("Broker 3's next fetch arrives.", partial(_leader_knows, 3))
-        stage.expect("Now the leader knows", stage.replica(1).high_watermark, 3)
-
-
-def _leader_knows(high_watermark: int, seen: Observation) -> bool:
-    return seen.replicas[1].high_watermark == high_watermark

@@ -1,0 +1,213 @@
+"""Scenarios as data: acts and their steps in a YAML file, played by the methods of a stage.
+
+A file has `scenarios` by id (`title`, `story`, `needs_zookeeper`, `acts`), the `clusters` that acts name (keys of
+`ClusterProfile`), and `parts`: steps that acts share, with places such as {acks} for values. An act has the keys of
+`Play.act`, or under `transactional` those of `transactional_act`; with `for`, it is played once for each mapping there,
+whose values fill its places.
+
+| a step | what it is |
+| --- | --- |
+| `kill: 1`, `{produce: m1, acks: "1"}` | a method of the stage, with these arguments and keys |
+| `{expect: TEXT, leader: 2, log(1): [m1]}` | what is observed; with `eventually: true`, what it becomes |
+| `{await: SENTENCE, log end(3): 3}` | a step that waits for an observation |
+| `{fact: NAME, of: "line(1, Truncating)"}` | something to be recorded |
+| `until X dies`, `{until X dies: , acks: "1"}` | the steps of a part, with values for its places |
+
+`when` leaves a step out of clusters to which it does not apply.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_chaos.conformance.scenario.clusters import QUICK, STEADY, ClusterProfile
+from kafka_chaos.conformance.scenario.lockstep import LockStep
+from kafka_chaos.conformance.scenario.play import Play
+from kafka_chaos.conformance.scenario.power_loss import clean_shutdown_file
+from kafka_chaos.conformance.scenario.record import plain
+from kafka_chaos.conformance.scenario.stage import Stage
+from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+
+_PLACE = re.compile(r"\{(\w+)\}")
+_OBSERVED = re.compile(r"([^()]+)(?:\((.*)\))?")
+_WHEN: Mapping[str, Callable[[ClusterProfile], bool]] = {
+    "eligible": lambda profile: profile.elects_eligible,
+    "not eligible": lambda profile: not profile.elects_eligible,
+}
+
+
+def play_acts(play: Play, acts: Sequence[Mapping[str, Any]], file: Mapping[str, Any]) -> None:
+    """Play the acts of a scenario, in a file with these `clusters` and `parts`."""
+    clusters = {name: ClusterProfile(**keys) for name, keys in file.get("clusters", {}).items()}
+    clusters |= {"steady": STEADY, "quick": QUICK}
+    for act in acts:
+        for values in act.get("for", [{}]):
+            filled = _filled({key: value for key, value in act.items() if key != "for"}, values)
+            with _entered(play, clusters, filled) as stage:
+                _Script(stage, file.get("parts", {})).take(filled["steps"])
+
+
+def _entered(
+    play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[str, Any]
+) -> AbstractContextManager[Stage | TransactionsStage]:
+    keys = {key: value for key, value in act.items() if key not in ("act", "cluster", "steps", "transactional")}
+    cluster = act.get("cluster", "steady")
+    profile = clusters[cluster] if isinstance(cluster, str) else ClusterProfile(**cluster)
+    if "transactional" in act:
+        return transactional_act(play, act["act"], profile=profile, **act["transactional"], **keys)
+    return play.act(act["act"], profile=profile, **keys)
+
+
+def _filled(value: Any, values: Mapping[str, Any]) -> Any:
+    """A value with its places filled; a text that is nothing but a place becomes the value itself."""
+    if isinstance(value, Mapping):
+        return {_filled(key, values): _filled(item, values) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, values) for item in value]
+    if not isinstance(value, str):
+        return value
+    whole = _PLACE.fullmatch(value)
+    if whole is not None and whole[1] in values:
+        return values[whole[1]]
+    return _PLACE.sub(lambda place: str(values.get(place[1], place[0])), value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Script:
+    """Steps on a stage; `parts` by name."""
+
+    stage: Stage | TransactionsStage
+    parts: Mapping[str, Any]
+
+    def take(self, steps: Sequence[Any]) -> None:
+        """Take steps, one after the other; a step may stand for several."""
+        for step in steps:
+            if isinstance(step, list):
+                self.take(step)
+            else:
+                self._take_one({step: None} if isinstance(step, str) else dict(step))
+
+    def _take_one(self, step: dict[str, Any]) -> None:
+        if not _WHEN.get(step.pop("when", ""), lambda _: True)(self.stage.lease.profile):
+            return
+        verb = next(iter(step))
+        value = step.pop(verb)
+        if verb in self.parts:
+            self.take(_filled(self.parts[verb], step))
+        elif verb == "expect":
+            self._expect(value, step, eventually=step.pop("eventually", False))
+        elif verb == "await":
+            self.stage.await_seen(value, lambda seen: all(_of(seen, name) == item for name, item in step.items()))
+        elif verb == "fact":
+            self.stage.fact(value, observe(self.stage, step["of"]))
+        else:
+            arguments = value if isinstance(value, list) else [] if value is None else [value]
+            method_of(self.stage, verb)(*arguments, **{key.replace(" ", "_"): item for key, item in step.items()})
+
+    def _expect(self, text: str, observed: Mapping[str, Any], *, eventually: bool) -> None:
+        def seen() -> Any:
+            found = [observe(self.stage, name) for name in observed]
+            return found[0] if len(found) == 1 else found
+
+        expected = [plain(value) for value in observed.values()]
+        wanted = expected[0] if len(expected) == 1 else expected
+        if eventually:
+            self.stage.expect_eventually(text, seen, wanted)
+        else:
+            self.stage.expect(text, seen(), wanted)
+
+
+def method_of(stage: LockStep | type[LockStep], verb: str) -> Callable[..., None]:
+    """The step of a stage that a file names; raises `LookupError` for one that it does not have."""
+    method = None if verb.startswith("_") else getattr(stage, verb.replace(" ", "_"), None)
+    if not callable(method):
+        raise LookupError(f"{verb!r} is neither a step nor a part")
+    return method
+
+
+def observe(stage: Stage | TransactionsStage, name: str) -> Any:
+    """What a file names, such as `log(2)`, as JSON has it: after the last step, or of a broker's log or a client."""
+    word, arguments = _parsed(name)
+    named = (_OF_TRANSACTIONS if isinstance(stage, TransactionsStage) else _OF_REPLICAS).get(word)
+    if named is not None:
+        return plain(named(stage, *arguments))
+    own = getattr(stage, word.replace(" ", "_"), None)
+    if own is None:
+        return _of(stage.seen, name)
+    return plain(own(*arguments) if callable(own) else own)
+
+
+def _of(seen: Observation, name: str) -> Any:
+    """A field of an observation, or of a replica, such as `role(1)`."""
+    word, brokers = _parsed(name)
+    return plain(getattr(seen.replicas[brokers[0]] if brokers else seen, word.replace(" ", "_")))
+
+
+def _parsed(name: str) -> tuple[str, list[Any]]:
+    found = _OBSERVED.fullmatch(name)
+    assert found is not None, name
+    arguments = found[2].split(", ") if found[2] else []
+    return found[1], [int(one) if one.isdecimal() else one for one in arguments]
+
+
+def _lines(stage: Stage, broker: int, text: str) -> list[str]:
+    lines = stage.node(broker).log_since(stage.began).splitlines()
+    return [line for line in lines if stage.topic in line and text in line]
+
+
+def _named_by(stage: Stage, broker: int) -> int | None:
+    with stage.ask(broker) as client:
+        return client.metadata(stage.topic).leader
+
+
+def _shut_down_cleanly(stage: Stage, broker: int) -> bool:
+    """Whether there is the file that a clean shutdown leaves behind, with the broker epoch."""
+    text = clean_shutdown_file(stage.node(broker))
+    return text is not None and int(json.loads(text)["brokerEpoch"]) > 0
+
+
+def _are_equal(stage: Stage, *brokers: int) -> bool:
+    logs = [stage.log(broker) for broker in brokers or stage.act.replicas]
+    return all(log == logs[0] for log in logs)
+
+
+_OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
+    "acknowledged": lambda stage: stage.seen.acknowledged,
+    "logs are equal": _are_equal,
+    "sorted log": lambda stage, broker: sorted(stage.log(broker)),
+    "beginning of log": lambda stage, broker, count: stage.log(broker)[:count],
+    "leader epochs of log": lambda stage, broker: [epoch for _, _, epoch in stage.replica(broker).log or ()],
+    "epochs are equal": lambda stage, one, other: stage.replica(one).epochs == stage.replica(other).epochs,
+    "offsets": lambda stage: stage.acknowledged,
+    "offset": lambda stage, record: stage.acknowledged[record],
+    "sorted offsets": lambda stage, *records: sorted(stage.acknowledged[one] or 0 for one in records),
+    "acknowledged records": lambda stage: [record for record, _ in stage.seen.acknowledged or ()],
+    "number acknowledged": lambda stage: len(stage.seen.acknowledged or ()),
+    "errors": lambda stage: [answer.error for answer in stage.clients.answers() if answer.error],
+    "error": lambda stage, record: stage.refusals[record],
+    "checkpointed": lambda stage: [stage.observer.files(broker).high_watermark for broker in stage.act.replicas],
+    "line": lambda stage, broker, *parts: stage.await_line(broker, *parts, stage.topic),
+    "lines": _lines,
+    "leader named by": _named_by,
+    "was shut down cleanly": _shut_down_cleanly,
+}
+"""What a file may name beside what `Stage`, `Observation` and `ReplicaObservation` have."""
+
+_OF_TRANSACTIONS: Mapping[str, Callable[..., Any]] = {
+    "given": lambda stage: [stage.committed(), stage.uncommitted()],
+    "end of log": lambda stage, partition, count: stage.log(partition)[-count:],
+    "epochs of log": lambda stage, partition: [epoch for _, _, epoch in stage.now.partitions[partition].log],
+    "marker epochs": lambda stage, partition: [
+        epoch for _, name, epoch in stage.now.partitions[partition].log if name in ("COMMIT", "ABORT")
+    ],
+    "state": lambda stage: stage.transaction[0],
+    "epoch of": lambda stage, producer: stage.now.producers[producer].epoch,
+    "line of leader": lambda stage, partition, *parts: stage.await_line(stage.leader(partition), *parts),
+}
+"""The same for transactions, beside what `TransactionsStage` has."""
