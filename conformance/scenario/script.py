@@ -34,7 +34,7 @@ from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 
-_PLACE = re.compile(r"\{(\w+)\}")
+_PLACE = re.compile(r"\{([\w ]+)\}")
 _OBSERVED = re.compile(r"([^()]+)(?:\((.*)\))?")
 _WHEN: Mapping[str, Callable[[ClusterProfile], bool]] = {
     "eligible": lambda profile: profile.elects_eligible,
@@ -94,7 +94,8 @@ class _Script:
                 self._take_one({step: None} if isinstance(step, str) else dict(step))
 
     def _take_one(self, step: dict[str, Any]) -> None:
-        if not _WHEN.get(step.pop("when", ""), lambda _: True)(self.stage.lease.profile):
+        when = step.pop("when", None)
+        if when is not None and not _WHEN[when](self.stage.lease.profile):
             return
         verb = next(iter(step))
         value = step.pop(verb)
@@ -108,7 +109,7 @@ class _Script:
             self.stage.fact(value, observe(self.stage, step["of"]))
         else:
             arguments = value if isinstance(value, list) else [] if value is None else [value]
-            method_of(self.stage, verb)(*arguments, **{key.replace(" ", "_"): item for key, item in step.items()})
+            _method(self.stage, verb)(*arguments, **{key.replace(" ", "_"): item for key, item in step.items()})
 
     def _expect(self, text: str, observed: Mapping[str, Any], *, eventually: bool) -> None:
         def seen() -> Any:
@@ -123,12 +124,13 @@ class _Script:
             self.stage.expect(text, seen(), wanted)
 
 
-def method_of(stage: LockStep | type[LockStep], verb: str) -> Callable[..., None]:
-    """The step of a stage that a file names; raises `LookupError` for one that it does not have."""
+def _method(stage: LockStep, verb: str) -> Callable[..., None]:
+    """The step of a stage that a file names. Raises `LookupError` for one that it does not have."""
     method = None if verb.startswith("_") else getattr(stage, verb.replace(" ", "_"), None)
     if not callable(method):
         raise LookupError(f"{verb!r} is neither a step nor a part")
-    return method
+    found: Callable[..., None] = method
+    return found
 
 
 def observe(stage: Stage | TransactionsStage, name: str) -> Any:
@@ -201,6 +203,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
 
 _OF_TRANSACTIONS: Mapping[str, Callable[..., Any]] = {
     "given": lambda stage: [stage.committed(), stage.uncommitted()],
+    "an offset is pending": lambda stage: stage.now.offsets is not None and stage.now.offsets.pending,
     "end of log": lambda stage, partition, count: stage.log(partition)[-count:],
     "epochs of log": lambda stage, partition: [epoch for _, _, epoch in stage.now.partitions[partition].log],
     "marker epochs": lambda stage, partition: [

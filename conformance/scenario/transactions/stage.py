@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kafka_chaos.conformance.scenario.clients import read_to_end
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterProfile
 from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.play import Play
@@ -16,6 +17,7 @@ from kafka_chaos.conformance.scenario.transactions.producers import Producers, c
 from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.faults.links.hold import Hold
 from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.observation.transactions import TransactionsObservation
 from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel, transaction_step
@@ -36,6 +38,7 @@ class TransactionsStage(LockStep):
     clients: Producers
     observer: TransactionsObserver
     _held: list[tuple[Hold, int]] = field(default_factory=list)
+    _killed: int | None = None
 
     # --- Producers -------------------------------------------------------------------------------------------------
 
@@ -63,6 +66,21 @@ class TransactionsStage(LockStep):
             lambda: self.clients.write(producer, str(offset), partition),
             transaction_step("write", producer=producer, record=str(offset), partition=partition),
         )
+
+    def feed(self, *records: str) -> None:
+        """Records for a loop, in the topic whose offsets the group commits: a fact, and no step of the model."""
+        cluster, source = self.lease.cluster, self.clients.source
+        with BrokerClient(cluster.client_address(leader_of(cluster, source, 0))) as leader:
+            for record in records:
+                leader.produce(source, record)
+        self.fact("the input", [record for _, record in read_to_end(cluster.bootstrap_servers, source)])
+
+    def handle_input(self, producer: str) -> None:
+        """A loop reads its input at the group's offset, and writes what comes of it: "1:" and the first input."""
+        offset = self.offset
+        records = read_to_end(self.lease.cluster.bootstrap_servers, self.clients.source)
+        record = next(record for at, record in records if at == offset)
+        self.write(producer, f"{offset + 1}:{record}")
 
     def commit(self, producer: str) -> None:
         """The producer asks for a commit."""
@@ -136,12 +154,11 @@ class TransactionsStage(LockStep):
         """Markers that are held arrive."""
         self._take("The marker that was held arrives.", self._release, transaction_step("release_markers"))
 
-    def kill_coordinator(self) -> int:
-        """SIGKILL of the coordinator; another broker takes over. Returns the broker that was killed."""
-        broker = self.coordinator
+    def kill_coordinator(self) -> None:
+        """SIGKILL of the coordinator; another broker takes over."""
+        broker = self._killed = self.coordinator
         self._take(f"The coordinator, broker {broker}, is killed (SIGKILL).", self.node(broker).kill,
                  transaction_step("fail_over"))  # fmt: skip
-        return broker
 
     # --- What is there ---------------------------------------------------------------------------------------------
 
@@ -155,6 +172,11 @@ class TransactionsStage(LockStep):
         """The broker that coordinates the transactional ids: __transaction_state has one partition."""
         return coordinator_of(self.lease.cluster, self.transactional_id)
 
+    @property
+    def has_another_coordinator(self) -> bool:
+        """Whether the coordinator is another one than the broker that was killed."""
+        return self.coordinator != self._killed
+
     def leader(self, partition: int) -> int:
         """The broker that leads a partition."""
         return leader_of(self.lease.cluster, self.topic, partition)
@@ -163,6 +185,11 @@ class TransactionsStage(LockStep):
     def now(self) -> TransactionsObservation:
         """What was observed after the last step."""
         return self.seen.transactions or TransactionsObservation()
+
+    @property
+    def offset(self) -> int:
+        """The group's offset after the last step; it begins with 0."""
+        return (self.now.offsets.committed or 0) if self.now.offsets is not None else 0
 
     def error(self, producer: str) -> str:
         """Kafka's name of the last answer that a producer got."""
