@@ -3,7 +3,8 @@
 A file has `scenarios` by id (`title`, `story`, `needs_zookeeper`, `acts`), the `clusters` that acts name (keys of
 `ClusterProfile`), and `parts`: steps that acts share, with places such as {acks} for values. An act has the keys of
 `Play.act`, or under `transactional` those of `transactional_act`; with `for`, it is played once for each mapping there,
-whose values fill its places.
+whose values fill its places. With `group`, the keys of `Group`, a group of members reads its topic, after the steps
+`before`; with `coordinator_last`, the group's coordinator is neither leader nor controller.
 
 | a step | what it is |
 | --- | --- |
@@ -11,6 +12,7 @@ whose values fill its places.
 | `{expect: TEXT, leader: 2, log(1): [m1]}` | what is observed; with `eventually: true`, what it becomes |
 | `{await: SENTENCE, log end(3): 3}` | a step that waits for an observation |
 | `{fact: NAME, of: "line(1, Truncating)"}` | something to be recorded |
+| `remember: {first: owner(0)}` | what is observed, as a value for the places of later steps |
 | `until X dies`, `{until X dies: , acks: "1"}` | the steps of a part, with values for its places |
 
 `when` leaves a step out of clusters to which it does not apply.
@@ -22,20 +24,27 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import QUICK, STEADY, ClusterProfile
+from kafka_chaos.conformance.scenario.groups.stage import GroupStage, coordinator_of_groups, group_on
 from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.power_loss import clean_shutdown_file
 from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
+from kafka_chaos.contract.groups import Group
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+from kafka_chaos.reference_model.lockstep.observation.groups import GIVEN, REFUSED
 
 _PLACE = re.compile(r"\{([\w ]+)\}")
 _OBSERVED = re.compile(r"([^()]+)(?:\((.*)\))?")
+_OF_ACTS = frozenset(
+    {"act", "cluster", "steps", "transactional", "group", "reads", "before", "coordinator_last"}
+)  # fmt: skip
 _WHEN: Mapping[str, Callable[[ClusterProfile], bool]] = {
     "eligible": lambda profile: profile.elects_eligible,
     "not eligible": lambda profile: not profile.elects_eligible,
@@ -49,18 +58,27 @@ def play_acts(play: Play, acts: Sequence[Mapping[str, Any]], file: Mapping[str, 
     for act in acts:
         for values in act.get("for", [{}]):
             filled = _filled({key: value for key, value in act.items() if key != "for"}, values)
+            parts = file.get("parts", {})
             with _entered(play, clusters, filled) as stage:
-                _Script(stage, file.get("parts", {})).take(filled["steps"])
+                if "group" not in filled:
+                    _Script(stage, parts).take(filled["steps"])
+                    continue
+                _Script(stage, parts).take(filled["before"])
+                with group_on(stage, Group(**filled["group"]), **filled["reads"]) as group:
+                    _Script(group, parts).take(filled["steps"])
 
 
-def _entered(
-    play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[str, Any]
-) -> AbstractContextManager[Stage | TransactionsStage]:
-    keys = {key: value for key, value in act.items() if key not in ("act", "cluster", "steps", "transactional")}
+def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[str, Any]) -> AbstractContextManager[Any]:
+    keys = {key: value for key, value in act.items() if key not in _OF_ACTS}
     cluster = act.get("cluster", "steady")
     profile = clusters[cluster] if isinstance(cluster, str) else ClusterProfile(**cluster)
     if "transactional" in act:
         return transactional_act(play, act["act"], profile=profile, **act["transactional"], **keys)
+    if act.get("coordinator_last"):
+        with play.cluster(profile) as lease:
+            coordinator = coordinator_of_groups(lease)
+        leader, other = (broker for broker in (1, 2, 3) if broker != coordinator)
+        keys |= {"replicas": (leader, other, coordinator), "controller": other}
     return play.act(act["act"], profile=profile, **keys)
 
 
@@ -78,12 +96,16 @@ def _filled(value: Any, values: Mapping[str, Any]) -> Any:
     return _PLACE.sub(lambda place: str(values.get(place[1], place[0])), value)
 
 
+AnyStage = Stage | TransactionsStage | GroupStage
+
+
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """Steps on a stage; `parts` by name."""
+    """Steps on a stage; `parts` by name, and what was remembered."""
 
-    stage: Stage | TransactionsStage
+    stage: AnyStage
     parts: Mapping[str, Any]
+    values: dict[str, Any] = field(default_factory=dict)
 
     def take(self, steps: Sequence[Any]) -> None:
         """Take steps, one after the other; a step may stand for several."""
@@ -91,25 +113,29 @@ class _Script:
             if isinstance(step, list):
                 self.take(step)
             else:
-                self._take_one({step: None} if isinstance(step, str) else dict(step))
+                self._take_one(_filled({step: None} if isinstance(step, str) else step, self.values))
 
     def _take_one(self, step: dict[str, Any]) -> None:
         when = step.pop("when", None)
-        if when is not None and not _WHEN[when](self.stage.lease.profile):
+        if when is not None and not _WHEN[when](_acted(self.stage).lease.profile):
             return
         verb = next(iter(step))
         value = step.pop(verb)
-        if verb in self.parts:
-            self.take(_filled(self.parts[verb], step))
-        elif verb == "expect":
-            self._expect(value, step, eventually=step.pop("eventually", False))
-        elif verb == "await":
-            self.stage.await_seen(value, lambda seen: all(_of(seen, name) == item for name, item in step.items()))
-        elif verb == "fact":
-            self.stage.fact(value, observe(self.stage, step["of"]))
-        else:
-            arguments = value if isinstance(value, list) else [] if value is None else [value]
-            _method(self.stage, verb)(*arguments, **{key.replace(" ", "_"): item for key, item in step.items()})
+        match verb:
+            case "expect":
+                self._expect(value, step, eventually=step.pop("eventually", False))
+            case "await":
+                _acted(self.stage).await_seen(value, partial(_shows, step))
+            case "fact":
+                _acted(self.stage).fact(value, observe(self.stage, step["of"]))
+            case "remember":
+                self.values.update({name: observe(self.stage, one) for name, one in value.items()})
+            case _ if verb in self.parts:
+                self.take(_filled(self.parts[verb], step))
+            case _:
+                arguments = value if isinstance(value, list) else [] if value is None else [value]
+                keys = {key.replace(" ", "_"): item for key, item in step.items()}
+                _method(self.stage, verb)(*arguments, **keys)
 
     def _expect(self, text: str, observed: Mapping[str, Any], *, eventually: bool) -> None:
         def seen() -> Any:
@@ -119,30 +145,39 @@ class _Script:
         expected = [plain(value) for value in observed.values()]
         wanted = expected[0] if len(expected) == 1 else expected
         if eventually:
-            self.stage.expect_eventually(text, seen, wanted)
+            _acted(self.stage).expect_eventually(text, seen, wanted)
         else:
-            self.stage.expect(text, seen(), wanted)
+            _acted(self.stage).expect(text, seen(), wanted)
 
 
-def _method(stage: LockStep, verb: str) -> Callable[..., None]:
+def _acted(stage: AnyStage) -> LockStep:
+    return stage.stage if isinstance(stage, GroupStage) else stage
+
+
+def _method(stage: AnyStage, verb: str) -> Callable[..., None]:
     """The step of a stage that a file names. Raises `LookupError` for one that it does not have."""
-    method = None if verb.startswith("_") else getattr(stage, verb.replace(" ", "_"), None)
-    if not callable(method):
-        raise LookupError(f"{verb!r} is neither a step nor a part")
-    found: Callable[..., None] = method
-    return found
+    for one in (stage, _acted(stage)):
+        method: Callable[..., None] | None = getattr(one, verb.replace(" ", "_"), None)
+        if callable(method) and not verb.startswith("_"):
+            return method
+    raise LookupError(f"{verb!r} is neither a step nor a part")
 
 
-def observe(stage: Stage | TransactionsStage, name: str) -> Any:
+def observe(stage: AnyStage, name: str) -> Any:
     """What a file names, such as `log(2)`, as JSON has it: after the last step, or of a broker's log or a client."""
     word, arguments = _parsed(name)
-    named = (_OF_TRANSACTIONS if isinstance(stage, TransactionsStage) else _OF_REPLICAS).get(word)
+    kind = next(kind for kind in _OBSERVED_BY if isinstance(stage, kind))
+    named = _OBSERVED_BY[kind].get(word)
     if named is not None:
         return plain(named(stage, *arguments))
     own = getattr(stage, word.replace(" ", "_"), None)
-    if own is None:
-        return _of(stage.seen, name)
-    return plain(own(*arguments) if callable(own) else own)
+    if own is not None:
+        return plain(own(*arguments) if callable(own) else own)
+    return observe(stage.stage, name) if isinstance(stage, GroupStage) else _of(_acted(stage).seen, name)
+
+
+def _shows(wanted: Mapping[str, Any], seen: Observation) -> bool:
+    return all(_of(seen, name) == value for name, value in wanted.items())
 
 
 def _of(seen: Observation, name: str) -> Any:
@@ -214,3 +249,33 @@ _OF_TRANSACTIONS: Mapping[str, Callable[..., Any]] = {
     "line of leader": lambda stage, partition, *parts: stage.await_line(stage.leader(partition), *parts),
 }
 """The same for transactions, beside what `TransactionsStage` has."""
+
+_OF_GROUPS: Mapping[str, Callable[..., Any]] = {
+    "members": lambda group: group.seen.members,
+    "owners": lambda group: group.seen.owners,
+    "owner": lambda group, partition: (group.seen.owners or (0,))[partition],
+    "sorted owners": lambda group: sorted(group.seen.owners or ()),
+    "partition of": lambda group, member: (group.seen.owners or ()).index(member),
+    "other member": lambda group, member: 3 - member,
+    "has one of": lambda group, partition, *members: (group.seen.owners or (0,))[partition] in members,
+    "committed": lambda group, *partitions: [
+        at for number, at in enumerate(group.seen.committed or ()) if not partitions or number in partitions
+    ],
+    "given": lambda group: group.did(GIVEN),
+    "given to": lambda group, member: group.did(GIVEN)[member],
+    "was given to each": lambda group, offset: [offset in given for given in group.did(GIVEN).values()],
+    "refused": lambda group, member: group.did(REFUSED)[member],
+    "generation": lambda group, member: group.seen.each[member].generation,
+    "generations after the first": lambda group: (group.seen.each[1].generation or 0) - 1,
+    "last error": lambda group, member: group.members.errors(member)[-1],
+    "anomalies": lambda group: group.model.anomalies(),
+    "coordinator is no longer": lambda group, broker: group.coordinator != broker,
+    "coordinator does not lead": lambda group: group.coordinator != group.stage.seen.leader,
+}
+"""The same for the members of a group, beside what `GroupStage` and `Stage` have."""
+
+_OBSERVED_BY: Mapping[type, Mapping[str, Callable[..., Any]]] = {
+    GroupStage: _OF_GROUPS,
+    TransactionsStage: _OF_TRANSACTIONS,
+    Stage: _OF_REPLICAS,
+}

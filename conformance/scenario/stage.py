@@ -85,6 +85,18 @@ class Stage(LockStep):
             step("power_loss", broker=broker, kept=kept),
         )
 
+    def fill(self, partition: int, *records: str) -> None:
+        """A producer sends records to another partition, of which the model of the cluster knows nothing."""
+        with Clients(self.lease.cluster.bootstrap_servers, self.topic) as other:
+
+            def send() -> None:
+                for record in records:
+                    other.send(record, partition=partition)
+                what = f"partition {partition} to have its records"
+                wait_until(lambda: len(other.acknowledged()) == len(records), what, timeout=30)
+
+            self._take(f"A producer sends {len(records)} records to partition {partition}.", send)
+
     def await_committed(self, record: str, high_watermark: int) -> None:
         """A step that waits until every replica knows that everything up to a record is committed."""
         self.await_seen(

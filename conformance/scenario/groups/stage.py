@@ -13,14 +13,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.groups.members import HEARTBEAT_MS, Members
 from kafka_chaos.conformance.scenario.stage import Stage
-from kafka_chaos.contract.groups import Group
+from kafka_chaos.contract.groups import AFTER, Group
+from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, GroupModel
 from kafka_chaos.reference_model.lockstep.groups.steps import first_state, group_step
-from kafka_chaos.reference_model.lockstep.observation.groups import PROCESSED, GroupObservation
+from kafka_chaos.reference_model.lockstep.observation.groups import GIVEN, PROCESSED, GroupObservation
 
 _OFTEN = 9
 
@@ -56,6 +60,16 @@ class GroupStage:
         """A member commits the offset after the record that it was given last, until it gets an answer."""
         act = partial(self.members.commit, member, partition)
         self._take(f"Member {member} commits{self._of(partition)}.", "member_commits", member, act, partition)
+
+    def one_batch(self, member: int) -> None:
+        """A whole batch of one record: it is processed before or after its commit, as the group commits."""
+        self.poll(member)
+        if self.members.group.commits == AFTER:
+            self.process(member)
+            self.commit(member)
+        else:
+            self.commit(member)
+            self.process(member)
 
     def crash(self, member: int) -> None:
         """SIGKILL of a member's process."""
@@ -104,9 +118,19 @@ class GroupStage:
         """By member, the offsets of what it did, in order."""
         return {number: [at for deed, _, at in one.did if deed == what] for number, one in self.seen.each.items()}
 
+    def given_twice(self) -> list[tuple[int, int]]:
+        """(partition, offset) of the records that were given to members more than once."""
+        given = [deed for member in self.seen.each.values() for deed in member.did if deed[0] == GIVEN]
+        return sorted({deed[1:] for deed in given if given.count(deed) > 1})
+
     def processed(self) -> list[int]:
         """The offsets of all that was processed, in order of offset."""
         return sorted(offset for offsets in self.did(PROCESSED).values() for offset in offsets)
+
+    @property
+    def coordinator(self) -> int:
+        """The broker that is the group's coordinator now."""
+        return self.members.coordinator()
 
     def _of(self, partition: int) -> str:
         return f" partition {partition}" if self.members.partitions > 1 else ""
@@ -145,3 +169,13 @@ def group_on(
         members.join(1)
         stage.settle("Member 1 joins a new group.")
         yield GroupStage(stage, members, model)
+
+
+def coordinator_of_groups(lease: ClusterLease) -> int:
+    """The broker that coordinates every group: `__consumer_offsets` has one partition."""
+
+    def named() -> int | None:
+        with BrokerClient(lease.cluster.client_address(1)) as client:
+            return client.coordinator("any", CoordinatorKind.GROUP)
+
+    return wait_until(named, "a broker to coordinate groups", timeout=30)

@@ -1,1 +1,0 @@
-"""What Kafka gives its clients: consumer groups and transactions."""
