@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE
+from kafka_chaos.contract.groups import AFTER, AUTO
 from kafka_chaos.reference_model.groups.rules import (
     CONSUMER_RULES,
     COOPERATIVE_RULES,
@@ -57,80 +55,12 @@ def two_members(rules: Rules, commits: str = AFTER) -> GroupModel:
     return model
 
 
-@every_protocol
-def test_what_a_dead_member_has_not_committed_is_processed_again(rules: Rules) -> None:
-    model = two_members(rules)
-    do(model, "polls", "processes", "crashes", member=1)
-    seen(model, members=(2,), owners=(2,))
-    do(model, "polls", "processes", "commits", member=2)
-    assert all_seen(model, "member 2, did") == {(("given", 0, 1), ("processed", 0, 1), ("committed", 0, 2))}
-    assert model.anomalies() == []
-
-
-@every_protocol
-def test_what_a_dead_member_has_committed_is_processed_by_nobody(rules: Rules) -> None:
-    model = two_members(rules, BEFORE)
-    do(model, "polls", "commits", "crashes", member=1)
-    seen(model, members=(2,), owners=(2,))
-    do(model, "polls", "commits", "processes", member=2)
-    assert all_seen(model, "member 2, did") == {(("given", 0, 2), ("committed", 0, 3), ("processed", 0, 2))}
-    assert model.anomalies() == ["skipped_after_rebalance"]
-
-
-@every_protocol
-def test_a_member_that_was_removed_is_refused_and_joins_again(rules: Rules) -> None:
-    model = frozen_and_removed(rules)
-    do(model, "polls", "processes", "commits", member=2)
-    do(model, "thaws", member=1)
-    do(model, "commits", member=1)
-    assert {did[-1] for did in all_seen(model, "member 1, did")} == {("refused", 0, 2)}  # type: ignore[index]
-    assert all_seen(model, "committed") == {(3,)}
-    assert all_seen(model, "members") == {(1, 2)}
-
-
-@every_protocol
-def test_without_fencing_the_committed_offset_would_go_back(rules: Rules) -> None:
-    model = frozen_and_removed(replace(rules, fences=False))
-    do(model, "polls", "processes", "commits", member=2)
-    do(model, "thaws", member=1)
-    do(model, "commits", member=1)
-    assert all_seen(model, "committed") == {(2,)}
-    assert "commit_regressed" in model.anomalies()
-    _, differences = model.compare(GroupObservation(committed=(3,)))
-    assert [str(one) for one in differences] == ["the group, committed: observed (3,), the model allows (2,)"]
-
-
-def test_a_static_member_that_comes_back_in_time_has_what_it_had() -> None:
-    model = group(EAGER_RULES, is_static=True)
-    do(model, "joins", member=2)
-    seen(model, owners=(1,))
-    do(model, "polls", "processes", "crashes", member=1)
-    do(model, "comes_back", member=1)
-    assert all_seen(model, "members") == {(1, 2)}
-    assert all_seen(model, "owners") == {(1,)}
-    assert all_seen(model, "member 2, generation") == {2}
-    do(model, "polls", member=1)
-    assert {did[-1] for did in all_seen(model, "member 1, did")} == {("given", 0, 0)}  # type: ignore[index]
-
-
 def taken_over(*, is_static: bool = True) -> GroupModel:
     """Member 1 has processed a record when member 2 starts with its `group.instance.id`."""
     model = group(EAGER_RULES, is_static=is_static)
     do(model, "polls", "processes", "commits", "polls", "processes", member=1)
     model.apply(group_step("member_takes_over", member=2, former=1))
     return model
-
-
-def test_a_static_member_in_the_place_of_another_one_fences_it() -> None:
-    model = taken_over()
-    assert (all_seen(model, "members"), all_seen(model, "owners")) == ({(2,)}, {(2,)})
-    assert all_seen(model, "member 2, generation") == {1}
-    do(model, "commits", member=1)
-    assert {did[-1] for did in all_seen(model, "member 1, did")} == {("refused", 0, 2)}  # type: ignore[index]
-    assert all_seen(model, "committed") == {(1,)}
-    do(model, "polls", "processes", "commits", member=2)
-    assert all_seen(model, "committed") == {(2,)}
-    assert model.anomalies() == []
 
 
 def test_a_fenced_member_does_not_join_again() -> None:
@@ -194,25 +124,6 @@ def rebalanced(rules: Rules) -> GroupModel:
     do(model, "joins", member=2)
     seen(model, owners=(1, 2))
     return model
-
-
-def test_an_eager_member_loses_its_position_even_in_the_partition_that_it_gets_again() -> None:
-    model = rebalanced(EAGER_RULES)
-    assert all_seen(model, "member 1, generation") == {2}
-    do(model, "polls", member=1, partition=0)
-    do(model, "polls", member=2, partition=1)
-    assert {did[-1] for did in all_seen(model, "member 1, did")} == {("given", 0, 0)}  # type: ignore[index]
-    assert all_seen(model, "member 2, did") == {(("given", 1, 0),)}
-
-
-def test_a_cooperative_member_goes_on_in_the_partition_that_it_keeps() -> None:
-    model = rebalanced(COOPERATIVE_RULES)
-    # One generation in which partition 1 is given back, one in which it is given on.
-    assert all_seen(model, "member 1, generation") == {3}
-    do(model, "polls", member=1, partition=0)
-    assert ("given", 0, 1) in {did[-1] for did in all_seen(model, "member 1, did")}  # type: ignore[index]
-    do(model, "polls", member=2, partition=1)
-    assert all_seen(model, "member 2, did") == {(("given", 1, 0),)}
 
 
 def test_members_of_all_partitions_have_the_same_generation() -> None:
