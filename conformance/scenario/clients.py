@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.waiting import wait_until
 
 NAME = "record"
 """The header with a tombstone's name."""
@@ -177,5 +178,26 @@ def read_partitions(
             elif error.fatal() or not error.retriable():
                 raise ClusterFailure(f"a consumer of {topic} got {error.name()}") from KafkaException(error)
         return found
+    finally:
+        consumer.close()
+
+
+def commit_an_offset(bootstrap_servers: str, topic: str) -> None:
+    """A consumer group, named as the topic, reads a record of it and commits."""
+    consumer = new_client(
+        Consumer,
+        {"bootstrap.servers": bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest", "log_level": 0},
+    )
+    try:
+        consumer.subscribe([topic])
+
+        def committed() -> bool:
+            message = consumer.poll(0.5)
+            if message is None or message.error() is not None:
+                return False
+            consumer.commit(message=message, asynchronous=False)
+            return True
+
+        wait_until(committed, "a consumer group to commit an offset", timeout=60)
     finally:
         consumer.close()

@@ -12,6 +12,7 @@ whose values fill its places. With `group`, the keys of `Group`, a group of memb
 | `{expect: TEXT, leader: 2, log(1): [m1]}` | what is observed; with `eventually: true`, what it becomes |
 | `{await: SENTENCE, log end(3): 3}` | a step that waits for an observation |
 | `{fact: NAME, of: "line(1, Truncating)"}` | something to be recorded |
+| `{roll: , then: {compact: {}}}` | with `then`, actions of the model that follow |
 | `remember: {first: owner(0)}` | what is observed, as a value for the places of later steps |
 | `until X dies`, `{until X dies: , acks: "1"}` | the steps of a part, with values for its places |
 
@@ -37,6 +38,9 @@ from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
 from kafka_chaos.contract.groups import Group
+from kafka_chaos.harness.cluster.broker.error_codes import error_name
+from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
+from kafka_chaos.reference_model.lockstep.cluster_model import step as model_step
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 from kafka_chaos.reference_model.lockstep.observation.groups import GIVEN, REFUSED
 
@@ -45,6 +49,8 @@ _OBSERVED = re.compile(r"([^()]+)(?:\((.*)\))?")
 _OF_ACTS = frozenset(
     {"act", "cluster", "steps", "transactional", "group", "reads", "before", "coordinator_last"}
 )  # fmt: skip
+_WHOLE_ISR = re.compile(r"ISR updated to \d,\d,\d\b")
+"""In KRaft mode in any order."""
 _WHEN: Mapping[str, Callable[[ClusterProfile], bool]] = {
     "eligible": lambda profile: profile.elects_eligible,
     "not eligible": lambda profile: not profile.elects_eligible,
@@ -135,6 +141,8 @@ class _Script:
             case _:
                 arguments = value if isinstance(value, list) else [] if value is None else [value]
                 keys = {key.replace(" ", "_"): item for key, item in step.items()}
+                if "then" in keys:
+                    keys["then"] = [model_step(name, **values) for name, values in keys["then"].items()]
                 _method(self.stage, verb)(*arguments, **keys)
 
     def _expect(self, text: str, observed: Mapping[str, Any], *, eventually: bool) -> None:
@@ -214,7 +222,25 @@ def _are_equal(stage: Stage, *brokers: int) -> bool:
     return all(log == logs[0] for log in logs)
 
 
+def _keyless(stage: Stage, broker: int) -> str:
+    with stage.ask(broker) as leader:
+        return error_name(leader.produce(stage.topic, "no key")[0])
+
+
+def _checkpoint_line(stage: Stage, broker: int) -> str:
+    text = stage.node(broker).read_file(f"{BROKER_DATA}/replication-offset-checkpoint").decode()
+    return next((line for line in text.splitlines() if line.startswith(f"{stage.topic} ")), "")
+
+
 _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
+    "topic": lambda stage: stage.topic,
+    "entries": lambda stage, broker: stage.replica(broker).log,
+    "log starts": lambda stage: [stage.replica(broker).log_start for broker in stage.act.replicas],
+    "segments": lambda stage, broker: stage.observer.files(broker).base_offsets,
+    "error of a record without a key": _keyless,
+    "topic config": lambda stage, topic, key: stage.lease.admin.topic_config(topic, key),
+    "checkpoint line": _checkpoint_line,
+    "checkpoint lines": lambda stage: {_checkpoint_line(stage, broker) for broker in stage.act.replicas},
     "acknowledged": lambda stage: stage.seen.acknowledged,
     "logs are equal": _are_equal,
     "sorted log": lambda stage, broker: sorted(stage.log(broker)),
@@ -231,6 +257,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "checkpointed": lambda stage: [stage.observer.files(broker).high_watermark for broker in stage.act.replicas],
     "line": lambda stage, broker, *parts: stage.await_line(broker, *parts, stage.topic),
     "lines": _lines,
+    "line of whole ISR": lambda stage, broker: stage.await_line(broker, _WHOLE_ISR, stage.topic),
     "leader named by": _named_by,
     "was shut down cleanly": _shut_down_cleanly,
 }

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import time
-from functools import partial
-
-from kafka_chaos.conformance.scenario.clusters import QUICK
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
@@ -15,10 +10,6 @@ from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import step
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
-
-_WHOLE_ISR = re.compile(r"ISR updated to \d,\d,\d\b")
-"""In KRaft mode in any order."""
 
 
 @scenario("leader-only", title="Only the leader serves produce and fetch requests")
@@ -104,67 +95,3 @@ def replication_describe(play: Play) -> None:
             "the segment of every broker",
             [{"base offset": b[0], "last offset": b[1], "leader epoch": b[2], "bytes": b[3]} for b in batches[0]],
         )
-
-
-@scenario("isr-eviction", title="A follower that stops fetching leaves the ISR, and returns")
-def isr_eviction(play: Play) -> None:
-    """The leader removes a follower that no longer fetches from the ISR after `replica.lag.time.max.ms`. Until then, a
-    record with acks=all waits for that follower; afterwards the record is committed without it. Once the follower has
-    caught up, it is in sync again.
-    """
-    with play.act("a follower is cut off", profile=QUICK) as stage:
-        stage.produce("m1")
-        stage.cut(3, 1)
-        began = time.monotonic()
-        stage.produce("m2")
-        waited = stage.answered("m2") - began
-        stage.expect("The ISR without broker 3", stage.seen.isr, (1, 2))
-        stage.expect("m2 is acknowledged", stage.seen.acknowledged, (("m1", 0), ("m2", 1)))
-        stage.expect("Broker 3 lacks m2", stage.log(3), ["m1"])
-        stage.fact("the leader's log", stage.await_line(1, "Shrinking ISR from", "brokerId: 3", stage.topic))
-        stage.fact("seconds from sending m2 until it was acknowledged without broker 3", round(waited, 2))
-        stage.heal(3, 1)
-        stage.expect("Broker 3 is back in the ISR", stage.seen.isr, (1, 2, 3))
-        stage.expect("Broker 3 has m2", stage.log(3), ["m1", "m2"])
-        stage.fact("the leader's log, later", stage.await_line(1, _WHOLE_ISR, stage.topic))
-    with play.act("a follower that lacks nothing", profile=QUICK) as stage:
-        stage.produce("m1")
-        stage.await_committed("m1", 1)
-        stage.cut(3, 1)
-        # The leader checks its ISR twice per lag time: in twice the lag time, it checks four times.
-        until = time.monotonic() + stage.lease.profile.lag_seconds * 2
-        stage.await_seen("Twice the lag time passes without a new record.", lambda seen: time.monotonic() > until)
-        stage.expect("Broker 3 stays in the ISR", stage.seen.isr, (1, 2, 3))
-
-
-@scenario("offset-checkpoint", title="replication-offset-checkpoint reveals a replica that is stuck")
-def offset_checkpoint(play: Play) -> None:
-    """Every broker checkpoints the high watermark 1, then 2. A replica that is cut off stays at 2 while the others
-    reach 3. A comparison of the files finds it.
-    """
-    with play.act("three brokers compared", profile=QUICK) as stage:
-        for number in (1, 2):
-            stage.produce(f"test message {number}")
-            stage.await_seen(f"Every broker has checkpointed {number}.", partial(_all_checkpointed, number))
-            stage.fact(f"the line on every broker after record {number}", _line(stage, 1))
-            lines = {_line(stage, broker) for broker in (1, 2, 3)}
-            stage.expect("The files agree", lines, {f"{stage.topic} 0 {number}"})
-        stage.cut(3, 1)
-        stage.produce("test message 3")
-        stage.await_seen("Brokers 1 and 2 have checkpointed 3.", lambda seen: _checkpoints(seen)[:2] == [3, 3])
-        stage.expect("The comparison finds broker 3", _checkpoints(stage.seen), [3, 3, 2])
-        stage.heal(3, 1)
-        stage.await_seen("Every broker has checkpointed 3.", partial(_all_checkpointed, 3))
-
-
-def _checkpoints(seen: Observation) -> list[int | None]:
-    return [seen.replicas[broker].checkpointed_high_watermark for broker in (1, 2, 3)]
-
-
-def _all_checkpointed(high_watermark: int, seen: Observation) -> bool:
-    return _checkpoints(seen) == [high_watermark] * 3
-
-
-def _line(stage: Stage, broker: int) -> str:
-    text = stage.node(broker).read_file("/var/lib/kafka/replication-offset-checkpoint").decode()
-    return next((line for line in text.splitlines() if line.startswith(f"{stage.topic} ")), "")

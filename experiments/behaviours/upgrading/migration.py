@@ -8,10 +8,10 @@ from typing import Any
 
 from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
-from kafka_chaos.conformance.scenario.load import LoadBeside
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
+from kafka_chaos.experiments.behaviours.upgrading.load import LoadBeside
 from kafka_chaos.experiments.behaviours.upgrading.upgrades import (
     BROKERS,
     LANES,

@@ -6,12 +6,12 @@ import time
 from dataclasses import replace
 
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
-from kafka_chaos.conformance.scenario.load import LoadBeside, count
 from kafka_chaos.conformance.scenario.play import Play, Topic
 from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.experiments.behaviours.upgrading.load import LoadBeside, count
 from kafka_chaos.harness.cluster.configuration.server_properties import REPLICATION_PORT, broker_name
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec

@@ -5,6 +5,7 @@ Where it allows several, the followers of clusters with slow fetches know as lit
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from kafka_chaos.conformance.engine import Agreement
+from kafka_chaos.conformance.scenario import fault_steps
 from kafka_chaos.conformance.scenario import play as play_module
 from kafka_chaos.conformance.scenario import stage as stage_module
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterProfile
@@ -40,6 +42,7 @@ class AnyText(str):
     __hash__ = str.__hash__
 
 
+INVALID_RECORD = 87
 INPUTS = [(0, "one"), (1, "two")]
 
 
@@ -110,7 +113,11 @@ class ModelStage(Stage):
     def ask(self, broker: int) -> Any:
         client = MagicMock()
         client.__enter__.return_value.metadata.return_value.leader = self.now.replica(broker).leader or None
+        client.__enter__.return_value.produce.return_value = (INVALID_RECORD, -1)
         return client
+
+    def answered(self, record: str) -> float:
+        return 0.0
 
     def read(self) -> list[str]:
         leader = self.now.replica(self.now.partition.leader)
@@ -157,7 +164,9 @@ class ModelPlay(Play):
     def cluster(self, profile: ClusterProfile) -> Iterator[ClusterLease]:
         cluster = MagicMock(brokers={broker: MagicMock() for broker in range(1, profile.brokers + 1)})
         cluster.spec, cluster.client_address = profile.spec, "broker-{}:9092".format
-        yield MagicMock(profile=profile, cluster=cluster, make_controller=lambda broker: broker)
+        lease = MagicMock(profile=profile, cluster=cluster, make_controller=lambda broker: broker)
+        lease.admin.topic_config.return_value = "compact"
+        yield lease
 
     @contextmanager
     def stage(
@@ -180,7 +189,7 @@ def play_on_model(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScenarioReco
         stage = ModelStage(*arguments)
         stage.observer.observe = stage.look  # type: ignore[method-assign]
         stage.observer.files = lambda broker: SimpleNamespace(  # type: ignore[method-assign, assignment]
-            high_watermark=stage.now.replica(broker).checkpointed_high_watermark
+            high_watermark=stage.now.replica(broker).checkpointed_high_watermark, base_offsets=AnyText()
         )
         return stage
 
@@ -193,11 +202,15 @@ def play_on_model(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScenarioReco
     }.items():
         monkeypatch.setattr(play_module, name, value)
     monkeypatch.setattr(stage_module, "Clients", lambda *_: clients)
-    monkeypatch.setattr(stage_module, "_partition", lambda *_: MagicMock())
-    monkeypatch.setattr(stage_module, "cut_last_batch", lambda *_: ())
+    monkeypatch.setattr(stage_module, "commit_an_offset", lambda *_: None)
+    # Every look at the clock is ten seconds after the one before.
+    monkeypatch.setattr(stage_module, "time", SimpleNamespace(monotonic=itertools.count(0, 10).__next__))
+    monkeypatch.setattr(fault_steps, "_partition", lambda *_: MagicMock())
+    monkeypatch.setattr(fault_steps, "cut_last_batch", lambda *_: ())
     script = "kafka_chaos.conformance.scenario.script"
     shutdown = b'{"brokerEpoch": 5}'
     monkeypatch.setattr(f"{script}.clean_shutdown_file", lambda node: shutdown if node.stop.called else None)
+    monkeypatch.setattr(f"{script}._checkpoint_line", lambda stage, broker: AnyText())
     monkeypatch.setattr(f"{script}.coordinator_of_groups", lambda lease: 2)
     monkeypatch.setattr(group_stage, "Members", FakeMembers)
     for name, value in {

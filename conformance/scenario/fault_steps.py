@@ -1,0 +1,200 @@
+"""The steps of scenarios that are faults of brokers and controllers, each the same on Kafka and in the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kafka_chaos.conformance.scenario import in_model
+from kafka_chaos.conformance.scenario.lockstep import LockStep, take_together
+from kafka_chaos.conformance.scenario.power_loss import cut_last_batch
+from kafka_chaos.faults.network.partition import Partition
+from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
+from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
+from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL, FOLLOWER, QUORUM, REPLICATION
+
+
+@dataclass
+class FaultSteps(LockStep):
+    """The faults of a running act."""
+
+    model: ClusterModel
+    beside: Sequence[FaultSteps] = ()
+    """Other topics of the same cluster: faults are steps of theirs too, records and elections are not."""
+    _cuts: dict[tuple[str, int, int], Partition] = field(default_factory=dict)
+
+    def lose_power(self, broker: int, *, kept: int, lost: str) -> None:
+        """A broker that was killed loses what it had not flushed; `lost` is what, as the story says it."""
+        self._take(
+            f"Power loss at {self.name(broker)}: {lost} is gone.",
+            lambda: cut_last_batch(self.node(broker), self.topic, 0),
+            step("power_loss", broker=broker, kept=kept),
+        )
+
+    def kill(self, *brokers: int) -> None:
+        """SIGKILL, one broker after the other; each step ends when the controller has reacted."""
+        for broker in brokers:
+            self._do(f"{self.name(broker)} is killed (SIGKILL).", self.node(broker).kill, step("kill", broker=broker))
+
+    def stop(self, broker: int) -> None:
+        """SIGTERM: a controlled shutdown."""
+        self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("stop", broker=broker))
+
+    def start(self, broker: int, *, how: str = "") -> None:
+        """Restart a broker; `how`: what the story says of it."""
+        lifted = in_model.lifted(self._cuts, broker)
+        for cut in lifted:
+            del self._cuts[cut]
+        self._do(
+            f"{self.name(broker)} is restarted{how and ' '}{how}.",
+            lambda: self.lease.cluster.start_again([self.node(broker)]),
+            *in_model.start(broker, lifted),
+        )
+
+    def pause(self, broker: int) -> None:
+        """Freeze a broker until its session expires."""
+        self._do(
+            f"{self.name(broker)} is frozen until its session expires.",
+            self.node(broker).pause,
+            *in_model.pause(broker),
+        )
+
+    def thaw(self, broker: int) -> None:
+        """Let a frozen broker continue."""
+        self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker))
+
+    def cut(self, source: int, target: int, *, channel: str = "replication", action: str = "reject") -> None:
+        """Requests from one broker to another no longer arrive: replication (follower → leader) or control."""
+        fault = _partition(source, target, channel, action)
+        expected = channel == "replication" and self._follows(source, target)
+        nodes = (self.node(target),)
+
+        def cut() -> None:
+            fault.inject(self.lease.view, nodes)
+            if expected:
+                # Until its connection breaks, a follower still gets the answer to the fetch that it has sent.
+                wait_until(
+                    lambda: fault.proof(self.lease.view, nodes).took_effect,
+                    f"{self.name(source)}'s connection to {self.name(target)} to break",
+                    timeout=40,
+                )
+
+        self._cuts[channel, source, target] = fault
+        what = "fetches" if channel == "replication" else "control requests"
+        cuts = in_model.cut((channel, source, target))
+        self._do(f"{self.name(source)}'s {what} no longer reach {self.name(target)}.", cut, *cuts)
+
+    def hold_next_fetch(self, source: int, target: int) -> None:
+        """The leader's answer to the fetch that waits there still arrives; the follower's next fetch does not."""
+        # Packets from the follower vanish, those to it arrive.
+        fault = self._cuts["held", source, target] = _partition(source, target, "replication", "drop")
+        self._do(
+            f"{self.name(source)}'s next fetch will be held on its way to {self.name(target)}.",
+            lambda: fault.inject(self.lease.view, (self.node(target),)),
+            *in_model.cut(("held", source, target)),
+        )
+
+    def heal(self, source: int, target: int, *, channel: str = "replication") -> None:
+        """Heal a cut."""
+        fault = self._cuts.pop((channel, source, target))
+        self._do(
+            f"{self.name(source)} reaches {self.name(target)} again.",
+            lambda: fault.heal(self.lease.view, (self.node(target),)),
+            *in_model.heal((channel, source, target)),
+        )
+
+    def isolate(self, broker: int) -> None:
+        """Cut a broker off from all other nodes until its session expires; clients still reach it.
+
+        Producers that send meanwhile should not ask it for the leader: see `reachable`.
+        """
+        self._do(
+            f"{self.name(broker)} is cut off from all other nodes.",
+            lambda: self.lease.isolation(broker).install(self.node(broker)),
+            *in_model.cut(*self._around(broker)),
+            step("expire_session", broker=broker, returns=False),
+        )
+
+    def rejoin(self, broker: int) -> None:
+        """End a broker's isolation."""
+        self._do(
+            f"{self.name(broker)} reaches all other nodes again.",
+            lambda: self.lease.isolation(broker).remove(self.node(broker)),
+            *in_model.heal(*self._around(broker)),
+            step("register", broker=broker),
+        )
+
+    def kill_controllers(self, *controllers: int) -> None:
+        """SIGKILL of controllers that are no brokers, by node id."""
+        nodes = [self.controller_node(one) for one in controllers]
+
+        def kill() -> None:
+            for node in nodes:
+                node.kill()
+
+        self._do(f"{_listed(nodes)} killed (SIGKILL).", kill, step("kill_controllers", controllers=controllers))
+
+    def start_controllers(self, *controllers: int) -> None:
+        """Restart controllers that were killed."""
+        nodes = [self.controller_node(one) for one in controllers]
+        started = step("start_controllers", controllers=controllers)
+        self._do(f"{_listed(nodes)} restarted.", lambda: self.lease.cluster.start_again(nodes), started)
+
+    def cut_off_controller(self, controller: int) -> None:
+        """Cut a controller off from the other controllers; brokers still reach it."""
+        fault, node = _controller_cut(controller), self.controller_node(controller)
+        sentence = f"{node.name} is cut off from the other controllers; brokers still reach it."
+        cuts = in_model.cut(*self._between_controllers(controller))
+        self._do(sentence, lambda: fault.inject(self.lease.view, (node,)), *cuts)
+
+    def reconnect_controller(self, controller: int) -> None:
+        """Heal such a cut."""
+        fault, node = _controller_cut(controller), self.controller_node(controller)
+        cuts = in_model.heal(*self._between_controllers(controller))
+        self._do(f"{node.name} reaches the others again.", lambda: fault.heal(self.lease.view, (node,)), *cuts)
+
+    def controller_node(self, controller: int) -> Node:
+        """The container of a controller that is no broker, by its node id."""
+        return next(node for node in self.lease.cluster.controllers.values() if node.number == controller)
+
+    def _do(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
+        concerned = [(stage, actions) for stage in (self, *self.beside)]
+        take_together(sentence[0].upper() + sentence[1:], act, concerned)
+
+    def _around(self, broker: int) -> list[tuple[str, int, int]]:
+        others = [other for other in self.act.replicas if other != broker]
+        return [
+            *((REPLICATION, other, broker) for other in others),
+            *((REPLICATION, broker, other) for other in others),
+            *((CONTROL, other, broker) for other in others),
+            (CLIENTS, CLIENT, broker),
+        ]
+
+    def _between_controllers(self, controller: int) -> list[tuple[str, int, int]]:
+        return [(QUORUM, controller, other) for other in self.lease.profile.voters if other != controller]
+
+    def _follows(self, source: int, target: int) -> bool:
+        def follows(stage: FaultSteps) -> bool:
+            replicas = [state.replica(source) for state in stage.model.states]
+            return all(replica.runs and replica.role == FOLLOWER and replica.leader == target for replica in replicas)
+
+        return any(follows(stage) for stage in (self, *self.beside))
+
+
+def _partition(source: int, target: int, port: str, action: str) -> Partition:
+    """Requests from one broker to a port of another are dropped or rejected."""
+    at = Target(f"broker:{target}", "broker", number=target)
+    return Partition(target=at, direction="in", port=port, action=action, peers=(source,))
+
+
+def _controller_cut(controller: int) -> Partition:
+    """What controllers send to each other's listener no longer arrives at or from this one."""
+    return Partition(target=Target.parse(f"controller:{controller - CONTROLLER_IDS}"), port="control")
+
+
+def _listed(nodes: Sequence[Node]) -> str:
+    names = [node.name for node in nodes]
+    return f"{names[0]} is" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} are"
