@@ -269,6 +269,29 @@ class ClientNotice(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClientStarted(Event):
+    """A client of a lane runs as a process of its own. `client` and `version`: its library, as it says itself."""
+
+    lane: str
+    role: str
+    client: str
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientFailed(Event):
+    """A client of a lane died, fell silent or broke the client protocol: what it said proves nothing.
+
+    `last_lines`: what it said and wrote last.
+    """
+
+    lane: str
+    role: str
+    problem: str
+    last_lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class DefectPrecondition(Event):
     """What a known defect needs has occurred in a lane's producer, as `evidence` says.
 

@@ -12,6 +12,13 @@ UNFINISHED = ".*.part"
 """The names of files that are still being written, or never were to the end, as a pattern."""
 
 
+def cache_home() -> Path:
+    """The folder of what is fetched once: KAFKA_CHAOS_CACHE, or kafka-chaos below XDG_CACHE_HOME or ~/.cache."""
+    home = os.environ.get("KAFKA_CHAOS_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME")
+    return Path(home) if home is not None else (Path(base) if base else Path.home() / ".cache") / "kafka-chaos"
+
+
 @contextmanager
 def appearing_whole(path: Path) -> Iterator[Path]:
     """A path for a file or a new folder, beside `path`, whose place it takes when the block ends well."""

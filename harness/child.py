@@ -7,17 +7,21 @@ import subprocess
 import sys
 
 
+def command_of(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module, which imports from where this process does."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return ["env", f"PYTHONPATH={paths}", sys.executable, "-m", module, *arguments]
+
+
 def start_module(module: str, *arguments: str, own_session: bool = False) -> subprocess.Popen[str]:
     """Start `python -m module` with pipes as its standard input and output, for lines of text.
 
     `own_session`: the terminal's signals do not reach it.
     """
-    paths = os.pathsep.join(path for path in sys.path if path)
     return subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
+        command_of(module, *arguments),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": paths},
         encoding="utf-8",
         start_new_session=own_session,
     )

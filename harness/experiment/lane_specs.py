@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
+from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.groups import IN_TRANSACTION, Group, Loop, with_brokers_assigning
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.values import Name, Seconds, Spec, declared, read_as
 
@@ -24,6 +26,17 @@ OWNED_CLIENT_KEYS = frozenset(
 
 def _acks(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+_Words = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+
+
+def _client(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    try:
+        client = chosen(value)
+        return value if isinstance(value, tuple) else str(client or IN_PROCESS)
+    except UsageFailure as failure:
+        raise ValueError(str(failure)) from None
 
 
 class WorkloadSpec(Spec):
@@ -68,12 +81,18 @@ class LaneSpec(Spec):
     transactional: Annotated[Transactional, read_as(Transactional)] | None = declared(Lane, "transactional")
     group: Annotated[Group, read_as(Group)] | None = declared(Lane, "group")
     loop: Annotated[Loop, read_as(Loop)] | None = declared(Lane, "loop")
+    client: Annotated[str | _Words, AfterValidator(_client)] = Field(
+        default=IN_PROCESS,
+        description="the library of its producer and its consumer: a name, or a name and a version such as "
+        "`java 3.9.1` (`kafka-chaos clients` lists them); librdkafka without a version runs in process. Or the command "
+        "of your own client, as a list of words",
+    )
     leader: int | None = Field(
         default=None, description="preferred leader of all partitions; by default, leaders are spread over the brokers"
     )
     topic_configs: dict[str, Any] = Field(default_factory=dict, description="other configs of the topic")
     producer_configs: dict[str, Any] = Field(
-        default_factory=dict, description="other configs of the producer, with librdkafka's names"
+        default_factory=dict, description="other configs of the producer, with the names of the lane's `client`"
     )
 
     _first_partitions: int | None = PrivateAttr(default=None)

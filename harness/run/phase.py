@@ -75,6 +75,7 @@ class PhaseRun:
                 event_types.MemberChanged(group=group, member=member, change=change)
             ),
             on_precondition=self.events.emit,
+            on_client=self.events.emit,
             applications=self.applications,
             client_configs=self.client_configs,
             start_offsets=self.start_offsets,

@@ -22,6 +22,7 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.progress import PARTS_BY_SPARK, heard_by, progress
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
+from kafka_chaos.harness.clients.kinds import fetched
 from kafka_chaos.harness.event_bus import EventBus, EventFile, Listener
 from kafka_chaos.harness.experiment.file import dump_experiment
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
@@ -65,6 +66,9 @@ class Run:
         if engine == Engine.PLAIN and (rows := _expected_rows(experiment)) > MOST_ROWS:
             problem = f"leaves about {rows:,} rows, but the engine {engine} takes at most {MOST_ROWS:,}"
             raise UsageFailure(f"experiment {experiment.name}: {problem}: use {Engine.SPARK}")
+        before = EventBus(*listeners)
+        clients = (lane.client for phase in experiment.phases for lane in phase.lanes)
+        fetched(clients, lambda text: before.emit(event_types.Step(text=text)))
         self.experiment = experiment
         self.gaps: dict[str, float] = {}
         self.started_at = time.time()

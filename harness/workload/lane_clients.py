@@ -14,11 +14,15 @@ from functools import partial
 from typing import Protocol, cast
 
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.events import ClientFailed, ClientStarted
+from kafka_chaos.contract.run_directory import LOGS_FOLDER
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
+from kafka_chaos.harness.workload.clients.paced_producing import PacedProducer, PacedProducing
+from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIsolation, RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.lanes import LoopProducing, group_reading
@@ -26,15 +30,22 @@ from kafka_chaos.harness.workload.groups.load import GroupLoad, OnChange
 from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
+from kafka_chaos.harness.workload.processes.producer import ProcessProducer, Start
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, transactional_configs
 
 _DELIVERY_TIMEOUT_MS = 60_000
+_LINGER_MS = 5
 
 Members = GroupLoad | ApplicationConsuming | ApplicationLooping
 """The members of a group, the harness's own or the application's."""
-Consuming = RecordedConsumer | ApplicationConsuming | ConsumerPerIsolation
+Consuming = RecordedConsumer | ProcessConsumer | ApplicationConsuming | ConsumerPerIsolation
 """What reads a lane from its start to its end."""
+
+
+OnClient = Callable[[ClientStarted | ClientFailed], None]
 
 
 class Producing(Protocol):
@@ -84,6 +95,7 @@ class LoadSettings:
     on_change: OnChange
     groups: GroupTables | None = None
     on_precondition: OnPrecondition | None = None
+    on_client: OnClient = lambda event: None
     client_configs: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
     clock: LoadClock = field(default_factory=LoadClock)
@@ -91,6 +103,40 @@ class LoadSettings:
     def producer_configs(self, lane: LaneSpec) -> dict[str, object]:
         """librdkafka's configuration of the lane's producers, the keys for a secured listener included."""
         return {**producer_configs(lane, self.bootstrap_servers), **self.client_configs}
+
+    def start(self, lane: LaneSpec, role: str, name: str, settings: Mapping[str, object]) -> Start:
+        """Starts a process of the lane's client."""
+        client = chosen(lane.client)
+        assert client is not None
+        begin = {
+            "role": role,
+            "lane": lane.lane,
+            "topic": lane.topic_name,
+            "partitions": lane.partitions,
+            "bootstrap_servers": self.bootstrap_servers,
+            "client_id": name,
+            **settings,
+        }
+        log = self.tables.run_directory / LOGS_FOLDER / f"client-{name}-{role}.log"
+        log.parent.mkdir(exist_ok=True)
+
+        def started(taker: Taker) -> SupervisedProcess:
+            return SupervisedProcess(
+                client.command,
+                begin,
+                taker,
+                name=f"{name}, {client}",
+                on_notice=self.on_notice,
+                on_ready=lambda found, version: self.on_client(
+                    ClientStarted(lane=lane.lane, role=role, client=found, version=version)
+                ),
+                on_problem=lambda process, problem: self.on_client(
+                    ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)
+                ),
+                log=log,
+            )
+
+        return started
 
     def transactions(self, lane: LaneSpec) -> HistoryWriter | None:
         """The writer of `transactions/` in a transactional lane."""
@@ -101,7 +147,7 @@ def producer_configs(lane: LaneSpec, bootstrap_servers: str) -> dict[str, object
     """librdkafka's configuration for a lane: its own keys under what the lane gives."""
     return {
         "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
-        "linger.ms": 5,
+        "linger.ms": _LINGER_MS,
         # A producer that asks for a topic's metadata would create the topic if brokers allow it.
         "allow.auto.create.topics": False,
         **lane.producer_configs,
@@ -142,13 +188,40 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
             seed=load.seed,
         )
 
-    def connect(number: int) -> RecordedProducer:
+    def connect(number: int) -> PacedProducer:
+        partitions = 1 if number else lane.first_partitions
+        first = (number - 1) % lane.first_partitions if number else 0
+        if lane.client != IN_PROCESS:
+            return ProcessProducer(
+                load.start(
+                    lane,
+                    "producer",
+                    f"{lane.lane}-{number}",
+                    {
+                        "producer_id": number,
+                        "partitions": partitions,
+                        "first_partition": first,
+                        "record_size": load.workload.record_size,
+                        "acks": lane.acks,
+                        "idempotence": lane.idempotence,
+                        "max_in_flight": lane.max_in_flight,
+                        "linger_ms": _LINGER_MS,
+                        "delivery_timeout_ms": _DELIVERY_TIMEOUT_MS,
+                        "configs": {**lane.producer_configs, **load.client_configs},
+                    },
+                ),
+                lane=lane.lane,
+                producer_id=number,
+                partitions=InTurn(partitions, first=first),
+                writer=load.tables.produced,
+                reservations=load.reservations,
+            )
         return RecordedProducer(
             lane=lane.lane,
             topic=lane.topic_name,
             producer_id=number,
-            partitions=1 if number else lane.first_partitions,
-            first_partition=(number - 1) % lane.first_partitions if number else 0,
+            partitions=partitions,
+            first_partition=first,
             grows_to=0 if number else lane.partitions,
             record_size=load.workload.record_size,
             configs={"client.id": f"{lane.lane}-{number}", **load.producer_configs(lane)},
@@ -238,7 +311,15 @@ def reading(
 
 def _follower(
     lane: LaneSpec, load: LoadSettings, start_offsets: Mapping[int, int] | None
-) -> RecordedConsumer | ConsumerPerIsolation:
+) -> RecordedConsumer | ProcessConsumer | ConsumerPerIsolation:
+    if lane.client != IN_PROCESS:
+        settings = {"start_offsets": start_offsets or {}, "configs": dict(load.client_configs)}
+        return ProcessConsumer(
+            load.start(lane, "consumer", lane.lane, settings),
+            lane=lane.lane,
+            partitions=lane.partitions,
+            writer=load.tables.consumed,
+        )
     follow = partial(
         RecordedConsumer,
         lane=lane.lane,

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
+from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.lane_clients import LoadSettings, Members, Producing, looping, producing, reading
+from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 
 
 class LaneLoad:
@@ -46,6 +48,22 @@ class LaneLoad:
     def counts(self) -> tuple[int, int, int]:
         """Records sent, acknowledged and consumed so far."""
         return self.producer.sent, self.producer.acknowledged, self.consumer.consumed
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its producers, processes of their own, have all failed for good."""
+        return all(producer.failed_for_good for producer in self._processes) and bool(self._processes)
+
+    def falls_silent(self, seconds: float) -> bool:
+        """Nothing was acknowledged: a problem of its producers, if they are processes of their own; returns whether."""
+        for producer in self._processes:
+            producer.breaks(f"had no record acknowledged within {seconds:g} s")
+        return bool(self._processes)
+
+    @property
+    def _processes(self) -> list[ProcessProducer]:
+        made = self.producer.producers if isinstance(self.producer, PacedProducing) else []
+        return [one for one in made if isinstance(one, ProcessProducer)]
 
     @property
     def groups(self) -> tuple[Members, ...]:

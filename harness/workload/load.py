@@ -19,7 +19,7 @@ from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
 from kafka_chaos.harness.workload.groups.load import GroupClients, GroupLoad, OnChange
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.lane_clients import LoadSettings, Members
+from kafka_chaos.harness.workload.lane_clients import LoadSettings, Members, OnClient
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.tables import LoadTables
 
@@ -44,6 +44,7 @@ class PhaseLoad:
         on_notice: Callable[[str], None],
         on_change: OnChange = lambda group, member, change: None,
         on_precondition: OnPrecondition | None = None,
+        on_client: OnClient = lambda event: None,
         applications: Mapping[str, Application] | None = None,
         client_configs: Mapping[str, str] | None = None,
         start_offsets: Mapping[str, Mapping[int, int]] | None = None,
@@ -62,6 +63,7 @@ class PhaseLoad:
             on_change=on_change,
             groups=self._tables.of_groups(self._reservations),
             on_precondition=on_precondition,
+            on_client=on_client,
             client_configs=client_configs or {},
             seed=seed,
         )
@@ -110,8 +112,13 @@ class PhaseLoad:
         phase by a few seconds at most. Its lane will be `unknown`. From now on the times of the phase count.
         """
         lacking = partial(self._lanes_without, 1)
-        message = "every lane to have a record acknowledged"
-        wait_until(lambda: not lacking(), message, timeout=timeout, seen=lambda: f"none yet in {', '.join(lacking())}")
+        message, seen = "every lane to have a record acknowledged", lambda: f"none yet in {', '.join(lacking())}"
+        try:
+            wait_until(lambda: not lacking(), message, timeout=timeout, seen=seen)
+        except WaitTimeout:
+            fell_silent = [self.lanes[name].falls_silent(timeout) for name in lacking()]
+            if not all(fell_silent):
+                raise
         unread = partial(self._lanes_without, 2)
         try:
             wait_until(lambda: not unread(), "every lane to have a record consumed", timeout=_FIRST_READ_TIMEOUT)
@@ -124,10 +131,13 @@ class PhaseLoad:
         self._clock.began = time.monotonic()
 
     def _lanes_without(self, count: int) -> list[str]:
-        """The lanes whose count, given by its index in `counts`, is zero; raises what a lane's thread raised."""
+        """The lanes whose count, given by its index in `counts`, is zero, unless their producer has failed for good.
+
+        Raises what a lane's thread raised.
+        """
         for lane in self.lanes.values():
             lane.raise_error()
-        return [name for name, counts in self.counts.items() if not counts[count]]
+        return [name for name, counts in self.counts.items() if not counts[count] and not self.lanes[name].has_failed]
 
     def stop(self) -> None:
         """End the load and wait until every record has an outcome."""

@@ -201,6 +201,7 @@ def _of_history(account: Account) -> None:
         f"the load of phase {phase} never ended: events.jsonl reports no phase_ended"
         for phase in run.events.unfinished(account.lane.lane)
     ]
+    doubts += run.events.failed_clients.get(account.lane.lane, ())
     acknowledged = facts.total("acknowledged")
     if not facts.total("produced"):
         doubts.append("empty history: nothing was produced")

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from kafka_chaos.contract.files import cache_home
 from kafka_chaos.verification.spark.errors import SparkUnavailableError
 
 POM = Path(__file__).parent / "spark-jars" / "pom.xml"
@@ -42,17 +43,10 @@ def kafka_source() -> tuple[str, str]:
 
 
 def cache_dir() -> Path:
-    """The folder of the jars: below KAFKA_CHAOS_CACHE, XDG_CACHE_HOME or ~/.cache.
-
-    Raises `SparkUnavailableError`, see `kafka_source`.
-    """
-    home = os.environ.get("KAFKA_CHAOS_CACHE")
-    if home is None:
-        base = os.environ.get("XDG_CACHE_HOME")
-        home = str((Path(base) if base else Path.home() / ".cache") / "kafka-chaos")
+    """The folder of the jars. Raises `SparkUnavailableError`, see `kafka_source`."""
     release, scala = kafka_source()
     digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:8]
-    return Path(home) / "spark-jars" / f"{release}_{scala}-{digest}"
+    return cache_home() / "spark-jars" / f"{release}_{scala}-{digest}"
 
 
 def ensure_jars() -> tuple[Path, ...]:

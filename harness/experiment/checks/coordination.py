@@ -6,6 +6,7 @@ from __future__ import annotations
 from kafka_chaos.faults.coordination.partition_growth import PartitionGrowth
 from kafka_chaos.faults.coordination.reassignment import Reassignment
 from kafka_chaos.faults.fault import Fault, concerns
+from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import MOST_PARTITIONS
 from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec
@@ -42,6 +43,11 @@ def check_growth(place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -
     for lane in (lane for lane in phase.grown().lanes if concerns(fault, lane.lane)):
         if lane.loop is not None:
             message = f"the loop of lane {lane.lane} writes to the partitions that its topic begins with"
+            raise ExperimentError((*place, "fault"), f"{fault.kind}: {message}; expected another lane")
+        if lane.client != IN_PROCESS:
+            message = (
+                f"{lane.client}, the client of lane {lane.lane}, writes to the partitions that its topic begins with"
+            )
             raise ExperimentError((*place, "fault"), f"{fault.kind}: {message}; expected another lane")
         if lane.partitions > MOST_PARTITIONS:
             message = f"lane {lane.lane} would have {lane.partitions} partitions: expected {MOST_PARTITIONS} at most"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.groups import CONSUMER
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.cluster.configuration.keys import check_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
@@ -43,6 +44,7 @@ def check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[
             check_keys("topic", lane.topic_configs, owned=OWNED_TOPIC_KEYS, kafka_version=oldest.number)
         except UsageFailure as failure:
             raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
+        _check_client(place, lane)
         _check_client_keys((*place, "producer_configs"), lane)
         _check_source(place, lane, phase)
         _check_fresh((*place, "fresh_producers"), lane, phase)
@@ -78,13 +80,31 @@ def _check_fresh(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec)
         raise ExperimentError((*place, "at"), message)
 
 
+def _check_client(place: tuple[str | int, ...], lane: LaneSpec) -> None:
+    """Refuse what a client that runs as a process of its own has not."""
+    client = chosen(lane.client)
+    if client is None:
+        return
+    for key, what in (("transactional", "transactions"), ("group", "members of groups"), ("loop", "loops")):
+        if getattr(lane, key) is not None:
+            raise ExperimentError((*place, key), f"the client {client} has no {what} here: expected {IN_PROCESS}")
+    if lane.idempotence and lane.max_in_flight not in client.idempotent_in_flight:
+        numbers = client.idempotent_in_flight
+        wanted = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+        message = f"expected {wanted}, as {client} has it with idempotence, got {lane.max_in_flight}"
+        raise ExperimentError((*place, "max_in_flight"), message)
+    if lane.producer_configs and not client.has_configs:
+        message = f"{client} takes no other configs: leave them out"
+        raise ExperimentError((*place, "producer_configs"), message)
+
+
 def _check_client_keys(place: tuple[str | int, ...], lane: LaneSpec) -> None:
     from confluent_kafka import KafkaException, Producer
 
     for key in lane.producer_configs:
         if key in OWNED_CLIENT_KEYS:
             raise ExperimentError((*place, key), "set it with the lane's own key, or leave it out: the harness sets it")
-    if lane.producer_configs:
+    if lane.producer_configs and lane.client == IN_PROCESS:
         try:
             new_client(Producer, {**lane.producer_configs, "log_level": 0}).close()
         except (KafkaException, ValueError, TypeError) as error:

@@ -95,6 +95,10 @@ class TerminalListener:
             case event_types.DefectPrecondition():
                 what = f"[yellow]precondition of {event.defect}[/yellow] in {escape(event.lane)}"
                 self._line(event, f"{what}: {escape(event.evidence)}")
+            case event_types.ClientFailed():
+                self._line(event, f"[red]the {event.role} of {event.lane}[/red] {escape(event.problem)}")
+                for line in event.last_lines:
+                    self._console.print(f"          {escape(line)}", highlight=False)
             case event_types.ControllerChanged() if event.before is not None:
                 self._line(
                     event, f"controller: {_node(event.before)} → {_node(event.controller).removeprefix('broker ')}"

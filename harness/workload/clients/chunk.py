@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from kafka_chaos.harness.workload.clients.outcome import Outcome
 from kafka_chaos.harness.workload.clients.partitions import InTurn
-from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA
+from kafka_chaos.harness.workload.history.writer import FLUSH_INTERVAL, PRODUCED_SCHEMA, HistoryWriter
 
 CHUNK = 16_384
 """How many rows are allocated together."""
@@ -78,6 +79,73 @@ class Chunk:
             _numbers(seqs, transactions),
         ]
         return pa.Table.from_arrays(columns, schema=PRODUCED_SCHEMA)
+
+
+class SentRows:
+    """The rows of one producer's records, from 0 on, in chunks. It belongs to one thread but for `acknowledged`.
+
+    `transactions`: the first seq of each transaction.
+    """
+
+    def __init__(self, lane: str, producer_id: int, partitions: InTurn, writer: HistoryWriter) -> None:
+        self.chunks: dict[int, Chunk] = {}
+        self.transactions = array("q")
+        self.failed = 0
+        self.uncertain = 0
+        self._of = lane, producer_id, partitions
+        self._writer = writer
+        self._freed = 0
+        self._flush_at = time.monotonic() + FLUSH_INTERVAL
+
+    @property
+    def acknowledged(self) -> int:
+        """Records acknowledged so far."""
+        return self._freed + sum(chunk.done for chunk in list(self.chunks.values())) - self.failed - self.uncertain
+
+    def chunk_of(self, seq: int) -> Chunk:
+        """The chunk of a record, which is made if there is none yet."""
+        number = seq // CHUNK
+        if number not in self.chunks:
+            self.chunks[number] = Chunk(number * CHUNK)
+        return self.chunks[number]
+
+    def settle(self, seq: int, outcome: Outcome, error: str) -> None:
+        """A record was not acknowledged."""
+        chunk = self.chunks[seq // CHUNK]
+        row = seq % CHUNK
+        chunk.complete_ns[row] = time.monotonic_ns()
+        chunk.outcomes[row] = outcome
+        chunk.errors[row] = error
+        if outcome is Outcome.FAIL:
+            self.failed += 1
+        else:
+            self.uncertain += 1
+        # Last, since the count of acknowledged records is derived from it.
+        chunk.done += 1
+
+    def is_done(self, seq: int) -> None:
+        """All records of this one's chunk have an outcome."""
+        chunk = self.chunks.pop(seq // CHUNK)
+        self._freed += CHUNK
+        self._write(chunk, chunk.settled())
+
+    def flush_when_due(self) -> None:
+        """Pass on the rows that have an outcome, `FLUSH_INTERVAL` after the last time."""
+        if time.monotonic() >= self._flush_at:
+            self._flush_at = time.monotonic() + FLUSH_INTERVAL
+            for chunk in self.chunks.values():
+                self._write(chunk, chunk.settled())
+
+    def write_rest(self, sent: int) -> None:
+        """Pass on all other rows, with an outcome or without: so many records were sent, and no more will be."""
+        for number in sorted(self.chunks):
+            chunk = self.chunks.pop(number)
+            self._freed += chunk.done
+            self._write(chunk, chunk.unwritten(min(CHUNK, sent - chunk.first_seq)))
+
+    def _write(self, chunk: Chunk, rows: npt.NDArray[np.int64]) -> None:
+        if rows.size:
+            self._writer.write(chunk.take(rows, *self._of, self.transactions))
 
 
 def _numbers(seqs: npt.NDArray[np.int64], transactions: array[int]) -> pa.Array:

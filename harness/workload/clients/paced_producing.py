@@ -5,10 +5,48 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-
-from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from typing import Protocol
 
 _TICK = 0.01
+
+
+class PacedProducer(Protocol):
+    """One of the producers, such as a `RecordedProducer`."""
+
+    lane: str
+    sent: int
+
+    @property
+    def acknowledged(self) -> int:
+        """Records acknowledged so far."""
+        ...
+
+    @property
+    def unanswered(self) -> int:
+        """Records that have no outcome yet."""
+        ...
+
+    @property
+    def longest_gap_ns(self) -> int:
+        """The longest time between two acknowledgements so far, in nanoseconds."""
+        ...
+
+    @property
+    def failed_for_good(self) -> str:
+        """Why it takes no more records; empty while it does."""
+        ...
+
+    def send(self, count: int) -> int:
+        """Send up to `count` records; returns how many it took."""
+        ...
+
+    def poll(self, timeout: float) -> int:
+        """Serve it for up to `timeout` seconds."""
+        ...
+
+    def finish(self, timeout: float, cancelled: threading.Event) -> int:
+        """Wait until every record has an outcome; returns how many became info instead."""
+        ...
 
 
 class PacedProducing:
@@ -20,7 +58,7 @@ class PacedProducing:
 
     def __init__(
         self,
-        connect: Callable[[int], RecordedProducer],
+        connect: Callable[[int], PacedProducer],
         *,
         rate: float,
         on_notice: Callable[[str], None],
@@ -79,7 +117,7 @@ class PacedProducing:
         return sum(records.finish(max(0.0, deadline - time.monotonic()), cancelled) for records in self.producers)
 
     def _unanswered(self) -> bool:
-        return any(len(records.client) for records in self.producers)
+        return any(records.unanswered for records in self.producers)
 
     def _poll(self, seconds: float) -> None:
         for records in list(self.producers):

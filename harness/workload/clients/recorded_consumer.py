@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
@@ -25,12 +24,7 @@ from kafka_chaos.contract.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.partitions import known_partitions
-from kafka_chaos.harness.workload.history.writer import (
-    CONSUMED_SCHEMA,
-    FLUSH_INTERVAL,
-    HistoryWriter,
-    RowBuffer,
-)
+from kafka_chaos.harness.workload.history.writer import FLUSH_INTERVAL, HistoryWriter, RowBuffer, consumed_rows
 
 _MOST_PER_POLL = 10_000
 _MOST_ROWS = 50_000
@@ -81,7 +75,7 @@ class RecordedConsumer:
         self._writer = writer
         self._on_error = on_error
         self._assignments = 0
-        self._rows: list[pa.RecordBatch] = []
+        self._rows: list[pa.Table] = []
         self._row_count = 0
         self._last_poll_ns = 0
         self._flushed_at = time.monotonic()
@@ -211,17 +205,18 @@ class RecordedConsumer:
         offsets = [message.offset() for message in messages]
         first_ns = max(self._last_poll_ns + 1, time.monotonic_ns())
         self._last_poll_ns = first_ns + count - 1
-        columns = [
-            pa.array([self.lane] * count, pa.string()),
-            pa.array([self._name] * count, pa.string()),
-            pa.array(partitions, pa.int32()),
-            pa.array(offsets, pa.int64()),
-            pa.array([producer_id for producer_id, _ in identities], pa.int32()),
-            pa.array([seq for _, seq in identities], pa.int64()),
-            pa.array([message.leader_epoch() for message in messages], pa.int32()),
-            pa.array(np.arange(first_ns, first_ns + count, dtype=np.int64)),
-        ]
-        self._rows.append(pa.RecordBatch.from_arrays(columns, schema=CONSUMED_SCHEMA))
+        self._rows.append(
+            consumed_rows(
+                self.lane,
+                self._name,
+                first_ns,
+                partition=partitions,
+                offset=offsets,
+                producer_id=[producer_id for producer_id, _ in identities],
+                seq=[seq for _, seq in identities],
+                leader_epoch=[message.leader_epoch() for message in messages],
+            )
+        )
         for partition, offset in zip(partitions, offsets, strict=True):
             self._position[partition] = offset + 1
         self.consumed += count
@@ -236,7 +231,7 @@ class RecordedConsumer:
     def _flush(self) -> None:
         self._flushed_at = time.monotonic()
         if self._rows:
-            self._writer.write(pa.Table.from_batches(self._rows, schema=CONSUMED_SCHEMA))
+            self._writer.write(pa.concat_tables(self._rows))
             self._rows, self._row_count = [], 0
 
 

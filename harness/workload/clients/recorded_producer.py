@@ -9,23 +9,20 @@ from __future__ import annotations
 import struct
 import threading
 import time
-from array import array
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.abandoned import abandon_client
-from kafka_chaos.harness.workload.clients.chunk import CHUNK, Chunk
+from kafka_chaos.harness.workload.clients.chunk import CHUNK, SentRows
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition, watched
-from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.clients.outcome import outcome_of_refusal, outcome_of_report
 from kafka_chaos.harness.workload.clients.partitions import InTurn, Learning
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
-from kafka_chaos.harness.workload.history.writer import FLUSH_INTERVAL, HistoryWriter
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
 
 _BATCH = 256
 _PURGE_TIMEOUT = 1.0
@@ -64,25 +61,19 @@ class RecordedProducer:
         self._partitions = InTurn(partitions, first=first_partition)
         self._known = partitions
         self._codec = IdentityCodec(lane, record_size)
-        self._writer = writer
+        self._rows = SentRows(lane, producer_id, self._partitions, writer)
         self._retries = _retries(configs)
         # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
         self._answered = _acks(configs) != "0"
         wanted = watched(configs, on_precondition, lane=lane, topic=topic, producer_id=producer_id)
         self.client = new_client(Producer, wanted)
-        self._transactions = array("q")
         self._transactional_id = configs.get("transactional.id")
-        self._chunks: dict[int, Chunk] = {}
         self._reserved = ReservedSeqs(
             reservations, lane=lane, producer_id=producer_id, transactional_id=self._transactional_id
         )
-        self._flush_at = time.monotonic() + FLUSH_INTERVAL
         self.sent = 0
-        self.failed = 0
-        self.uncertain = 0
         self.failed_for_good = ""
-        self._freed = 0
         self._delivered, self._longest_gap_ns = self._delivery_callback()
         self._learning = None
         if grows_to > partitions:
@@ -94,7 +85,22 @@ class RecordedProducer:
     @property
     def acknowledged(self) -> int:
         """Records acknowledged so far."""
-        return self._freed + sum(chunk.done for chunk in list(self._chunks.values())) - self.failed - self.uncertain
+        return self._rows.acknowledged
+
+    @property
+    def failed(self) -> int:
+        """Records that are certainly not written."""
+        return self._rows.failed
+
+    @property
+    def uncertain(self) -> int:
+        """Records that may or may not be written, for want of an acknowledgement."""
+        return self._rows.uncertain
+
+    @property
+    def unanswered(self) -> int:
+        """Records that have no outcome yet."""
+        return len(self.client)
 
     @property
     def longest_gap_ns(self) -> int:
@@ -114,14 +120,13 @@ class RecordedProducer:
 
     def transaction_begins(self) -> int:
         """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
-        self._transactions.append(self.sent)
-        return len(self._transactions) - 1
+        self._rows.transactions.append(self.sent)
+        return len(self._rows.transactions) - 1
 
     def poll(self, timeout: float) -> int:
         """Serve delivery reports for up to `timeout` seconds, and pass on rows when due."""
         served = self._serve(timeout)
-        if time.monotonic() >= self._flush_at:
-            self._flush()
+        self._rows.flush_when_due()
         return served
 
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
@@ -134,7 +139,7 @@ class RecordedProducer:
             self.poll(0.1)
         left = self._purge()
         self.client.close()
-        self._write_rest()
+        self._rows.write_rest(self.sent)
         return left
 
     def abandon(self, *, open_transaction: bool) -> int:
@@ -144,7 +149,7 @@ class RecordedProducer:
         """
         left = self._purge()
         abandon_client(self.client, open_transaction=open_transaction)
-        self._write_rest()
+        self._rows.write_rest(self.sent)
         return left
 
     def _purge(self) -> int:
@@ -170,12 +175,6 @@ class RecordedProducer:
                 self.failed_for_good = str(error.args[0].str())
             return 0
 
-    def _write_rest(self) -> None:
-        for number in sorted(self._chunks):
-            chunk = self._chunks.pop(number)
-            self._freed += chunk.done
-            self._write(chunk, chunk.unwritten(min(CHUNK, self.sent - chunk.first_seq)))
-
     def _send_batch(self, count: int) -> int:
         first = self.sent
         self._reserved.up_to(first + count)
@@ -186,34 +185,29 @@ class RecordedProducer:
         partitions, to = self._partitions.count, self._partitions.first
         now_ns = time.monotonic_ns
         seq = first
-        chunk = self._chunk_of(seq)
+        chunk = self._rows.chunk_of(seq)
         for value in values:
             row = seq % CHUNK
             if row == 0 and seq != first:
-                chunk = self._chunk_of(seq)
+                chunk = self._rows.chunk_of(seq)
             chunk.invoke_ns[row] = now_ns()
             try:
                 produce(topic, value, None, to + seq % partitions, delivered)
             except BufferError:
                 break
             except KafkaException as error:
-                self._settle(seq, outcome_of_refusal(), error.args[0].name())
+                self._rows.settle(seq, outcome_of_refusal(), error.args[0].name())
             seq += 1
         self.sent = seq
         return seq - first
-
-    def _chunk_of(self, seq: int) -> Chunk:
-        number = seq // CHUNK
-        if number not in self._chunks:
-            self._chunks[number] = Chunk(number * CHUNK)
-        return self._chunks[number]
 
     def _delivery_callback(self) -> tuple[Callable[[KafkaError | None, Any], None], Callable[[], int]]:
         """The function that is called for every record, and one that returns the longest gap between acknowledgements.
 
         The first uses only local variables: the speed of the load depends on these few lines.
         """
-        chunks, answered, now_ns = self._chunks, self._answered, time.monotonic_ns
+        rows, answered, now_ns = self._rows, self._answered, time.monotonic_ns
+        chunks = rows.chunks
         last = longest = 0
 
         def delivered(error: KafkaError | None, message: Any) -> None:
@@ -221,7 +215,7 @@ class RecordedProducer:
             seq = _SEQ_OF(message.value(), _SEQ_AT)[0]
             chunk = chunks[seq // CHUNK]
             if error is not None:
-                self._settle(seq, outcome_of_report(error.code(), retries=self._retries), error.name())
+                rows.settle(seq, outcome_of_report(error.code(), retries=self._retries), error.name())
             else:
                 now = now_ns()
                 chunk.complete_ns[seq % CHUNK] = now
@@ -235,34 +229,9 @@ class RecordedProducer:
                     longest = now - last if last else 0
                 last = now
             if chunk.done == CHUNK:
-                del chunks[seq // CHUNK]
-                self._freed += CHUNK
-                self._write(chunk, chunk.settled())
+                rows.is_done(seq)
 
         return delivered, lambda: longest
-
-    def _settle(self, seq: int, outcome: Outcome, error: str) -> None:
-        chunk = self._chunks[seq // CHUNK]
-        row = seq % CHUNK
-        chunk.complete_ns[row] = time.monotonic_ns()
-        chunk.outcomes[row] = outcome
-        chunk.errors[row] = error
-        if outcome is Outcome.FAIL:
-            self.failed += 1
-        else:
-            self.uncertain += 1
-        # Last, since the count of acknowledged records is derived from it.
-        chunk.done += 1
-
-    def _flush(self) -> None:
-        self._flush_at = time.monotonic() + FLUSH_INTERVAL
-        for chunk in self._chunks.values():
-            self._write(chunk, chunk.settled())
-
-    def _write(self, chunk: Chunk, rows: npt.NDArray[np.int64]) -> None:
-        if rows.size:
-            transactions = self._transactions
-            self._writer.write(chunk.take(rows, self.lane, self.producer_id, self._partitions, transactions))
 
 
 def _retries(configs: Mapping[str, object]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.harness.workload.groups.member_process import MemberProcess
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
 
 _ENDS_WITHIN = 10.0
 _STATE = re.compile(r"^State:\s*(\S.*)$", re.MULTILINE)
@@ -30,11 +30,11 @@ class ClientProcess:
 
     def __init__(
         self,
-        member: MemberProcess,
+        member: SupervisedProcess,
         place: int,
         *,
-        is_down: Callable[[MemberProcess], None],
-        replace: Callable[[MemberProcess], None],
+        is_down: Callable[[SupervisedProcess], None],
+        replace: Callable[[SupervisedProcess], None],
     ) -> None:
         self._member = member
         self._is_down = is_down

@@ -15,11 +15,11 @@ from typing import Any
 
 from kafka_chaos.contract.groups import Group
 from kafka_chaos.contract.transactions import transactional_id
+from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
 from kafka_chaos.harness.workload.groups.client_process import ClientProcess
 from kafka_chaos.harness.workload.groups.configs import committed_by, member_configs
-from kafka_chaos.harness.workload.groups.member_process import MemberProcess
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
 from kafka_chaos.harness.workload.groups.rows import GroupTables, MemberRows, Progress
 from kafka_chaos.harness.workload.groups.settings import (
@@ -30,7 +30,9 @@ from kafka_chaos.harness.workload.groups.settings import (
     MemberSettings,
     OutputSettings,
 )
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
 
+_MODULE = "kafka_chaos.harness.workload.groups.process"
 _TICK = 0.05
 _CRASHES_WITHIN = 30.0
 _FROZEN_LONGER = 2.0
@@ -88,8 +90,8 @@ class GroupLoad:
         self._on_notice = on_notice
         self._on_change = partial(on_change, work.group_id)
         self._numbers = itertools.count()
-        self._members: dict[int, MemberProcess] = {}
-        self._leaving: list[MemberProcess] = []
+        self._members: dict[int, SupervisedProcess] = {}
+        self._leaving: list[SupervisedProcess] = []
         self._dying: dict[int, float] = {}
         self._replaced = 0
         self._down: dict[str, bool] = {}
@@ -153,11 +155,11 @@ class GroupLoad:
             if member.exit_code is None
         ]
 
-    def _takes_down(self, member: MemberProcess) -> None:
+    def _takes_down(self, member: SupervisedProcess) -> None:
         self._down[member.name] = True
         self._on_change(member.name, "is killed")
 
-    def _replace(self, member: MemberProcess) -> None:
+    def _replace(self, member: SupervisedProcess) -> None:
         if member.name in self._down:
             self._down[member.name] = False
 
@@ -213,8 +215,8 @@ class GroupLoad:
 
     def _look_after(self) -> None:
         for place, member in list(self._members.items()):
-            if member.error is not None:
-                raise ClusterFailure(f"{member.name} failed: {member.error}")
+            if member.problem is not None:
+                raise ClusterFailure(f"{member.name} failed: {member.problem}")
             if self._dying.get(place, _NEVER) < time.monotonic():
                 self._on_notice(f"{member.name} did not crash amid a batch within {_CRASHES_WITHIN:g} s: it was killed")
                 member.kill()
@@ -233,15 +235,15 @@ class GroupLoad:
                 self._count_replaced(member, code)
             self._begin(place)
 
-    def _count_replaced(self, member: MemberProcess, code: int) -> None:
+    def _count_replaced(self, member: SupervisedProcess, code: int) -> None:
         """A member has ended by itself: raises `ClusterFailure` unless it asked to be replaced, or if many do."""
         if code != REPLACE_ME:
-            raise ClusterFailure(f"{member.name} ended unexpectedly, with exit code {code}: {member.error}")
+            raise ClusterFailure(f"{member.name} ended unexpectedly, with exit code {code}: {member.problem}")
         self._replaced += 1
         if self._replaced > _MOST_REPLACED:
             raise ClusterFailure(f"the members of {self._work.group_id} lose their clients again and again")
 
-    def _begin(self, place: int) -> MemberProcess:
+    def _begin(self, place: int) -> SupervisedProcess:
         """Begin a member in this place."""
         work, number = self._work, next(self._numbers)
         name = f"{work.group_id}-{number}"
@@ -270,9 +272,10 @@ class GroupLoad:
             else (output.lane, output.producer_id, output.configs.get("transactional.id")),
             tables=self._tables,
             progress=self.progress,
+            on_change=partial(self._on_change, name),
         )
-        member = self._members[place] = MemberProcess(
-            settings, rows, on_notice=self._on_notice, on_change=partial(self._on_change, name)
+        member = self._members[place] = SupervisedProcess(
+            command_of(_MODULE), settings.to_json(), rows, name=name, on_notice=self._on_notice, may_end=True
         )
         return member
 

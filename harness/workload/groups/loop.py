@@ -147,7 +147,10 @@ class Outputs:
     def _tell_known(self) -> None:
         if self._known:
             known, self._known = self._known, []
-            self._tell("delivered", rows=known)
+            for outcome, error in dict.fromkeys((outcome, error) for *_, outcome, error in known):
+                alike = [row[:3] for row in known if row[3:] == (outcome, error)]
+                seq, offset, ns = map(list, zip(*alike, strict=True))
+                self._tell("outcome", outcome=outcome, error=error, seq=seq, offset=offset, ns=ns)
 
 
 class _TransactionRows:

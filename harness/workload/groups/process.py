@@ -1,4 +1,4 @@
-"""The process of a member: orders come in on standard input, one JSON line for each thing that happened goes out.
+"""The process of a member, which speaks the client protocol.
 
 It lives no longer than the harness: when its standard input ends, it dies.
 """
@@ -67,7 +67,7 @@ class CommandInbox:
 
     def _listen(self) -> None:
         for line in self._source:
-            order = line.strip()
+            order = json.loads(line)["order"]
             if order == ORDER_FREEZE:
                 self._freezes += 1
             elif order == ORDER_CRASH:
@@ -83,11 +83,11 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    settings = MemberSettings.from_line(sys.stdin.readline())
+    settings = MemberSettings.from_json(json.loads(sys.stdin.readline()))
     inbox = CommandInbox(sys.stdin)
 
     def tell(kind: str, **values: Any) -> None:
-        out.write(json.dumps([kind, values], separators=(",", ":")) + "\n")
+        out.write(json.dumps({"event": kind, **values}, separators=(",", ":")) + "\n")
         out.flush()
 
     try:

@@ -10,19 +10,16 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from kafka_chaos.contract.transactions import ABORTED, IN_DOUBT
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import (
     ASSIGNMENTS_SCHEMA,
     COMMITS_SCHEMA,
-    CONSUMED_SCHEMA,
     OUTPUTS_SCHEMA,
     TRANSACTIONS_SCHEMA,
     HistoryWriter,
     RowBuffer,
+    consumed_rows,
 )
 
 
@@ -92,7 +89,8 @@ class Progress:
 class MemberRows:
     """The rows of one member of `group`, which reads `lane`.
 
-    `output`: in a loop, the lane that it writes, its producer_id and its transactional id, if it has one.
+    `output`: in a loop, the lane that it writes, its producer_id and its transactional id, if it has one. `on_change`
+    learns when it freezes and thaws.
     """
 
     def __init__(
@@ -104,12 +102,14 @@ class MemberRows:
         output: tuple[str, int, str | None] | None,
         tables: GroupTables,
         progress: Progress,
+        on_change: Callable[[str], None] = lambda change: None,
     ) -> None:
         self._of = {"lane": lane, "group": group}
         self._isolation = isolation
         self._output = output
         self._tables = tables
         self._progress = progress
+        self._on_change = on_change
         self._holds: dict[tuple[str, int], dict[str, Any]] = {}
         self._asked: dict[int, list[dict[str, Any]]] = {}
         self._open: dict[int, dict[str, Any]] = {}
@@ -122,8 +122,9 @@ class MemberRows:
             "commit": self._commit,
             "committed": self._committed,
             "sent": self._sent,
-            "delivered": self._delivered,
+            "outcome": self._outcome,
             "transaction": self._ended,
+            "changes": self._changes,
         }
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:
@@ -141,6 +142,9 @@ class MemberRows:
             self._tables.outputs.add({**sent, "outcome": "info"})
         if self._begun is not None:
             self._ended(self._begun)
+
+    def _changes(self, change: str) -> None:
+        self._on_change(change)
 
     def _given(self, consumer: str, member: str, generation: int | None, partitions: list[int], ns: int) -> None:
         self._progress.loses(self)
@@ -169,19 +173,18 @@ class MemberRows:
         leader_epoch: list[int | None],
         ns: int,
     ) -> None:
-        count = len(offset)
-        columns = [
-            pa.array([self._of["lane"]] * count, pa.string()),
-            pa.array([consumer] * count, pa.string()),
-            pa.array(partition, pa.int32()),
-            pa.array(offset, pa.int64()),
-            pa.array(producer_id, pa.int32()),
-            pa.array(seq, pa.int64()),
-            pa.array(leader_epoch, pa.int32()),
-            pa.array(np.arange(ns, ns + count, dtype=np.int64)),
-        ]
-        self._tables.consumed.write(pa.Table.from_arrays(columns, schema=CONSUMED_SCHEMA))
-        self._progress.consumed += count
+        rows = consumed_rows(
+            self._of["lane"],
+            consumer,
+            ns,
+            partition=partition,
+            offset=offset,
+            producer_id=producer_id,
+            seq=seq,
+            leader_epoch=leader_epoch,
+        )
+        self._tables.consumed.write(rows)
+        self._progress.consumed += len(offset)
 
     def _commit(
         self,
@@ -227,12 +230,14 @@ class MemberRows:
             self._open[first_seq + step] = row
         self._progress.sent += len(sources)
 
-    def _delivered(self, rows: list[tuple[int, int | None, int, str, str | None]]) -> None:
-        for seq, offset, ns, outcome, error in rows:
-            learned = {"offset": offset, "complete_ns": ns, "outcome": outcome, "error": error}
-            self._tables.outputs.add({**self._open.pop(seq), **learned})
+    def _outcome(
+        self, outcome: str, error: str | None, seq: list[int], offset: list[int | None], ns: list[int]
+    ) -> None:
+        for one, at, known_ns in zip(seq, offset, ns, strict=True):
+            learned = {"offset": at, "complete_ns": known_ns, "outcome": outcome, "error": error}
+            self._tables.outputs.add({**self._open.pop(one), **learned})
             if outcome == "ok":
-                self._progress.acknowledges(ns)
+                self._progress.acknowledges(known_ns)
 
     def _ended(self, row: dict[str, Any]) -> None:
         assert self._tables.transactions is not None

@@ -1,14 +1,13 @@
-"""What a member of a group is told when it begins; one line of JSON on its standard input."""
+"""What a member of a group is told when it begins, with the order `begin` of the client protocol."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE = "freeze", "crash", "leave"
-ORDERS = (ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE)
-"""What a member can be told later, one word a line: stop polling for a while, die, or leave in order."""
+"""What a member can be told later: stop polling for a while, die, or leave in order."""
 
 REPLACE_ME = 3
 """The exit code of a member of which a client failed for good: another one takes its place."""
@@ -52,13 +51,13 @@ class MemberSettings:
     freeze_seconds: float
     output: OutputSettings | None = field(default=None)
 
-    def to_line(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self)) + "\n"
+    def to_json(self) -> dict[str, Any]:
+        """What the order `begin` carries."""
+        return {"role": "member", **asdict(self)}
 
     @classmethod
-    def from_line(cls, line: str) -> MemberSettings:
-        """The settings from that line."""
-        values = json.loads(line)
+    def from_json(cls, order: Mapping[str, Any]) -> MemberSettings:
+        """The settings from that order."""
+        values = {one.name: order[one.name] for one in fields(cls)}
         output = values.pop("output")
         return cls(**values, output=None if output is None else OutputSettings(**output))

@@ -10,10 +10,11 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -42,6 +43,32 @@ def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a file that is either whole under `path` or not there."""
     with appearing_whole(path) as part:
         pq.write_table(table, part, compression="zstd", compression_level=1)
+
+
+def consumed_rows(
+    lane: str,
+    consumer: str,
+    first_ns: int,
+    *,
+    partition: Sequence[int],
+    offset: Sequence[int],
+    producer_id: Sequence[int],
+    seq: Sequence[int],
+    leader_epoch: Sequence[int | None] | None = None,
+) -> pa.Table:
+    """Rows of `consumed/` for what one consumer was given together, a nanosecond apart from `first_ns` on."""
+    count = len(offset)
+    columns = [
+        pa.array([lane] * count, pa.string()),
+        pa.array([consumer] * count, pa.string()),
+        pa.array(partition, pa.int32()),
+        pa.array(offset, pa.int64()),
+        pa.array(producer_id, pa.int32()),
+        pa.array(seq, pa.int64()),
+        pa.nulls(count, pa.int32()) if leader_epoch is None else pa.array(leader_epoch, pa.int32()),
+        pa.array(np.arange(first_ns, first_ns + count, dtype=np.int64)),
+    ]
+    return pa.Table.from_arrays(columns, schema=CONSUMED_SCHEMA)
 
 
 class HistoryWriter:

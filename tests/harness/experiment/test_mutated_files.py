@@ -48,6 +48,7 @@ phases:
         transactional: {size: 10, abort: 0.1, producers: 3, timeout_ms: 10000, restarts: 2}
         group: {members: 3, assignor: range, protocol: classic, static: true, commits: auto, crashes: 1, freezes: 1}
         topic_configs: {retention.ms: 100000}
+        client: librdkafka
         producer_configs: {linger.ms: 5}
       - {lane: made, loop: {source: safe, offsets: before, group: {joins: 1, leaves: 1, session_timeout_ms: 6000}}}
     schedule:

@@ -73,6 +73,8 @@ def test_an_application_s_consumer_reports_where_it_ended(writer: HistoryWriter)
 
 
 class FakeLane:
+    has_failed = False
+
     def __init__(self, counts: tuple[int, int, int], *, seconds: float = 0.0) -> None:
         self.counts = counts
         self.consumer = SimpleNamespace(drain=self._drain)
@@ -82,6 +84,9 @@ class FakeLane:
 
     def raise_error(self) -> None:
         pass
+
+    def falls_silent(self, seconds: float) -> bool:
+        return False
 
     def _drain(self, ends: object, *, timeout: float, cancelled: object) -> None:
         self.timeouts.append(timeout)

@@ -47,6 +47,14 @@ def test_the_ledger_of_a_conforming_run(tmp_path: Path, verified: Verified) -> N
     assert len(ledger["prediction"]["model_digest"]) == 64
 
 
+def test_a_client_that_failed_leaves_its_lane_unknown(tmp_path: Path, verified: Verified) -> None:
+    rows = with_replicas(rows_of())
+    rows.event("client_failed", lane="a", role="producer", problem="said 'red', which is no event", last_lines=["red"])
+    verdict = judged(rows, tmp_path / "run", verified)
+    assert verdict.verdict == Verdict.UNKNOWN
+    assert "its producer said 'red', which is no event" in reasons(verdict)
+
+
 def nothing_read(rows: Rows) -> None:
     rows.consumed.clear()
 

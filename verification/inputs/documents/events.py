@@ -43,6 +43,7 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         (contract.PhaseEnded, ("phase",)),
         (contract.HighWatermark, ("lane", "partition", "leader_epoch", "high_watermark")),
         (contract.DefectPrecondition, ("defect", "lane", "evidence")),
+        (contract.ClientFailed, ("lane", "role", "problem")),
         *leadership.REQUIRED.items(),
     )
 }
@@ -82,7 +83,7 @@ class Events:
 
     `collects`: the tables that the run announced. `loads`: the phases whose load did not end, with their lanes (None:
     all). `changes`: by lane and partition, who led it and what its replicas dropped. `preconditions`: by lane those
-    of known defects.
+    of known defects. `failed_clients`: by lane what is wrong with its clients.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -92,6 +93,7 @@ class Events:
     loads: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     changes: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
     preconditions: Mapping[str, Sequence[Precondition]] = field(default_factory=dict)
+    failed_clients: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def concerning(self, lane: str) -> list[FaultRecord]:
         """The faults that concerned the lane."""
@@ -139,6 +141,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     loads: dict[str, tuple[str, ...] | None] = {}
     changes: dict[Place, list[Change]] = {}
     preconditions: dict[str, list[Precondition]] = {}
+    failed: dict[str, list[str]] = {}
     for number, event in json_lines(path):
         try:
             _check(event)
@@ -157,6 +160,9 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                 case "defect_precondition":
                     lane = leadership.lane_of(event, partitions)
                     preconditions.setdefault(lane, []).append(_precondition(event))
+                case "client_failed":
+                    lane = leadership.lane_of(event, partitions)
+                    failed.setdefault(lane, []).append(f"its {_text(event, 'role')} {_text(event, 'problem')}")
                 case kind if kind in leadership.TYPES:
                     place, change = leadership.change_of(event, partitions)
                     changes.setdefault(place, []).append(change)
@@ -164,7 +170,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     _note(faults, event, partitions)
         except ValueError as error:
             raise RunDirectoryError(path, str(error), column=f"line {number}") from error
-    return Events(tuple(faults.values()), tuple(reports), outside, collects, loads, changes, preconditions)
+    return Events(tuple(faults.values()), tuple(reports), outside, collects, loads, changes, preconditions, failed)
 
 
 def _check(event: Mapping[str, Any]) -> None:
@@ -187,6 +193,13 @@ def _check(event: Mapping[str, Any]) -> None:
 def _report(event: Mapping[str, Any], partitions: Mapping[str, int]) -> Report:
     marks = [whole(event, name) for name in ("leader_epoch", "high_watermark")]
     return Report(event["ts_ns"], *place_of(event, partitions), *marks)
+
+
+def _text(event: Mapping[str, Any], name: str) -> str:
+    value = event[name]
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} is {quoted(value)}, expected a text")
+    return value
 
 
 def _precondition(event: Mapping[str, Any]) -> Precondition:

@@ -20,7 +20,7 @@ class Sender:
         self.made = time.monotonic()
         self.sent = self.acknowledged = self.longest_gap_ns = 0
         self.failed_for_good = ""
-        self.client: tuple[()] = ()
+        self.unanswered = 0
 
     def send(self, count: int) -> int:
         self.sent += count

@@ -150,8 +150,8 @@ def test_each_way_has_its_order(offsets: str, tmp_path: Path) -> None:
     assert done == WAYS[offsets]
     (sent,) = loop.all("sent")
     assert (sent["first_seq"], sent["partition"], sent["sources"]) == (0, [0, 1, 0, 1], IDENTITIES)
-    (delivered,) = loop.all("delivered")
-    assert [(row[0], row[1], row[3]) for row in delivered["rows"]] == [(seq, seq, "ok") for seq in range(4)]
+    (learned,) = loop.all("outcome")
+    assert (learned["outcome"], learned["seq"], learned["offset"]) == ("ok", [0, 1, 2, 3], [0, 1, 2, 3])
     codec = IdentityCodec("out", 60)
     assert [codec.decode(value) for value in loop.producer.values] == [(5, seq) for seq in range(4)]
     reserved = (tmp_path / "reservations.jsonl").read_text()
@@ -164,7 +164,7 @@ def test_a_crash_comes_once_half_of_the_outputs_are_acknowledged(offsets: str, t
     with pytest.raises(Died):
         loop.handles(crash)
     assert done == CRASHES[offsets]
-    assert [len(one["rows"]) for one in loop.all("delivered")] == [2]
+    assert [len(one["seq"]) for one in loop.all("outcome")] == [2]
 
 
 @pytest.mark.parametrize(("offsets", "again"), [(AFTER, True), (BEFORE, False)])
@@ -175,7 +175,7 @@ def test_outputs_that_fail_are_made_again_unless_their_offset_is_committed(
     loop.producer.failure = KafkaError(KafkaError._MSG_TIMED_OUT)
     assert loop.handles() is again
     assert ("commit [(0, 7)]" in done) is (offsets == BEFORE)
-    assert {row[3] for one in loop.all("delivered") for row in one["rows"]} == {"info"}
+    assert {one["outcome"] for one in loop.all("outcome")} == {"info"}
 
 
 def test_nothing_is_made_of_what_could_not_be_committed_before(tmp_path: Path) -> None:

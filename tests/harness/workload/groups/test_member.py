@@ -262,4 +262,4 @@ def test_settings_are_read_as_they_were_written() -> None:
             freeze_seconds=1,
             output=made,
         )
-        assert MemberSettings.from_line(settings.to_line()) == settings
+        assert MemberSettings.from_json({"order": "begin", **settings.to_json()}) == settings

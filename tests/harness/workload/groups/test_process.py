@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kafka_chaos.contract.groups import Group
+from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.groups.configs import member_configs
-from kafka_chaos.harness.workload.groups.member_process import MemberProcess
 from kafka_chaos.harness.workload.groups.settings import ORDER_LEAVE, MemberSettings
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
 
+MODULE = "kafka_chaos.harness.workload.groups.process"
 SETTINGS = MemberSettings(
     group="g",
     name="g-0",
@@ -43,12 +47,14 @@ class Rows:
 
 class Begun:
     def __init__(self, settings: MemberSettings = SETTINGS) -> None:
-        self.rows, self.notices, self.changes = Rows(), list[str](), list[str]()
-        self.member = MemberProcess(
-            settings,
-            self.rows,  # type: ignore[arg-type]
+        self.rows, self.notices = Rows(), list[str]()
+        self.member = SupervisedProcess(
+            command_of(MODULE),
+            settings.to_json(),
+            self.rows,
+            name=settings.name,
             on_notice=self.notices.append,
-            on_change=self.changes.append,
+            may_end=True,
         )
 
 
@@ -63,7 +69,7 @@ def begun() -> Iterator[Begun]:
 def test_one_that_is_told_to_leave_ends_in_order(begun: Begun) -> None:
     begun.member.order(ORDER_LEAVE)
     assert begun.member.join(BEGINS_WITHIN)
-    assert (begun.member.exit_code, begun.member.error, begun.rows.ended) == (0, None, 1)
+    assert (begun.member.exit_code, begun.member.problem, begun.rows.ended) == (0, None, 1)
 
 
 def test_one_that_is_killed_has_ended_for_its_rows_too(begun: Begun) -> None:
@@ -74,16 +80,18 @@ def test_one_that_is_killed_has_ended_for_its_rows_too(begun: Begun) -> None:
 
 
 def test_what_the_client_refuses_is_told_with_its_reason() -> None:
-    refused = Begun(MemberSettings.from_line(SETTINGS.to_line().replace('"range"', '"x"').replace("cooperative", "no")))
+    refused = Begun(replace(SETTINGS, configs={**SETTINGS.configs, "partition.assignment.strategy": "no"}))
     assert refused.member.join(BEGINS_WITHIN)
     assert refused.member.exit_code == 70
-    assert "partition.assignment.strategy" in (refused.member.error or "")
+    assert "partition.assignment.strategy" in (refused.member.problem or "")
 
 
 def test_a_member_dies_with_the_harness() -> None:
     """The harness is killed: nobody is left to tell the member anything."""
     harness = subprocess.Popen(
-        [sys.executable, "-c", _HARNESS, SETTINGS.to_line()], stdout=subprocess.PIPE, encoding="utf-8"
+        [sys.executable, "-c", _HARNESS, json.dumps(SETTINGS.to_json()) + "\n"],
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
     )
     assert harness.stdout is not None
     member = int(harness.stdout.readline())

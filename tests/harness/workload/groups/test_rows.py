@@ -103,7 +103,8 @@ def test_outputs_name_their_inputs(tmp_path: Path) -> None:
     ended = {"lane": "out", "producer_id": 2, "transaction": 4, "transactional_id": "out-0", "begin_ns": 24}
     told: list[tuple[str, Row]] = [
         SENT,
-        ("delivered", {"rows": [[0, 9, 60, "ok", None], [1, None, 61, "info", "_MSG_TIMED_OUT"]]}),
+        ("outcome", {"outcome": "ok", "error": None, "seq": [0], "offset": [9], "ns": [60]}),
+        ("outcome", {"outcome": "info", "error": "_MSG_TIMED_OUT", "seq": [1], "offset": [None], "ns": [61]}),
         ("transaction", {"row": {**ended, "end_ns": 70, "outcome": "committed", "error": None}}),
     ]
     written = Written(tmp_path, told, output=("out", 2, "out-0"))

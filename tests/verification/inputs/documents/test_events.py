@@ -114,12 +114,19 @@ def test_preconditions_of_known_defects(tmp_path: Path) -> None:
     }
 
 
+def test_problems_of_clients(tmp_path: Path) -> None:
+    failed = {"type": "client_failed", "lane": "a", "role": "producer", "problem": "ended unexpectedly"}
+    found = read(tmp_path, {**failed, "last_lines": ["x"]}, {**failed, "role": "consumer", "problem": "said 'red'"})
+    assert found.failed_clients == {"a": ["its producer ended unexpectedly", "its consumer said 'red'"]}
+
+
 def test_without_the_file_nothing_is_known(tmp_path: Path) -> None:
     assert read_events(tmp_path / "events.jsonl", LANES) == Events(faults=None)
 
 
 FAULT = {"type": "fault_requested", "fault_id": "k"}
 MET = {"type": "defect_precondition", "defect": "librdkafka-4953", "lane": "a", "evidence": "timed out"}
+FAILED = {"type": "client_failed", "lane": "a", "role": "producer", "problem": "died"}
 MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0, "high_watermark": 1}
 
 
@@ -158,6 +165,10 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
         ({**MET, "transactional_id": 3}, "expected a name, and true or false"),
         ({**MET, "commits": 1}, "expected a name, and true or false"),
         ({**MET, "evidence": None}, "evidence is None, expected what shows it"),
+        ({"type": "client_failed", "lane": "a", "role": "producer"}, "client_failed without a problem"),
+        ({**FAILED, "lane": "c"}, "lane: 'c' is not in lanes.json"),
+        ({**FAILED, "problem": ""}, "problem is '', expected a text"),
+        ({**FAILED, "role": 3}, "role is 3, expected a text"),
     ],
 )
 def test_an_event_that_makes_no_sense_is_refused(tmp_path: Path, event: dict[str, Any], problem: str) -> None:

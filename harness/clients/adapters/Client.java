@@ -1,0 +1,315 @@
+// Kafka's Java client as a process that speaks the client protocol (docs/guides/own-client.md).
+
+import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.zip.CRC32;
+
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.InvalidOffsetException;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.common.utils.AppInfoParser;
+import org.json.JSONObject;
+
+public final class Client {
+    private static final byte[] MAGIC = "KC01".getBytes(StandardCharsets.US_ASCII);
+    private static final int IDENTITY_BYTES = 20;
+    private static final long TOLD_EVERY_MS = 20;
+    private static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), false);
+    private static final BlockingQueue<JSONObject> ORDERS = new LinkedBlockingQueue<>();
+    private static final String LEAVE = "{\"order\":\"leave\"}";
+
+    private static void tell(String line) {
+        synchronized (OUT) {
+            OUT.print(line + "\n");
+            OUT.flush();
+        }
+    }
+
+    private static void tell(JSONObject event) {
+        tell(event.toString());
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        System.setOut(System.err);
+        BufferedReader orders = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        JSONObject begin = new JSONObject(orders.readLine());
+        Thread listening = new Thread(() -> listen(orders));
+        listening.setDaemon(true);
+        listening.start();
+        Thread main = Thread.currentThread();
+        // SIGTERM: leave in order, and only then let the process end.
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            ORDERS.add(new JSONObject(LEAVE));
+            try {
+                main.join();
+            } catch (InterruptedException ended) {
+                Thread.currentThread().interrupt();
+            }
+        }));
+        try {
+            if (begin.getString("role").equals("producer")) {
+                produce(begin);
+            } else {
+                consume(begin);
+            }
+        } catch (Exception error) {
+            error.printStackTrace();
+            tell(new JSONObject().put("event", "error").put("text", error.toString()));
+            Runtime.getRuntime().halt(70);
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void listen(BufferedReader orders) {
+        try {
+            String line;
+            while ((line = orders.readLine()) != null) {
+                ORDERS.add(new JSONObject(line));
+            }
+        } catch (Exception error) {
+            error.printStackTrace();
+        }
+        // Without the harness, die.
+        Runtime.getRuntime().halt(130);
+    }
+
+    private static void ready() {
+        tell(new JSONObject().put("event", "ready").put("client", "java").put("version", AppInfoParser.getVersion()));
+    }
+
+    private static Properties configs(JSONObject begin, Map<String, Object> settings) {
+        Properties configs = new Properties();
+        settings.forEach((key, value) -> configs.put(key, value.toString()));
+        begin.getJSONObject("configs").toMap().forEach((key, value) -> configs.put(key, value.toString()));
+        configs.put("bootstrap.servers", begin.getString("bootstrap_servers"));
+        configs.put("client.id", begin.getString("client_id"));
+        return configs;
+    }
+
+    // What became of records: gathered from the client's thread, and told many together.
+    private static final class Outcomes {
+        private StringBuilder seqs = new StringBuilder();
+        private StringBuilder offsets = new StringBuilder();
+        private Map<String, List<Long>> failed = new TreeMap<>();
+        private final AtomicLong known = new AtomicLong();
+
+        synchronized void acknowledged(long seq, long offset) {
+            seqs.append(seqs.length() > 0 ? "," : "").append(seq);
+            offsets.append(offsets.length() > 0 ? "," : "").append(offset < 0 ? "null" : Long.toString(offset));
+            known.incrementAndGet();
+        }
+
+        // What earlier attempts left in the log, the error does not say.
+        synchronized void failed(long seq, Exception error) {
+            failed.computeIfAbsent(error.getClass().getSimpleName() + ": " + error.getMessage(), key -> new ArrayList<>())
+                .add(seq);
+            known.incrementAndGet();
+        }
+
+        void tellAll() {
+            String done = null;
+            Map<String, List<Long>> lost;
+            synchronized (this) {
+                if (seqs.length() > 0) {
+                    done = "{\"event\":\"outcome\",\"outcome\":\"ok\",\"seq\":[" + seqs + "],\"offset\":[" + offsets + "]}";
+                    seqs = new StringBuilder();
+                    offsets = new StringBuilder();
+                }
+                lost = failed;
+                failed = new TreeMap<>();
+            }
+            if (done != null) {
+                tell(done);
+            }
+            lost.forEach((error, records) -> tell(new JSONObject().put("event", "outcome").put("outcome", "info")
+                .put("seq", records).put("error", error)));
+        }
+    }
+
+    private static void produce(JSONObject begin) throws Exception {
+        String topic = begin.getString("topic");
+        String lane = begin.getString("lane");
+        boolean answered = !begin.getString("acks").equals("0");
+        Properties configs = configs(begin, Map.of(
+            "acks", begin.getString("acks"),
+            "enable.idempotence", begin.getBoolean("idempotence"),
+            "max.in.flight.requests.per.connection", begin.getInt("max_in_flight"),
+            "linger.ms", begin.getInt("linger_ms"),
+            "request.timeout.ms", Math.min(30_000, begin.getInt("delivery_timeout_ms") / 2),
+            "delivery.timeout.ms", begin.getInt("delivery_timeout_ms"),
+            "max.block.ms", begin.getInt("delivery_timeout_ms")));
+        Outcomes outcomes = new Outcomes();
+        KafkaProducer<byte[], byte[]> producer =
+            new KafkaProducer<>(configs, new ByteArraySerializer(), new ByteArraySerializer());
+        ready();
+        // The queue of the main thread may wait for metadata: outcomes are told by another.
+        Thread telling = new Thread(() -> {
+            try {
+                while (true) {
+                    Thread.sleep(TOLD_EVERY_MS);
+                    outcomes.tellAll();
+                }
+            } catch (InterruptedException ended) {
+                Thread.currentThread().interrupt();
+            }
+        });
+        telling.setDaemon(true);
+        telling.start();
+        int first = begin.getInt("first_partition");
+        int partitions = begin.getInt("partitions");
+        long sent = 0;
+        while (true) {
+            JSONObject order = ORDERS.take();
+            String what = order.getString("order");
+            if (what.equals("produce")) {
+                long from = order.getLong("first_seq");
+                int count = order.getInt("count");
+                sent += count;
+                for (long seq = from; seq < from + count; seq++) {
+                    byte[] value = encode(lane, begin.getInt("producer_id"), seq, begin.getInt("record_size"));
+                    send(producer, new ProducerRecord<>(topic, first + (int) (seq % partitions), null, value), seq,
+                        answered, outcomes);
+                }
+            } else if (what.equals("flush") || what.equals("leave")) {
+                producer.flush();
+                while (outcomes.known.get() < sent) {
+                    Thread.sleep(TOLD_EVERY_MS);
+                }
+                outcomes.tellAll();
+                if (what.equals("leave")) {
+                    producer.close(Duration.ofSeconds(5));
+                    return;
+                }
+                tell("{\"event\":\"flushed\"}");
+            }
+        }
+    }
+
+    private static void send(KafkaProducer<byte[], byte[]> producer, ProducerRecord<byte[], byte[]> record, long seq,
+            boolean answered, Outcomes outcomes) {
+        try {
+            producer.send(record, (metadata, error) -> {
+                if (error != null) {
+                    outcomes.failed(seq, error);
+                } else {
+                    outcomes.acknowledged(seq, answered && metadata.hasOffset() ? metadata.offset() : -1);
+                }
+            });
+        } catch (RuntimeException error) {
+            outcomes.failed(seq, error);
+        }
+    }
+
+    private static void consume(JSONObject begin) {
+        Properties configs = configs(begin, Map.of("enable.auto.commit", false, "auto.offset.reset", "none"));
+        JSONObject starts = begin.getJSONObject("start_offsets");
+        List<TopicPartition> places = new ArrayList<>();
+        for (int number = 0; number < begin.getInt("partitions"); number++) {
+            places.add(new TopicPartition(begin.getString("topic"), number));
+        }
+        try (KafkaConsumer<byte[], byte[]> consumer =
+                new KafkaConsumer<>(configs, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.assign(places);
+            toStart(consumer, places, starts);
+            ready();
+            while (true) {
+                JSONObject order = ORDERS.poll();
+                if (order != null && order.getString("order").equals("leave")) {
+                    return;
+                }
+                try {
+                    ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(100));
+                    if (!records.isEmpty()) {
+                        tellRead(begin.getString("lane"), records);
+                    }
+                } catch (InvalidOffsetException lost) {
+                    toStart(consumer, places, starts);
+                    tell("{\"event\":\"assigned\"}");
+                }
+            }
+        }
+    }
+
+    private static void toStart(KafkaConsumer<byte[], byte[]> consumer, List<TopicPartition> places, JSONObject starts) {
+        for (TopicPartition place : places) {
+            long start = starts.optLong(Integer.toString(place.partition()), 0);
+            if (start > 0) {
+                consumer.seek(place, start);
+            } else {
+                consumer.seekToBeginning(List.of(place));
+            }
+        }
+    }
+
+    private static void tellRead(String lane, ConsumerRecords<byte[], byte[]> records) {
+        StringBuilder partition = new StringBuilder();
+        StringBuilder offset = new StringBuilder();
+        StringBuilder epoch = new StringBuilder();
+        StringBuilder producerId = new StringBuilder();
+        StringBuilder seq = new StringBuilder();
+        String comma = "";
+        for (ConsumerRecord<byte[], byte[]> record : records) {
+            Header header = record.headers().lastHeader("kafka-chaos-id");
+            long[] identity = decode(lane, header == null ? record.value() : header.value());
+            partition.append(comma).append(record.partition());
+            offset.append(comma).append(record.offset());
+            epoch.append(comma).append(record.leaderEpoch().map(String::valueOf).orElse("null"));
+            producerId.append(comma).append(identity[0]);
+            seq.append(comma).append(identity[1]);
+            comma = ",";
+        }
+        tell("{\"event\":\"read\",\"partition\":[" + partition + "],\"offset\":[" + offset + "],\"leader_epoch\":[" + epoch
+            + "],\"producer_id\":[" + producerId + "],\"seq\":[" + seq + "]}");
+    }
+
+    private static int checksum(String lane, byte[] value) {
+        CRC32 crc = new CRC32();
+        crc.update(lane.getBytes(StandardCharsets.UTF_8));
+        crc.update(value, 4, value.length - 4);
+        return (int) crc.getValue();
+    }
+
+    private static byte[] encode(String lane, int producerId, long seq, int size) {
+        ByteBuffer value = ByteBuffer.allocate(size);
+        value.position(4);
+        value.put(MAGIC).putInt(producerId).putLong(seq);
+        value.putInt(0, checksum(lane, value.array()));
+        return value.array();
+    }
+
+    private static long[] decode(String lane, byte[] value) {
+        if (value != null && value.length >= IDENTITY_BYTES) {
+            ByteBuffer read = ByteBuffer.wrap(value);
+            boolean isMagic = read.getInt(4) == ByteBuffer.wrap(MAGIC).getInt();
+            if (isMagic && read.getInt(0) == checksum(lane, value)) {
+                return new long[] {read.getInt(8), read.getLong(12)};
+            }
+        }
+        return new long[] {-1, -1};
+    }
+
+    private Client() {
+    }
+}

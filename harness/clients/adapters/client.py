@@ -1,0 +1,459 @@
+"""A client of one of Python's libraries that speaks the client protocol: `python client.py LIBRARY`.
+
+It runs in an environment that has the library and nothing of kafka-chaos, so it imports only the standard library
+beside it. The protocol is described in docs/guides/own-client.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import importlib.metadata
+import json
+import os
+import queue
+import signal
+import struct
+import sys
+import threading
+import time
+import traceback
+import zlib
+from typing import Any, Protocol
+
+LAYOUT = struct.Struct(">I4siq")
+HEADER = "kafka-chaos-id"
+TOLD_EVERY = 0.02
+POLLED_FOR = 0.1
+
+_OUT = os.fdopen(os.dup(1), "w", encoding="utf-8")
+os.dup2(2, 1)
+_TELLING = threading.Lock()
+
+
+def tell(event: str, **values: Any) -> None:
+    """Say one thing to the harness."""
+    line = json.dumps({"event": event, **values}, separators=(",", ":"))
+    with _TELLING:
+        _OUT.write(line + "\n")
+        _OUT.flush()
+
+
+def listen(orders: queue.Queue[dict[str, Any]]) -> None:
+    """Take orders; without the harness, die."""
+    for line in sys.stdin:
+        orders.put(json.loads(line))
+    os._exit(130)
+
+
+class Identities:
+    """The values of a lane's records."""
+
+    def __init__(self, lane: str, producer_id: int = 0, size: int = LAYOUT.size) -> None:
+        self._seed = zlib.crc32(lane.encode())
+        self._producer_id = producer_id
+        self._padding = bytes(size - LAYOUT.size)
+
+    def encode(self, seq: int) -> bytes:
+        """The value of a record."""
+        body = LAYOUT.pack(0, b"KC01", self._producer_id, seq)[4:] + self._padding
+        return struct.pack(">I", zlib.crc32(body, self._seed)) + body
+
+    def decode(self, value: bytes | None, headers: Any = ()) -> tuple[int, int]:
+        """(producer_id, seq) of a record, (-1, -1) if it has none."""
+        value = next((one for key, one in reversed(list(headers or ())) if key == HEADER), value)
+        if value is None or len(value) < LAYOUT.size:
+            return -1, -1
+        crc, magic, producer_id, seq = LAYOUT.unpack_from(value)
+        return (producer_id, seq) if magic == b"KC01" and crc == zlib.crc32(value[4:], self._seed) else (-1, -1)
+
+
+class Outcomes:
+    """What became of records: gathered from the library's threads, and told many together."""
+
+    def __init__(self) -> None:
+        self.known = 0
+        self._acknowledged: collections.deque[tuple[int, int | None]] = collections.deque()
+        self._failed: collections.deque[tuple[int, str]] = collections.deque()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def acknowledged(self, seq: int, offset: int | None) -> None:
+        """The library reports success."""
+        self._acknowledged.append((seq, offset if offset is not None and offset >= 0 else None))
+
+    def failed(self, seq: int, error: object) -> None:
+        """It reports an error. What its earlier attempts left in the log, it does not say."""
+        self._failed.append((seq, f"{type(error).__name__}: {error}"))
+
+    def tell(self) -> None:
+        """Tell what is known."""
+        done = [self._acknowledged.popleft() for _ in range(len(self._acknowledged))]
+        failed = [self._failed.popleft() for _ in range(len(self._failed))]
+        if done:
+            tell("outcome", outcome="ok", seq=[seq for seq, _ in done], offset=[offset for _, offset in done])
+        for error in dict.fromkeys(error for _, error in failed):
+            tell("outcome", outcome="info", seq=[seq for seq, other in failed if other == error], error=error)
+        self.known += len(done) + len(failed)
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(TOLD_EVERY)
+            self.tell()
+
+    def await_all(self, sent: int) -> None:
+        """Tell all, once as many are known: libraries run their callbacks a moment after a flush."""
+        while self.known < sent:
+            time.sleep(TOLD_EVERY)
+
+
+Read = list[tuple[int, int, int | None, bytes | None, Any]]
+"""Partition, offset, leader epoch, value and headers of each record."""
+
+
+class Library(Protocol):
+    """What each library is used for. A thread of the program calls it."""
+
+    version: str
+
+    def producer(self, outcomes: Outcomes) -> None:
+        """Make a producer, whose records' outcomes go there."""
+
+    def send(self, seq: int, partition: int, value: bytes) -> None:
+        """Send a record."""
+
+    def poll(self, seconds: float) -> None:
+        """Serve the producer for so long."""
+
+    def flush(self) -> None:
+        """Wait until all records have an outcome."""
+
+    def consumer(self, starts: dict[int, int]) -> None:
+        """Make a consumer of these partitions, from these offsets on."""
+
+    def read(self) -> Read:
+        """What is there to read. Raises `Reset` where the position was lost, and reading begins anew."""
+
+
+class Librdkafka:
+    """confluent-kafka."""
+
+    def __init__(self, begin: dict[str, Any]) -> None:
+        import confluent_kafka
+
+        self.library = confluent_kafka
+        self.version = confluent_kafka.libversion()[0]
+        self._begin = begin
+        self._common = {"bootstrap.servers": begin["bootstrap_servers"], "log_level": 0}
+
+    def producer(self, outcomes: Outcomes) -> None:
+        begin = self._begin
+        settings = {
+            "acks": begin["acks"],
+            "enable.idempotence": begin["idempotence"],
+            "max.in.flight.requests.per.connection": begin["max_in_flight"],
+            "linger.ms": begin["linger_ms"],
+            "message.timeout.ms": begin["delivery_timeout_ms"],
+            "client.id": begin["client_id"],
+        }
+        self._client = self.library.Producer({**settings, **begin["configs"], **self._common})
+        self._outcomes = outcomes
+        self._answered = begin["acks"] != "0"
+
+    def send(self, seq: int, partition: int, value: bytes) -> None:
+        def delivered(error: Any, message: Any) -> None:
+            if error is None:
+                self._outcomes.acknowledged(seq, message.offset() if self._answered else None)
+            else:
+                self._outcomes.failed(seq, self.library.KafkaException(error))
+
+        while True:
+            try:
+                return self._client.produce(self._begin["topic"], value, None, partition, delivered)
+            except BufferError:
+                self._client.poll(POLLED_FOR)
+
+    def poll(self, seconds: float) -> None:
+        self._client.poll(seconds)
+
+    def flush(self) -> None:
+        while len(self._client):
+            self._client.poll(POLLED_FOR)
+
+    def consumer(self, starts: dict[int, int]) -> None:
+        settings = {"group.id": self._begin["client_id"], "enable.auto.commit": False, "auto.offset.reset": "error"}
+        self._client = self.library.Consumer({**settings, **self._begin["configs"], **self._common})
+        self._starts = starts
+        self._assign()
+
+    def _assign(self) -> None:
+        place, beginning = self.library.TopicPartition, self.library.OFFSET_BEGINNING
+        topic = self._begin["topic"]
+        self._client.assign([place(topic, number, start or beginning) for number, start in self._starts.items()])
+
+    def read(self) -> Read:
+        found = []
+        for message in self._client.consume(1_000, POLLED_FOR):
+            if message.error() is None:
+                epoch = message.leader_epoch() if hasattr(message, "leader_epoch") else None
+                found.append((message.partition(), message.offset(), epoch, message.value(), message.headers()))
+            elif message.error().name() in ("_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE"):
+                self._assign()
+                raise Reset
+            else:
+                tell("notice", text=message.error().name())
+        return found
+
+
+class Reset(Exception):
+    """The position is lost: reading begins anew."""
+
+
+class KafkaPython:
+    """kafka-python."""
+
+    def __init__(self, begin: dict[str, Any]) -> None:
+        import kafka
+
+        self.library = kafka
+        self.version = importlib.metadata.version("kafka-python")
+        self._begin = begin
+
+    def _known(self, kind: Any, settings: dict[str, Any]) -> dict[str, Any]:
+        """Those of the settings that this version has."""
+        given = {**settings, **self._begin["configs"], "bootstrap_servers": self._begin["bootstrap_servers"]}
+        if given.get("enable_idempotence") and "enable_idempotence" not in kind.DEFAULT_CONFIG:
+            raise ValueError(f"kafka-python {self.version} has no idempotent producer")
+        return {key: value for key, value in given.items() if key in kind.DEFAULT_CONFIG or key not in settings}
+
+    def producer(self, outcomes: Outcomes) -> None:
+        begin = self._begin
+        settings = {
+            "acks": begin["acks"] if begin["acks"] == "all" else int(begin["acks"]),
+            "enable_idempotence": begin["idempotence"],
+            "max_in_flight_requests_per_connection": begin["max_in_flight"],
+            "linger_ms": begin["linger_ms"],
+            "request_timeout_ms": min(30_000, begin["delivery_timeout_ms"] // 2),
+            "delivery_timeout_ms": begin["delivery_timeout_ms"],
+            "client_id": begin["client_id"],
+        }
+        self._client = self.library.KafkaProducer(**self._known(self.library.KafkaProducer, settings))
+        self._outcomes = outcomes
+        self._answered = begin["acks"] != "0"
+
+    def send(self, seq: int, partition: int, value: bytes) -> None:
+        try:
+            sent = self._client.send(self._begin["topic"], value=value, partition=partition)
+        except self.library.errors.KafkaError as error:
+            self._outcomes.failed(seq, error)
+            return
+        sent.add_callback(lambda done: self._outcomes.acknowledged(seq, done.offset if self._answered else None))
+        sent.add_errback(lambda error: self._outcomes.failed(seq, error))
+
+    def poll(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def flush(self) -> None:
+        try:
+            self._client.flush()
+        except self.library.errors.KafkaError as error:
+            tell("notice", text=f"flush: {error!r}")
+
+    def consumer(self, starts: dict[int, int]) -> None:
+        settings = {"enable_auto_commit": False, "auto_offset_reset": "none", "group_id": None}
+        self._client = self.library.KafkaConsumer(**self._known(self.library.KafkaConsumer, settings))
+        self._starts = starts
+        self._assign()
+
+    def _assign(self) -> None:
+        places = {self.library.TopicPartition(self._begin["topic"], number): at for number, at in self._starts.items()}
+        self._client.assign(list(places))
+        for place, start in places.items():
+            if start:
+                self._client.seek(place, start)
+            else:
+                self._client.seek_to_beginning(place)
+
+    def read(self) -> Read:
+        try:
+            polled = self._client.poll(timeout_ms=int(POLLED_FOR * 1000))
+        except (self.library.errors.OffsetOutOfRangeError, self.library.errors.NoOffsetForPartitionError):
+            self._assign()
+            raise Reset from None
+        return [
+            (one.partition, one.offset, getattr(one, "leader_epoch", None), one.value, one.headers)
+            for records in polled.values()
+            for one in records
+        ]
+
+
+class Aiokafka:
+    """aiokafka, in a loop of its own."""
+
+    def __init__(self, begin: dict[str, Any]) -> None:
+        import aiokafka
+
+        self.library = aiokafka
+        self.version = importlib.metadata.version("aiokafka")
+        self._begin = begin
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+
+    def _wait(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def producer(self, outcomes: Outcomes) -> None:
+        self._outcomes = outcomes
+        self._waiting: list[tuple[int, int, bytes]] = []
+        self._wait(self._start_producer())
+
+    async def _start_producer(self) -> None:
+        begin = self._begin
+        settings = {
+            "acks": begin["acks"] if begin["acks"] == "all" else int(begin["acks"]),
+            "enable_idempotence": begin["idempotence"],
+            "linger_ms": begin["linger_ms"],
+            # It gives records up after this time, too.
+            "request_timeout_ms": begin["delivery_timeout_ms"],
+            "client_id": begin["client_id"],
+        }
+        servers = {"bootstrap_servers": begin["bootstrap_servers"]}
+        self._client = self.library.AIOKafkaProducer(**{**settings, **begin["configs"], **servers})
+        await self._client.start()
+
+    def send(self, seq: int, partition: int, value: bytes) -> None:
+        self._waiting.append((seq, partition, value))
+
+    def poll(self, seconds: float) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._wait(self._send(waiting))
+        else:
+            time.sleep(seconds)
+
+    async def _send(self, waiting: list[tuple[int, int, bytes]]) -> None:
+        for seq, partition, value in waiting:
+            try:
+                sent = await self._client.send(self._begin["topic"], value=value, partition=partition)
+            except self.library.errors.KafkaError as error:
+                self._outcomes.failed(seq, error)
+                continue
+            sent.add_done_callback(lambda done, seq=seq: self._learn(seq, done))
+
+    def _learn(self, seq: int, done: Any) -> None:
+        if (error := done.exception()) is not None:
+            self._outcomes.failed(seq, error)
+        else:
+            answered = self._begin["acks"] != "0" and done.result() is not None
+            self._outcomes.acknowledged(seq, done.result().offset if answered else None)
+
+    def flush(self) -> None:
+        self.poll(0)
+        self._wait(self._client.flush())
+
+    def consumer(self, starts: dict[int, int]) -> None:
+        self._starts = starts
+        self._wait(self._start_consumer())
+
+    async def _start_consumer(self) -> None:
+        settings = {"enable_auto_commit": False, "auto_offset_reset": "none", "group_id": None}
+        servers = {"bootstrap_servers": self._begin["bootstrap_servers"]}
+        self._client = self.library.AIOKafkaConsumer(**{**settings, **self._begin["configs"], **servers})
+        await self._client.start()
+        await self._assign()
+
+    async def _assign(self) -> None:
+        place = self.library.TopicPartition
+        places = {place(self._begin["topic"], number): start for number, start in self._starts.items()}
+        self._client.assign(list(places))
+        for one, start in places.items():
+            if start:
+                self._client.seek(one, start)
+            else:
+                await self._client.seek_to_beginning(one)
+
+    def read(self) -> Read:
+        try:
+            polled = self._wait(self._client.getmany(timeout_ms=int(POLLED_FOR * 1000)))
+        except (self.library.errors.OffsetOutOfRangeError, self.library.errors.NoOffsetForPartitionError):
+            self._wait(self._assign())
+            raise Reset from None
+        return [
+            (one.partition, one.offset, None, one.value, one.headers) for records in polled.values() for one in records
+        ]
+
+
+LIBRARIES = {"librdkafka": Librdkafka, "kafka-python": KafkaPython, "aiokafka": Aiokafka}
+
+
+def produce(library: Library, begin: dict[str, Any], orders: queue.Queue[dict[str, Any]]) -> None:
+    """Send what is handed out, until told to leave."""
+    outcomes = Outcomes()
+    library.producer(outcomes)
+    tell("ready", client=sys.argv[1], version=library.version)
+    identities = Identities(begin["lane"], begin["producer_id"], begin["record_size"])
+    first, partitions, sent = begin["first_partition"], begin["partitions"], 0
+    while True:
+        try:
+            order = orders.get_nowait()
+        except queue.Empty:
+            library.poll(0.005)
+            continue
+        what = order["order"]
+        if what == "produce":
+            sent += order["count"]
+            for seq in range(order["first_seq"], order["first_seq"] + order["count"]):
+                library.send(seq, first + seq % partitions, identities.encode(seq))
+            library.poll(0)
+        elif what in ("flush", "leave"):
+            library.flush()
+            outcomes.await_all(sent)
+            if what == "leave":
+                return
+            tell("flushed")
+
+
+def consume(library: Library, begin: dict[str, Any], orders: queue.Queue[dict[str, Any]]) -> None:
+    """Tell of what is read, until told to leave."""
+    identities = Identities(begin["lane"])
+    starts = {int(number): start for number, start in begin["start_offsets"].items()}
+    library.consumer({number: starts.get(number, 0) for number in range(begin["partitions"])})
+    tell("ready", client=sys.argv[1], version=library.version)
+    while orders.empty() or orders.get()["order"] != "leave":
+        try:
+            records = library.read()
+        except Reset:
+            tell("assigned")
+            continue
+        if records:
+            read = [identities.decode(value, headers) for _, _, _, value, headers in records]
+            tell(
+                "read",
+                partition=[partition for partition, *_ in records],
+                offset=[offset for _, offset, *_ in records],
+                leader_epoch=[epoch for _, _, epoch, *_ in records],
+                producer_id=[producer_id for producer_id, _ in read],
+                seq=[seq for _, seq in read],
+            )
+
+
+def main() -> int:
+    """Be a client until told to leave; the exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    begin = json.loads(sys.stdin.readline())
+    orders: queue.Queue[dict[str, Any]] = queue.Queue()
+    signal.signal(signal.SIGTERM, lambda *_: orders.put({"order": "leave"}))
+    threading.Thread(target=listen, args=(orders,), daemon=True).start()
+    try:
+        library: Library = LIBRARIES[sys.argv[1]](begin)
+        {"producer": produce, "consumer": consume}[begin["role"]](library, begin, orders)
+    except Exception as error:  # noqa: BLE001 - the harness learns it
+        traceback.print_exc()
+        tell("error", text=f"{type(error).__name__}: {error}")
+        return 70
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    # What clients still have on their hands must not delay the end.
+    os._exit(code)

@@ -1,0 +1,151 @@
+// kafkajs as a client that speaks the client protocol (docs/guides/own-client.md).
+
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import { crc32 } from "node:zlib";
+import kafkajs from "kafkajs";
+
+const { version } = createRequire(import.meta.url)("kafkajs/package.json");
+const { Kafka, logLevel } = kafkajs;
+const IDENTITY_BYTES = 20;
+
+const tell = (event, values = {}) => process.stdout.write(JSON.stringify({ event, ...values }) + "\n");
+
+const checksum = (lane, value) => crc32(value.subarray(4), crc32(Buffer.from(lane)));
+
+function encode(lane, producerId, seq, size) {
+  const value = Buffer.alloc(size);
+  value.write("KC01", 4);
+  value.writeInt32BE(producerId, 8);
+  value.writeBigInt64BE(BigInt(seq), 12);
+  value.writeUInt32BE(checksum(lane, value), 0);
+  return value;
+}
+
+function decode(lane, value) {
+  if (!value || value.length < IDENTITY_BYTES || value.toString("latin1", 4, 8) !== "KC01") return [-1, -1];
+  if (value.readUInt32BE(0) !== checksum(lane, value)) return [-1, -1];
+  return [value.readInt32BE(8), Number(value.readBigInt64BE(12))];
+}
+
+async function newProducer(kafka, begin) {
+  const producer = kafka.producer({
+    idempotent: begin.idempotence,
+    maxInFlightRequests: begin.max_in_flight,
+    allowAutoTopicCreation: false,
+    retry: { initialRetryTime: 100, maxRetryTime: 1000, retries: Math.ceil(begin.delivery_timeout_ms / 1000) },
+  });
+  await producer.connect();
+  const acks = { 0: 0, 1: 1, all: -1 }[begin.acks];
+  const open = new Set();
+
+  async function send(first, count) {
+    const seqs = Array.from({ length: count }, (_, step) => first + step);
+    const messages = seqs.map((seq) => ({
+      partition: begin.first_partition + (seq % begin.partitions),
+      value: encode(begin.lane, begin.producer_id, seq, begin.record_size),
+    }));
+    try {
+      const answers = await producer.send({ topic: begin.topic, acks, messages });
+      // Per partition the offset of its first record; the others follow it.
+      const next = new Map((acks ? answers : []).map((one) => [one.partition, Number(one.baseOffset)]));
+      const offset = messages.map(({ partition }) => {
+        const at = next.get(partition) ?? -1;
+        if (at < 0) return null;
+        next.set(partition, at + 1);
+        return at;
+      });
+      tell("outcome", { outcome: "ok", seq: seqs, offset });
+    } catch (error) {
+      // What earlier attempts left in the log, or this one in other partitions, the error does not say.
+      tell("outcome", { outcome: "info", seq: seqs, error: `${error.name}: ${error.message}` });
+    }
+  }
+
+  const flush = () => Promise.all(open);
+  return {
+    async produce({ first_seq, count }) {
+      const sending = send(first_seq, count).finally(() => open.delete(sending));
+      open.add(sending);
+    },
+    async flush() {
+      await flush();
+      tell("flushed");
+    },
+    async leave() {
+      await flush();
+      await producer.disconnect();
+    },
+  };
+}
+
+async function newConsumer(kafka, begin) {
+  // It reads as a member of a group only; what it reads anew after a rebalance has a new name.
+  const consumer = kafka.consumer({ groupId: `kafka-chaos-${begin.client_id}-${process.pid}`, maxWaitTimeInMs: 100 });
+  let joined = false;
+  consumer.on(consumer.events.GROUP_JOIN, () => {
+    if (joined) tell("assigned");
+    joined = true;
+  });
+  await consumer.connect();
+  await consumer.subscribe({ topic: begin.topic, fromBeginning: true });
+  await consumer.run({
+    autoCommit: false,
+    eachBatch: async ({ batch: { partition, messages } }) => {
+      const read = messages.map((one) => decode(begin.lane, one.headers?.["kafka-chaos-id"] ?? one.value));
+      tell("read", {
+        partition: messages.map(() => partition),
+        offset: messages.map((one) => Number(one.offset)),
+        producer_id: read.map(([producerId]) => producerId),
+        seq: read.map(([, seq]) => seq),
+      });
+    },
+  });
+  for (const [partition, offset] of Object.entries(begin.start_offsets)) {
+    consumer.seek({ topic: begin.topic, partition: Number(partition), offset: String(offset) });
+  }
+  return { leave: () => consumer.disconnect() };
+}
+
+async function main() {
+  const lines = createInterface({ input: process.stdin });
+  const orders = [];
+  let wake = () => {};
+  const add = (order) => {
+    orders.push(order);
+    wake();
+  };
+  // Without the harness, die.
+  lines.on("close", () => process.exit(130));
+  lines.on("line", (line) => add(JSON.parse(line)));
+  process.on("SIGINT", () => {});
+  process.on("SIGTERM", () => add({ order: "leave" }));
+  const next = async () => {
+    while (!orders.length) await new Promise((resolve) => (wake = resolve));
+    return orders.shift();
+  };
+  const begin = await next();
+  const kafka = new Kafka({
+    clientId: begin.client_id,
+    brokers: begin.bootstrap_servers.split(","),
+    requestTimeout: Math.min(30000, (begin.delivery_timeout_ms ?? 60000) / 2),
+    logLevel: logLevel.ERROR,
+    logCreator: () => ({ log }) => process.stderr.write(`${log.message} ${log.error ?? ""}\n`),
+    retry: { initialRetryTime: 100, maxRetryTime: 1000, retries: 60 },
+  });
+  const client = begin.role === "producer" ? await newProducer(kafka, begin) : await newConsumer(kafka, begin);
+  tell("ready", { client: "kafkajs", version });
+  while (true) {
+    const order = await next();
+    await client[order.order]?.(order);
+    if (order.order === "leave") return;
+  }
+}
+
+main().then(
+  () => process.exit(0),
+  (error) => {
+    process.stderr.write(`${error.stack}\n`);
+    process.stdout.write(JSON.stringify({ event: "error", text: String(error) }) + "\n", () => process.exit(70));
+  },
+);

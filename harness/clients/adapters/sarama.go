@@ -1,0 +1,139 @@
+// sarama as a client that speaks the client protocol.
+
+package main
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/IBM/sarama"
+)
+
+const name, module = "sarama", "github.com/IBM/sarama"
+const backoff = 500 * time.Millisecond
+
+type async struct {
+	client sarama.AsyncProducer
+	topic  string
+	told   *outcomes
+}
+
+func newProducer(b *begin, told *outcomes) (producer, error) {
+	config := sarama.NewConfig()
+	config.ClientID = b.ClientID
+	config.Producer.RequiredAcks = map[string]sarama.RequiredAcks{
+		"0": sarama.NoResponse, "1": sarama.WaitForLocal, "all": sarama.WaitForAll}[b.Acks]
+	config.Producer.Idempotent = b.Idempotence
+	config.Net.MaxOpenRequests = b.MaxInFlight
+	config.Producer.Partitioner = sarama.NewManualPartitioner
+	config.Producer.Flush.Frequency = time.Duration(b.LingerMs) * time.Millisecond
+	// It counts attempts, and has no delivery time-out.
+	delivery := time.Duration(b.DeliveryTimeoutMs) * time.Millisecond
+	config.Net.ReadTimeout = min(config.Net.ReadTimeout, delivery/2)
+	config.Producer.Timeout = min(config.Producer.Timeout, delivery/2)
+	config.Producer.Retry.Backoff = backoff
+	config.Producer.Retry.Max = int(delivery / backoff)
+	config.Producer.Return.Successes = true
+	config.Producer.Return.Errors = true
+	client, err := sarama.NewAsyncProducer(strings.Split(b.BootstrapServers, ","), config)
+	if err != nil {
+		return nil, err
+	}
+	answered := b.Acks != "0"
+	go func() {
+		for done := range client.Successes() {
+			offset := int64(-1)
+			if answered {
+				offset = done.Offset
+			}
+			told.acknowledged(done.Metadata.(int64), offset)
+		}
+	}()
+	go func() {
+		for failed := range client.Errors() {
+			told.lost(failed.Msg.Metadata.(int64), failed.Err)
+		}
+	}()
+	return &async{client, b.Topic, told}, nil
+}
+
+func (a *async) send(seq, partition int64, value []byte) {
+	a.client.Input() <- &sarama.ProducerMessage{
+		Topic: a.topic, Partition: int32(partition), Value: sarama.ByteEncoder(value), Metadata: seq}
+}
+
+// It has no flush of its own: whoever calls this waits for the outcomes.
+func (a *async) flush() {}
+
+func consume(b *begin, orders <-chan order) error {
+	config := sarama.NewConfig()
+	config.ClientID = b.ClientID
+	config.Consumer.Return.Errors = true
+	config.Consumer.MaxWaitTime = 100 * time.Millisecond
+	client, err := sarama.NewConsumer(strings.Split(b.BootstrapServers, ","), config)
+	if err != nil {
+		return err
+	}
+	messages := make(chan *sarama.ConsumerMessage, 4096)
+	resets := make(chan int32, 64)
+	for number := int64(0); number < b.Partitions; number++ {
+		if err := follow(client, b.Topic, int32(number), b.start(number), messages, resets); err != nil {
+			return err
+		}
+	}
+	ready(name, module)
+	for {
+		var found read
+		select {
+		case what := <-orders:
+			if what.Order == "leave" {
+				return nil
+			}
+		case number := <-resets:
+			tell(map[string]any{"event": "assigned"})
+			if err := follow(client, b.Topic, number, sarama.OffsetOldest, messages, resets); err != nil {
+				return err
+			}
+		case message := <-messages:
+			note(b, &found, message)
+			for more := len(messages); more > 0; more-- {
+				note(b, &found, <-messages)
+			}
+		}
+		found.tell()
+	}
+}
+
+func note(b *begin, found *read, message *sarama.ConsumerMessage) {
+	value := message.Value
+	for _, header := range message.Headers {
+		if string(header.Key) == "kafka-chaos-id" {
+			value = header.Value
+		}
+	}
+	found.add(b.Lane, message.Partition, message.Offset, nil, value)
+}
+
+func follow(client sarama.Consumer, topic string, number int32, offset int64,
+	messages chan<- *sarama.ConsumerMessage, resets chan<- int32) error {
+	one, err := client.ConsumePartition(topic, number, offset)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for message := range one.Messages() {
+			messages <- message
+		}
+		// It ends by itself where its offset is out of range.
+		resets <- number
+	}()
+	go func() {
+		for failed := range one.Errors() {
+			if !errors.Is(failed.Err, sarama.ErrOffsetOutOfRange) {
+				tell(map[string]any{"event": "notice", "text": failed.Err.Error()})
+			}
+		}
+	}()
+	return nil
+}

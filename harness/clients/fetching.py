@@ -1,0 +1,142 @@
+"""Fetches client libraries with the package managers of their languages, once, into a folder for each version.
+
+Guarantee: a folder is complete or not there. A version that a registry does not have is a `UsageFailure`; a toolchain
+that is missing, or a registry that does not answer, an `EnvironmentFailure`; an adapter that does not compile a
+`BuildFailure`. Each has the tool's own words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.files import appearing_whole, cache_home
+
+ADAPTERS = Path(__file__).parent / "adapters"
+_NO_SUCH_VERSION = re.compile(
+    r"Could not find a version that satisfies .*\(from versions: (?P<known>(?!none).*)\)"
+    r"|Could not find artifact|ETARGET|unknown revision|No matching version",
+)
+_SAID, _NEWEST = 2_000, 3
+
+
+class BuildFailure(KafkaChaosError):
+    """An adapter of this package does not compile."""
+
+    exit_code = ExitCode.BUG
+
+
+def folder_of(client: str, version: str, sources: Sequence[str]) -> Path:
+    """The folder of a client. It depends on the `sources` of its adapter."""
+    digest = hashlib.sha256(b"".join((ADAPTERS / source).read_bytes() for source in sources)).hexdigest()[:8]
+    return cache_home() / "clients" / f"{client}-{version}-{digest}"
+
+
+def prepare(folder: Path, version: str, *, sources: Sequence[str], fill: Callable[[Path, str], None]) -> None:
+    """Make the folder of a client, with its `sources`, and let `fill` add its library."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with appearing_whole(folder) as fresh:
+            fresh.mkdir()
+            for source in sources:
+                shutil.copy(ADAPTERS / source, fresh)
+            fill(fresh, version)
+    except OSError:
+        # Another process was faster, and its folder is complete, too.
+        if not folder.is_dir():
+            raise
+
+
+def by_pip(package: str) -> Callable[[Path, str], None]:
+    """A virtual environment with a package of Python."""
+
+    def fill(folder: Path, version: str) -> None:
+        wanted = f"{package}=={version}" + ("" if version.count(".") > 1 else ".*")
+        environment = folder / "venv"
+        _call([sys.executable, "-m", "venv", str(environment)], what="a virtual environment")
+        pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _call([*pip, wanted], what=f"{package} {version}")
+
+    return fill
+
+
+def by_maven(folder: Path, version: str) -> None:
+    """Kafka's Java client, and the adapter compiled with Eclipse's compiler: a JRE suffices."""
+    maven, java = required("mvn", "Maven 3.6 or later"), required("java", "a JRE 17 or later")
+    jars = folder / "jars"
+    (folder / "pom.xml").write_text(_POM.replace("VERSION", version))
+    command = [maven, "-q", "-B", "-f", str(folder / "pom.xml"), "dependency:copy-dependencies"]
+    _call([*command, f"-DoutputDirectory={jars}"], what=f"kafka-clients {version}")
+    (compiler,) = jars.glob("ecj-*.jar")
+    sources = [str(path) for path in folder.glob("*.java")]
+    path = os.pathsep.join(map(str, jars.glob("*.jar")))
+    command = [java, "-jar", str(compiler), "-source", "17", "-target", "17", "-nowarn", "-cp", path]
+    _call([*command, "-d", str(folder / "classes"), *sources], what=sources[0], compiles=True)
+
+
+def by_go(module: str) -> Callable[[Path, str], None]:
+    """A program of Go with this module."""
+
+    def fill(folder: Path, version: str) -> None:
+        go = required("go", "Go 1.22 or later", "/usr/local/go/bin")
+        _call([go, "mod", "init", "client"], what="go.mod", folder=folder)
+        _call([go, "get", f"{module}@v{version}"], what=f"{module} {version}", folder=folder)
+        _call([go, "mod", "tidy"], what=f"{module} {version}", folder=folder)
+        _call([go, "build", "-o", "client", "."], what=str(folder), folder=folder, compiles=True)
+
+    return fill
+
+
+def by_npm(package: str) -> Callable[[Path, str], None]:
+    """A package of Node."""
+
+    def fill(folder: Path, version: str) -> None:
+        npm = required("npm", "Node 18 or later with npm")
+        (folder / "package.json").write_text("{}\n")
+        command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--loglevel=error"]
+        _call([*command, f"{package}@{version}"], what=f"{package} {version}", folder=folder)
+
+    return fill
+
+
+def required(program: str, what: str, *elsewhere: str) -> str:
+    """Where a program is; raises `EnvironmentFailure` with what to install."""
+    found = shutil.which(program) or next(filter(None, (shutil.which(program, path=one) for one in elsewhere)), None)
+    if found is None:
+        raise EnvironmentFailure(f"{program} is missing: install {what}")
+    return found
+
+
+def _call(command: list[str], *, what: str, folder: Path | None = None, compiles: bool = False) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return
+    said = (done.stdout + done.stderr).strip()
+    if compiles:
+        raise BuildFailure(f"{what} does not compile:\n{said[-_SAID:]}")
+    if missing := _NO_SUCH_VERSION.search(said):
+        known = (missing["known"] or "").split(", ")[-_NEWEST:]
+        raise UsageFailure(f"{what}: there is no such version" + (f"; the newest are {', '.join(known)}" * any(known)))
+    raise EnvironmentFailure(f"{what} could not be fetched: {command[0]} said:\n{said[-_SAID:]}")
+
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>kafka-chaos</groupId>
+  <artifactId>client</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId>
+      <version>VERSION</version></dependency>
+    <dependency><groupId>org.json</groupId><artifactId>json</artifactId><version>20240303</version></dependency>
+    <dependency><groupId>org.eclipse.jdt</groupId><artifactId>ecj</artifactId><version>3.33.0</version></dependency>
+  </dependencies>
+</project>
+"""

@@ -1,0 +1,205 @@
+"""The kinds of clients: which there are, what each can do, and how one is started.
+
+Written `NAME` or `NAME VERSION`, such as `java 3.9.1`; `librdkafka` without a version runs in process, as the harness's
+own client.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+
+from kafka_chaos.contract.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
+from kafka_chaos.harness.clients.fetching import ADAPTERS, by_go, by_maven, by_npm, by_pip, folder_of, prepare, required
+
+IN_PROCESS = "librdkafka"
+_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
+_GO = {"go": "Go 1.22 or later"}
+_NODE = "Node 20.15 or later with npm"
+_WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientKind:
+    """A client library. `version`: the usual one. `sources`: what its library is compiled with, or beside.
+
+    `needs`: programs, and what to install for each. `idempotent_in_flight`: how many requests an idempotent producer
+    may have in flight.
+    """
+
+    name: str
+    version: str
+    sources: tuple[str, ...]
+    fill: Callable[[Path, str], None]
+    needs: Mapping[str, str]
+    command: Callable[[Path], list[str]]
+    roles: tuple[str, ...] = ("producer", "idempotent producer", "consumer")
+    idempotent_in_flight: Sequence[int] = range(1, 6)
+    has_configs: bool = True
+
+    def lacks(self) -> list[str]:
+        """What this machine lacks for it."""
+        found = []
+        for program, what in self.needs.items():
+            try:
+                required(program, what, "/usr/local/go/bin")
+            except EnvironmentFailure as failure:
+                found.append(str(failure))
+        return found
+
+
+def _python(library: str) -> Callable[[Path], list[str]]:
+    return lambda folder: [str(folder / "venv/bin/python"), "-I", str(ADAPTERS / "client.py"), library]
+
+
+_OWN: tuple[ClientKind, ...] = (
+    ClientKind(
+        name="librdkafka",
+        version="2.16.0",
+        sources=(),
+        fill=by_pip("confluent-kafka"),
+        needs={},
+        command=_python("librdkafka"),
+    ),
+    ClientKind(
+        name="kafka-python",
+        version="3.0.12",
+        sources=(),
+        fill=by_pip("kafka-python"),
+        needs={},
+        command=_python("kafka-python"),
+    ),
+    ClientKind(
+        name="aiokafka",
+        version="0.14.0",
+        sources=(),
+        fill=by_pip("aiokafka"),
+        needs={},
+        command=_python("aiokafka"),
+    ),
+    ClientKind(
+        name="java",
+        version="3.9.1",
+        sources=("Client.java",),
+        fill=by_maven,
+        needs={"mvn": "Maven 3.6 or later", "java": "a JRE 17 or later"},
+        command=lambda folder: ["java", *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
+    ),
+    ClientKind(
+        name="franz-go",
+        version="1.18.0",
+        sources=("protocol.go", "franz.go"),
+        fill=by_go("github.com/twmb/franz-go"),
+        needs=_GO,
+        command=lambda folder: [str(folder / "client")],
+        idempotent_in_flight=(5,),
+        has_configs=False,
+    ),
+    ClientKind(
+        name="sarama",
+        version="1.43.3",
+        sources=("protocol.go", "sarama.go"),
+        fill=by_go("github.com/IBM/sarama"),
+        needs=_GO,
+        command=lambda folder: [str(folder / "client")],
+        idempotent_in_flight=(1,),
+        has_configs=False,
+    ),
+    ClientKind(
+        name="kafkajs",
+        version="2.2.4",
+        sources=("kafkajs.mjs",),
+        fill=by_npm("kafkajs"),
+        needs={"node": _NODE, "npm": _NODE},
+        command=lambda folder: ["node", str(folder / "kafkajs.mjs")],
+        has_configs=False,
+    ),
+)
+KINDS: Mapping[str, ClientKind] = {kind.name: kind for kind in _OWN}
+
+
+@dataclass(frozen=True)
+class ChosenClient:
+    """A kind of client in a version."""
+
+    kind: ClientKind
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.name} {self.version}"
+
+    @property
+    def idempotent_in_flight(self) -> Sequence[int]:
+        """How many requests an idempotent producer may have in flight."""
+        return self.kind.idempotent_in_flight
+
+    @property
+    def has_configs(self) -> bool:
+        """Whether it takes the configs of its library."""
+        return self.kind.has_configs
+
+    @property
+    def folder(self) -> Path:
+        """Where it is, or will be once it is fetched."""
+        return folder_of(self.kind.name, self.version, self.kind.sources)
+
+    def fetch(self, say: Say = lambda _: None) -> Path:
+        """Its folder, fetched and compiled now if it is not there; see `fetching` for what is raised."""
+        folder = self.folder
+        if not folder.is_dir():
+            say(f"fetching the client {self}")
+            prepare(folder, self.version, sources=self.kind.sources, fill=self.kind.fill)
+        return folder
+
+    @cached_property
+    def command(self) -> list[str]:
+        """What starts it."""
+        return self.kind.command(self.fetch())
+
+
+@dataclass(frozen=True)
+class OwnClient:
+    """A client of the user's own, which speaks the client protocol: its command, in words."""
+
+    command: Sequence[str]
+    idempotent_in_flight: Sequence[int] = range(1, 6)
+    has_configs: bool = True
+
+    def __str__(self) -> str:
+        return f"of the command {self.command[0]}"
+
+    def fetch(self, say: Say = lambda _: None) -> Path:
+        """Where its program is. Raises `EnvironmentFailure` if there is none."""
+        return Path(required(self.command[0], "it, or name it with its path"))
+
+
+def chosen(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
+    """The client that a text names, or a command; None for the one in process.
+
+    Raises `UsageFailure` with the nearest names.
+    """
+    if not isinstance(text, str):
+        return OwnClient(tuple(text))
+    found = _WRITTEN.fullmatch(text)
+    if found is None or found["name"] not in KINDS:
+        near = get_close_matches(text.split(" ")[0][:MOST_QUOTED], KINDS, n=3, cutoff=0.5)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        expected = f"expected {', '.join(KINDS)}, with a version or without, such as java 3.9.1"
+        raise UsageFailure(f"{quoted(text)} is no client: {expected}{hint}")
+    kind = KINDS[found["name"]]
+    if found["version"] is None and kind.name == IN_PROCESS:
+        return None
+    return ChosenClient(kind, found["version"] or kind.version)
+
+
+def fetched(clients: Iterable[str | tuple[str, ...]], say: Say) -> None:
+    """Fetch these clients, once all of them are known to be some."""
+    for client in [chosen(text) for text in dict.fromkeys(clients)]:
+        if client is not None:
+            client.fetch(say)

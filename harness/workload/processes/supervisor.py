@@ -1,0 +1,215 @@
+"""Looks after a client that runs as a process of its own and speaks the client protocol (docs/guides/own-client.md).
+
+Guarantee: whatever the process does, every line that it says is taken or noted as a `problem`, and its end is told to
+the one who takes its lines, once. What breaks the protocol is never passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from kafka_chaos.contract.errors import quoted
+
+PROTOCOL = 1
+MOST_OF_A_LINE = 4 * 2**20
+_LAST_LINES = 5
+_ENDS_WITHIN = 1.0
+_OF_A_LINE, _OF_THE_LOG = 500, 4_096
+
+
+class ProtocolBreach(Exception):
+    """What a client said can't be so; the message says why."""
+
+
+class Taker(Protocol):
+    """Takes what a client says."""
+
+    def takes(self, kind: str, values: dict[str, Any]) -> None:
+        """Take an event. Raises `ProtocolBreach`, or an error of Python where fields are missing or ill-typed."""
+        ...
+
+    def ends(self) -> None:
+        """The client has ended: nothing more comes."""
+        ...
+
+
+class SupervisedProcess:
+    """A client that runs `command`, is given the order `begin` at once, and whose events `taker` gets, in a thread.
+
+    `on_ready` learns the names of its library and version. `problem`: the first thing that went wrong; `on_problem`
+    learns it in that thread, or in that of `breaks`. What the process writes to standard error goes to the file `log`,
+    else where the harness's own goes. `may_end`: it is no problem if it ends before it is told to leave.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        begin: Mapping[str, Any],
+        taker: Taker,
+        *,
+        name: str,
+        on_notice: Callable[[str], None],
+        on_ready: Callable[[str, str], None] = lambda client, version: None,
+        on_problem: Callable[[SupervisedProcess, str], None] = lambda process, problem: None,
+        may_end: bool = False,
+        log: Path | None = None,
+    ) -> None:
+        self.name = name
+        self.problem: str | None = None
+        self._taker = taker
+        self._on_notice = on_notice
+        self._on_ready = on_ready
+        self._on_problem = on_problem
+        self._may_end = may_end
+        self._log = log
+        self._said: deque[str] = deque(maxlen=_LAST_LINES)
+        self._writing = threading.Lock()
+        errors = None if log is None else log.open("ab")
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                encoding="utf-8",
+                errors="replace",
+            )
+        finally:
+            if errors is not None:
+                errors.close()
+        self._thread = threading.Thread(target=self._listen, name=f"client-{name}", daemon=True)
+        self._thread.start()
+        self.order("begin", protocol=PROTOCOL, **begin)
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None while it runs."""
+        return self._process.poll()
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def order(self, what: str, **values: Any) -> None:
+        """Give it an order; nothing where it has just ended."""
+        line = json.dumps({"order": what, **values}) + "\n"
+        with suppress(OSError, ValueError), self._writing:
+            assert self._process.stdin is not None
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal; nothing where it has ended."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait for its end, at most `timeout` seconds; returns whether it has ended and all that it said is taken."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            return False
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            # What it was told last may find nobody any more.
+            with suppress(OSError):
+                assert pipe is not None
+                pipe.close()
+        return True
+
+    def ask_to_leave(self) -> None:
+        """Tell it to end in order."""
+        self._may_end = True
+        self.order("leave")
+
+    def terminate(self) -> None:
+        """Send it SIGTERM, which asks for the same."""
+        self._may_end = True
+        self._process.terminate()
+
+    def orphan(self) -> None:
+        """Close its standard input, as if the harness had died."""
+        self._may_end = True
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def leaves(self, timeout: float) -> bool:
+        """Let it end in order, at most `timeout` seconds; else it is killed. Returns whether all went well."""
+        self.ask_to_leave()
+        if self.join(timeout):
+            if self.exit_code:
+                self.breaks(f"left with exit code {self.exit_code}")
+            return not self.exit_code
+        self.kill()
+        self.join()
+        if timeout:
+            self.breaks(f"did not leave within {timeout:g} s")
+        return False
+
+    def breaks(self, problem: str) -> None:
+        """Something is wrong with it; only the first such thing is kept."""
+        if self.problem is None:
+            self.problem = problem
+            self._on_problem(self, problem)
+
+    @property
+    def last_lines(self) -> tuple[str, ...]:
+        """What it said last, and last wrote to its log."""
+        written: list[str] = []
+        if self._log is not None and self._log.exists():
+            with self._log.open("rb") as log:
+                log.seek(max(0, self._log.stat().st_size - _OF_THE_LOG))
+                written = log.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
+        return tuple(line[:_OF_A_LINE] for line in (*self._said, *written))
+
+    def _listen(self) -> None:
+        stdout = self._process.stdout
+        assert stdout is not None
+        try:
+            while line := stdout.readline(MOST_OF_A_LINE):
+                # A line that its death cut short tells nothing.
+                if line.endswith("\n"):
+                    self._hear(line)
+                elif len(line) == MOST_OF_A_LINE:
+                    self.breaks(f"said a line of more than {MOST_OF_A_LINE:,} characters")
+        finally:
+            if not self._may_end:
+                self.breaks(f"ended unexpectedly, {self._end()}")
+            self._taker.ends()
+
+    def _end(self) -> str:
+        try:
+            return f"with exit code {self._process.wait(_ENDS_WITHIN)}"
+        except subprocess.TimeoutExpired:
+            return "or closed its standard output"
+
+    def _hear(self, line: str) -> None:
+        self._said.append(line.rstrip("\n"))
+        try:
+            self._take(line)
+        except ProtocolBreach as breach:
+            self.breaks(f"{breach}: it said {quoted(line.strip())}")
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            self.breaks(f"said {quoted(line.strip())}, which is no event of the client protocol: {error}")
+
+    def _take(self, line: str) -> None:
+        event = json.loads(line)
+        kind = event.pop("event")
+        if kind == "notice":
+            self._on_notice(f"{self.name}: {event['text']}")
+        elif kind == "error":
+            self.breaks(str(event["text"]))
+        elif kind == "ready":
+            self._on_ready(str(event["client"]), str(event["version"]))
+        else:
+            self._taker.takes(kind, event)

@@ -1,0 +1,248 @@
+"""Clients as processes, well-behaved and broken, without brokers: what becomes of what they say."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.clients.chunk import CHUNK
+from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
+from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.processes.supervisor import MOST_OF_A_LINE, SupervisedProcess, Taker
+
+CLIENT = """
+import json, os, signal, sys, time
+begin = json.loads(sys.stdin.readline())
+assert begin["order"] == "begin" and begin["protocol"] == 1
+def tell(event, **values):
+    print(json.dumps({"event": event, **values}), flush=True)
+def ok(order, **more):
+    seqs = list(range(order["first_seq"], order["first_seq"] + order["count"]))
+    tell("outcome", outcome="ok", seq=seqs, **{"offset": [seq // 2 for seq in seqs], **more})
+def produced(order):
+    ok(order)
+def left():
+    pass
+%s
+tell("ready", client="fake", version="1.2")
+for line in sys.stdin:
+    order = json.loads(line)
+    if order["order"] == "produce":
+        produced(order)
+    elif order["order"] == "leave":
+        left()
+        sys.exit(0)
+"""
+
+
+class Started:
+    """A process with the fake client; `behaviour` replaces functions of it."""
+
+    def __init__(self, behaviour: str, tmp_path: Path) -> None:
+        self.problems: list[str] = []
+        self.last_lines: tuple[str, ...] = ()
+        self.ready: list[tuple[str, str]] = []
+        self.notices: list[str] = []
+        self._command = [sys.executable, "-c", CLIENT % behaviour]
+        self._log = tmp_path / "client.log"
+
+    def __call__(self, taker: Taker) -> SupervisedProcess:
+        def failed(process: SupervisedProcess, problem: str) -> None:
+            self.problems.append(problem)
+            self.last_lines = process.last_lines
+
+        self.process = SupervisedProcess(
+            self._command,
+            {"role": "producer"},
+            taker,
+            name="fake",
+            on_notice=self.notices.append,
+            on_ready=lambda client, version: self.ready.append((client, version)),
+            on_problem=failed,
+            log=self._log,
+        )
+        return self.process
+
+
+class Produced:
+    """What a fake producer with this behaviour leaves behind after some records."""
+
+    def __init__(self, behaviour: str, tmp_path: Path, *, records: int = 6, timeout: float = 20.0) -> None:
+        writer, reservations = HistoryWriter(tmp_path / "produced"), Reservations(tmp_path)
+        self.started = Started(behaviour, tmp_path)
+        self.producer = ProcessProducer(
+            self.started,
+            lane="orders",
+            producer_id=3,
+            partitions=InTurn(2),
+            writer=writer,
+            reservations=reservations,
+        )
+        sent = 0
+        while sent < records and not self.producer.failed_for_good:
+            sent += self.producer.send(min(4_000, records - sent))
+            self.producer.poll(0.01)
+        self.uncertain = self.producer.finish(timeout, threading.Event())
+        writer.close()
+        reservations.close()
+        files = sorted((tmp_path / "produced").glob("*.parquet"))
+        self.rows = sorted(
+            (row for file in files for row in pq.read_table(file).to_pylist()), key=lambda one: one["seq"]
+        )
+
+    @property
+    def problem(self) -> str:
+        assert len(self.started.problems) <= 1
+        return next(iter(self.started.problems), "")
+
+
+def test_every_record_has_its_row_over_several_chunks(tmp_path: Path) -> None:
+    records = CHUNK + 1_000
+    made = Produced("", tmp_path, records=records)
+    assert made.problem == ""
+    assert made.started.ready == [("fake", "1.2")]
+    assert [(row["seq"], row["partition"], row["offset"]) for row in made.rows] == [
+        (seq, seq % 2, seq // 2) for seq in range(records)
+    ]
+    assert {(row["lane"], row["producer_id"], row["outcome"], row["error"]) for row in made.rows} == {
+        ("orders", 3, "ok", None)
+    }
+    assert all(row["invoke_ns"] <= row["complete_ns"] for row in made.rows)
+    assert (made.producer.acknowledged, made.producer.unanswered, made.uncertain) == (records, 0, 0)
+
+
+def test_errors_are_rows_with_their_outcome(tmp_path: Path) -> None:
+    made = Produced(
+        """
+def produced(order):
+    tell("outcome", outcome="fail", seq=[0], error="MSG_SIZE_TOO_LARGE")
+    tell("outcome", outcome="info", seq=[2, 1], error="TimeoutException")
+    tell("outcome", outcome="ok", seq=[3, 5, 4], offset=[7, None, 8])
+    tell("notice", text="hello")
+""",
+        tmp_path,
+    )
+    assert made.problem == ""
+    assert [(row["outcome"], row["error"], row["offset"]) for row in made.rows] == [
+        ("fail", "MSG_SIZE_TOO_LARGE", None),
+        ("info", "TimeoutException", None),
+        ("info", "TimeoutException", None),
+        ("ok", None, 7),
+        ("ok", None, 8),
+        ("ok", None, None),
+    ]
+    assert made.producer.acknowledged == 3
+    assert made.started.notices == ["fake: hello"]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "problem"),
+    [
+        ("print('Exception in thread main', flush=True)", "said 'Exception in thread main', which is no event"),
+        ("print('[1, 2]', flush=True)", "which is no event of the client protocol"),
+        ('print(\'{"event": "red"}\', flush=True)', "a producer has no event 'red'"),
+        ("tell('outcome', outcome='ok', seq=[99], offset=[0])", "an outcome of record 99, which it was not given"),
+        ("def produced(order): ok(order); ok(order)", "a second outcome of a record"),
+        ("def produced(order): tell('outcome', outcome='ok', seq=[1, 1])", "two outcomes of one record"),
+        ("def produced(order): tell('outcome', outcome='ok', seq=[0], offset=[-1])", "of at least 0 or null"),
+        ("def produced(order): tell('outcome', outcome='ok', seq=[0, 1], offset=[1])", "an offset for every seq"),
+        ("def produced(order): tell('outcome', outcome='ok', seq=[0.5])", "seq: a list of whole numbers"),
+        ("def produced(order): tell('outcome', outcome='ok', seq=[True])", "seq: a list of whole numbers"),
+        ("def produced(order): tell('outcome', outcome='ok', seq='0')", "seq: a list of whole numbers"),
+        ("def produced(order): tell('outcome', outcome='lost', seq=[0], error='x')", "'lost' is not a valid Outcome"),
+        ("def produced(order): tell('outcome', outcome='ok', seq=[0], error='x')", "the outcome ok with an error"),
+        ("def produced(order): tell('outcome', outcome='info', seq=[0])", "the outcome info without its error"),
+        ("def produced(order): tell('outcome', seq=[0])", "missing 1 required positional argument: 'outcome'"),
+        ("def produced(order): os.kill(os.getpid(), signal.SIGKILL)", "ended unexpectedly, with exit code -9"),
+        ("def produced(order): sys.exit(0)", "ended unexpectedly, with exit code 0"),
+        ("def produced(order): tell('error', text='no such topic')", "no such topic"),
+        ("def left(): sys.exit(5)", "left with exit code 5"),
+        (f"print('x' * {MOST_OF_A_LINE + 5}, flush=True)", "said a line of more than"),
+        ("sys.stdout.buffer.write(b'\\xff\\xfe\\n'); sys.stdout.flush()", "which is no event of the client protocol"),
+    ],
+)
+def test_what_breaks_the_protocol_is_a_problem_with_the_last_lines(
+    tmp_path: Path, behaviour: str, problem: str
+) -> None:
+    behaviour = f"print('a line of the log', file=sys.stderr)\n{behaviour}"
+    made = Produced(behaviour, tmp_path, timeout=0.3)
+    assert problem in made.problem
+    assert "a line of the log" in made.started.last_lines[-1]
+    assert [row["seq"] for row in made.rows] == list(range(made.producer.sent))
+    assert {row["outcome"] for row in made.rows if row["complete_ns"] is None} <= {"info"}
+
+
+def test_silence_is_a_problem_and_leaves_records_in_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.harness.workload.processes.producer._LEAVES_WITHIN", 0.5)
+    made = Produced("def produced(order): time.sleep(60)", tmp_path, timeout=0.5)
+    assert made.problem == "6 of 6 records never got an outcome"
+    assert made.uncertain == 6
+    assert {(row["outcome"], row["complete_ns"]) for row in made.rows} == {("info", None)}
+
+
+def test_one_that_does_not_leave_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.harness.workload.processes.producer._LEAVES_WITHIN", 0.5)
+    made = Produced("def left(): time.sleep(60)", tmp_path)
+    assert made.problem == "did not leave within 0.5 s"
+    assert made.started.process.exit_code == -9
+
+
+Consume = Callable[[str, dict[int, int]], tuple[Started, list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def consume(tmp_path: Path) -> Consume:
+    def run(behaviour: str, ends: dict[int, int]) -> tuple[Started, list[dict[str, Any]]]:
+        started, writer = Started(behaviour, tmp_path), HistoryWriter(tmp_path / "consumed")
+        consumer = ProcessConsumer(started, lane="orders", partitions=2, writer=writer)
+        wait_until(lambda: started.ready or started.problems, "the fake client", timeout=20)
+        consumer.drain(ends, timeout=0.5, cancelled=threading.Event())
+        consumer.close()
+        writer.close()
+        files = sorted((tmp_path / "consumed").glob("*.parquet"))
+        return started, [row for file in files for row in pq.read_table(file).to_pylist()]
+
+    return run
+
+
+READ = "tell('read', partition=[0, 1], offset=[4, 9], producer_id=[3, -1], seq=[8, -1], leader_epoch=[2, None])\n"
+
+
+def test_what_is_read_has_its_row_and_each_assignment_its_name(consume: Consume) -> None:
+    started, rows = consume(READ + "tell('assigned')\n" + READ, {0: 5, 1: 10})
+    assert started.problems == []
+    assert [(row["consumer"], row["partition"], row["offset"], row["seq"], row["leader_epoch"]) for row in rows] == [
+        ("orders-1", 0, 4, 8, 2),
+        ("orders-1", 1, 9, -1, None),
+        ("orders-2", 0, 4, 8, 2),
+        ("orders-2", 1, 9, -1, None),
+    ]
+    assert len({row["poll_ns"] for row in rows}) == 4
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "problem"),
+    [
+        (READ, "its consumer did not reach the end: partition 0 was read up to offset 5 of 6"),
+        ("tell('read', partition=[2], offset=[0], producer_id=[0], seq=[0])", "there is no partition 2"),
+        ("tell('read', partition=[0], offset=[-3], producer_id=[0], seq=[0])", "offsets of at least 0"),
+        ("tell('read', partition=[0, 1], offset=[1], producer_id=[0], seq=[0])", "columns of one length"),
+        ("tell('read', partition=[0], offset=[1], seq=[0])", "missing 1 required positional argument"),
+        ("tell('flushed')", "a consumer has no event 'flushed'"),
+        ("sys.exit(3)", "ended unexpectedly, with exit code 3"),
+    ],
+)
+def test_a_consumer_that_breaks_the_protocol_has_a_problem(consume: Consume, behaviour: str, problem: str) -> None:
+    started, _ = consume(behaviour, {0: 6, 1: 10})
+    assert len(started.problems) == 1
+    assert problem in started.problems[0]
