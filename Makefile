@@ -130,6 +130,7 @@ bench: demo
 	$(BIN)/python benchmarks/shrunk_runs.py
 	$(BIN)/python benchmarks/links.py
 	$(BIN)/python benchmarks/load.py
+	$(BIN)/python benchmarks/clients.py
 	$(BIN)/python benchmarks/transactions.py
 	$(BIN)/python benchmarks/run_to_verdict.py
 	$(BIN)/python benchmarks/verify_small.py

@@ -34,6 +34,8 @@ _ELSEWHERE = {
     "trace": ("kafka_chaos.harness.cli.trace_command", "trace_command"),
     "runs": ("kafka_chaos.harness.cli.runs_command", "runs_command"),
     "serve": ("kafka_chaos.harness.cli.serve", "serve_command"),
+    "clients": ("kafka_chaos.harness.cli.clients_command", "clients_command"),
+    "client": ("kafka_chaos.harness.cli.clients_command", "client_command"),
     "doctor": ("kafka_chaos.harness.cli.doctor", "doctor_command"),
     "import": ("kafka_chaos.verification.importers.cli", "import_command"),
     "watch": ("kafka_chaos.verification.watch.cli", "watch_command"),
@@ -237,11 +239,21 @@ def clean_command(kept: bool) -> None:
     multiple=True,
     help="Build the image of this version of Kafka too; may be repeated.",
 )
+@click.option(
+    "--client",
+    "clients",
+    metavar="CLIENT",
+    multiple=True,
+    help="Fetch this client too, such as java:4.1.1 (`kafka-chaos clients`); may be repeated.",
+)
 @click.option("--clocks", is_flag=True, help="Build the image of nodes whose clocks can be moved too.")
 @click.option("--only-for-runs", is_flag=True,
               help="Leave out the jars of Spark's Kafka source: only --attach and --topics use them.")  # fmt: skip
-def prepare_command(kafka_versions: tuple[str, ...], clocks: bool, only_for_runs: bool) -> None:
+def prepare_command(
+    kafka_versions: tuple[str, ...], clients: tuple[str, ...], clocks: bool, only_for_runs: bool
+) -> None:
     """Build the broker image and fetch the jars of Spark's Kafka source, which all runs share."""
+    from kafka_chaos.harness.clients.kinds import fetched
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.image import ensure_image, is_built
     from kafka_chaos.harness.cluster.containers.reaper import try_to_pull_reaper
@@ -251,6 +263,7 @@ def prepare_command(kafka_versions: tuple[str, ...], clocks: bool, only_for_runs
 
     others = [known_version(number).number for number in kafka_versions]
     with Waiting() as waiting:
+        fetched(clients, waiting.say)
         if not is_built():
             ensure_image(say=waiting.say)
             if not try_to_pull_reaper(docker_client()):

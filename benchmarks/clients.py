@@ -1,0 +1,95 @@
+"""How many recorded records a second each kind of client writes, in a process of its own, and reads.
+
+    .venv/bin/python benchmarks/clients.py [KIND ...] [--seconds 8]
+
+One topic of six partitions, replication factor 3, min.insync.replicas 2, acks=all, idempotent where the client has
+several requests in flight then, records of 100 bytes. The producer is given as many records as it takes; its history,
+on disk, counts. Then the consumer reads them from the start. Each line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from kafka_chaos.contract.events import ClientFailed
+from kafka_chaos.harness.clients.kinds import KINDS, chosen
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.lane_clients import LoadSettings, reading
+from kafka_chaos.harness.workload.lane_load import LaneLoad
+from kafka_chaos.harness.workload.tables import LoadTables
+
+PARTITIONS = 6
+AIM, AIMS = 5_000, {"java": 50_000}
+MOST = 1_000_000
+"""Records a second that are asked for: more than any client takes."""
+
+
+def measured(cluster: Cluster, name: str, seconds: float) -> dict[str, object]:
+    """Records a second that a kind has written and read, each with its row on disk."""
+    kind = KINDS[name.partition(" ")[0]]
+    lane = LaneSpec(
+        lane=f"bench-{secrets.token_hex(3)}",
+        client=name,
+        partitions=PARTITIONS,
+        min_insync_replicas=2,
+        idempotence=5 in kind.idempotent_in_flight,
+    )
+    admin = cluster.admin()
+    admin.create_topic(lane.lane, replica_assignment=lane.replica_assignment(3), configs={"min.insync.replicas": 2})
+    admin.await_full_isr([lane.lane])
+    problems: list[object] = []
+    with tempfile.TemporaryDirectory() as folder:
+        tables, reservations = LoadTables(Path(folder), [lane]), Reservations(Path(folder))
+        settings = LoadSettings(
+            bootstrap_servers=cluster.bootstrap_servers,
+            workload=WorkloadSpec(rate=MOST),
+            tables=tables,
+            reservations=reservations,
+            on_notice=print,
+            on_change=print,
+            on_client=lambda event: problems.append(event) if isinstance(event, ClientFailed) else None,
+        )
+        load = LaneLoad(lane, settings)
+        load.start()
+        while not load.producer.acknowledged:
+            time.sleep(0.01)
+        began, before = time.monotonic(), load.producer.acknowledged
+        time.sleep(seconds)
+        written = (load.producer.acknowledged - before) / (time.monotonic() - began)
+        load.stop_sending()
+        load.await_outcomes()
+        ends = admin.end_offsets(lane.lane, range(PARTITIONS))
+        load.close()
+        began = time.monotonic()
+        consumer, _ = reading(lane, settings, None, None)
+        while not consumer.consumed and not problems:
+            time.sleep(0.01)
+        first, began = consumer.consumed, time.monotonic()
+        consumer.drain(ends, timeout=60, cancelled=threading.Event())
+        read = (sum(ends.values()) - first) / max(time.monotonic() - began, 1e-3)
+        consumer.close()
+        tables.close()
+        reservations.close()
+    return {"client": name, "written": round(written), "read": round(read), "problems": [str(one) for one in problems]}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("clients", nargs="*", default=[f"{kind.name} {kind.version}" for kind in KINDS.values()])
+    parser.add_argument("--seconds", type=float, default=8.0)
+    given = parser.parse_args()
+    for text in given.clients:
+        if (client := chosen(text)) is not None:
+            client.fetch(print)
+    with Cluster(ClusterLayout(controller=3), run_id=f"bench-{secrets.token_hex(4)}") as running:
+        for text in given.clients:
+            aim = AIMS.get(text.partition(" ")[0], AIM)
+            print(json.dumps({**measured(running, text, given.seconds), "aim": aim}), flush=True)

@@ -1,0 +1,99 @@
+"""`kafka-chaos clients`: the kinds of clients that a lane may have; `client check` plays the protocol to one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from kafka_chaos.contract.errors import ExitCode, UsageFailure, counted
+
+_LAST_LINES = 20
+
+
+@click.command("clients")
+@click.option("--json", "as_json", is_flag=True, help="Print the kinds as JSON.")
+def clients_command(as_json: bool) -> None:
+    """List the kinds of clients: their usual versions, what they can do, and what this machine lacks for each.
+
+    A lane names one with its key `client`, as NAME or NAME VERSION; `prepare --client NAME:VERSION` fetches it ahead.
+    """
+    from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ChosenClient
+
+    found = [
+        {
+            "client": kind.name,
+            "version": kind.version,
+            "in_process": kind.name == IN_PROCESS,
+            "roles": kind.roles,
+            "lacks": kind.lacks(),
+            "fetched": ChosenClient(kind, kind.version).folder.is_dir(),
+        }
+        for kind in KINDS.values()
+    ]
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        return
+    for kind, one in zip(KINDS.values(), found, strict=True):
+        state = "; ".join(kind.lacks()) or ("ready" if one["fetched"] else "fetched when it is first used")
+        if kind.name == IN_PROCESS:
+            state = f"in process without a version; with one: {state}"
+        click.echo(f"{kind.name} {kind.version}: {', '.join(kind.roles)}\n    {state}")
+
+
+@click.group("client")
+def client_command() -> None:
+    """Check a client of your own."""
+
+
+@client_command.command("check", context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--kafka-version", metavar="VERSION", help="Version of Kafka; by default the version that runs use.")
+@click.option("--log", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Keep what the client writes to its standard error.")  # fmt: skip
+def check_command(command: tuple[str, ...], kafka_version: str | None, log: Path | None) -> None:
+    """Play the client protocol to COMMAND on a real cluster, and say what is wrong with it.
+
+    COMMAND starts your client; or it names one of `kafka-chaos clients`, such as java:3.9.1. The options of this
+    command come before it.
+
+    Exit code: 0 all checks passed, 1 the client breaks the protocol, 3 the environment failed.
+    """
+    from kafka_chaos.harness.clients.kinds import KINDS, chosen
+    from kafka_chaos.harness.cluster.cluster import Cluster
+    from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+    from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION, ensure_image
+    from kafka_chaos.harness.cluster.containers.versions import known_version
+    from kafka_chaos.harness.report.listeners.waiting import Waiting
+    from kafka_chaos.harness.run.directory import new_run_id
+    from kafka_chaos.harness.workload.processes.conformance import Kit
+
+    is_kind = len(command) == 1 and command[0].partition(":")[0] in KINDS
+    client = chosen(command[0] if is_kind else command)
+    if client is None:
+        raise UsageFailure(f"{command[0]} runs in process: name a version, as in {command[0]}:2.3.0")
+    version = known_version(kafka_version or KAFKA_VERSION)
+    with Waiting() as waiting:
+        client.fetch(waiting.say)
+        ensure_image(version.number, say=waiting.say)
+    failed = 0
+    layout = ClusterLayout(brokers=1, kafka_version=version.number, metadata_mode=version.modes[0])
+    with (
+        tempfile.TemporaryDirectory(prefix="kafka-chaos-client-") as folder,
+        Cluster(layout, run_id=new_run_id("client-check")) as cluster,
+    ):
+        kit = Kit(client.command, cluster.bootstrap_servers, cluster.admin(), cluster.brokers[1], Path(folder))
+        for name, problem in kit.run():
+            click.echo(f"✗ {name}: {problem}" if problem else f"✓ {name}")
+            failed += bool(problem)
+        written = Path(folder) / "client.log"
+        if log is not None:
+            shutil.copy(written, log)
+        elif failed and (lines := written.read_text(errors="replace").splitlines()[-_LAST_LINES:]):
+            click.echo("\n".join(["the last lines of its log:", *(f"    {line}" for line in lines)]))
+    click.echo(f"{counted(failed, 'check')} failed" if failed else "the client speaks the protocol")
+    sys.exit(ExitCode.VIOLATION if failed else ExitCode.CONFORMS)

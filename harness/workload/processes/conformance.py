@@ -1,0 +1,354 @@
+"""Plays the client protocol against a real cluster, and says what is wrong with a client (`kafka-chaos client check`).
+
+Guarantee: what a client says is taken by the supervisor and the recorders of a run, and compared with what the brokers
+hold. Each check either passes, or says in a sentence what the client did and what was expected.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
+from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
+
+PARTITIONS = 2
+RECORDS = 200
+SIZE = 64
+_READY_WITHIN = 30.0
+_ANSWERED_WITHIN = 60.0
+_GONE_WITHIN = 15.0
+_TICK = 0.02
+_DELIVERY_MS = 60_000
+_SHORT_DELIVERY_MS = 4_000
+
+Row = dict[str, Any]
+
+
+class Failed(Exception):
+    """A check did not pass; the message says why."""
+
+
+@dataclass
+class Kit:
+    """The checks of the client that `command` starts, on a cluster, of which one broker is frozen for a while.
+
+    `folder`: where histories and the client's log are kept.
+    """
+
+    command: Sequence[str]
+    bootstrap_servers: str
+    admin: ClusterAdmin
+    broker: Node
+    folder: Path
+    notices: list[str] = field(default_factory=list)
+
+    def run(self, names: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+        """The name of each check, of all or of these, with what is wrong, empty where it passes."""
+        for name in names or CHECKS:
+            try:
+                CHECKS[name](self)
+            except Failed as failed:
+                yield name, str(failed)
+            else:
+                yield name, ""
+
+    def topic(self) -> str:
+        """A new topic, which the broker alone has."""
+        name = f"client-check-{secrets.token_hex(4)}"
+        self.admin.create_topic(name, replica_assignment=[[self.broker.number]] * PARTITIONS, configs={})
+        self.admin.await_full_isr([name])
+        return name
+
+    def start(self, topic: str, role: str, **settings: object) -> Callable[[Taker], SupervisedProcess]:
+        """Starts the client in this role, on a topic that is a lane of the same name."""
+        begin = {
+            "role": role,
+            "lane": topic,
+            "topic": topic,
+            "partitions": PARTITIONS,
+            "bootstrap_servers": self.bootstrap_servers,
+            "client_id": f"{topic}-{role}",
+            "configs": {},
+            **settings,
+        }
+
+        def started(taker: Taker) -> SupervisedProcess:
+            self.is_ready = threading.Event()
+            self.process = SupervisedProcess(
+                self.command,
+                begin,
+                taker,
+                name=topic,
+                on_notice=self.notices.append,
+                on_ready=lambda client, version: self.is_ready.set(),
+                log=self.folder / "client.log",
+            )
+            return self.process
+
+        return started
+
+    def await_ready(self) -> None:
+        """Wait until the client is ready."""
+        deadline = time.monotonic() + _READY_WITHIN
+        while not self.is_ready.wait(_TICK):
+            self.require_well()
+            if time.monotonic() > deadline:
+                raise Failed(f"it did not say that it is ready within {_READY_WITHIN:g} s")
+
+    def require_well(self) -> None:
+        """Raise `Failed` with what is wrong with the process."""
+        if self.process.problem is not None:
+            raise Failed(self.process.problem)
+
+    @contextmanager
+    def producing(self, topic: str, **settings: object) -> Iterator[ProcessProducer]:
+        """A producer that is ready; its rows are complete when the block has ended."""
+        writer, reservations = HistoryWriter(self.folder / topic), Reservations(self.folder)
+        usual: Row = {
+            "producer_id": 7,
+            "first_partition": 0,
+            "record_size": SIZE,
+            "acks": "all",
+            "idempotence": False,
+            "max_in_flight": 1,
+            "linger_ms": 5,
+            "delivery_timeout_ms": _DELIVERY_MS,
+        }
+        producer = ProcessProducer(
+            self.start(topic, "producer", **{**usual, **settings}),
+            lane=topic,
+            producer_id=7,
+            partitions=InTurn(PARTITIONS),
+            writer=writer,
+            reservations=reservations,
+        )
+        try:
+            self.await_ready()
+            yield producer
+        finally:
+            gone = threading.Event()
+            gone.set()
+            producer.finish(0.0, gone)
+            writer.close()
+            reservations.close()
+
+    def await_answers(self, producer: ProcessProducer) -> None:
+        """Wait until every record has an outcome."""
+        deadline = time.monotonic() + _ANSWERED_WITHIN
+        while producer.unanswered:
+            self.require_well()
+            if time.monotonic() > deadline:
+                left = f"{producer.unanswered} of {producer.sent} records"
+                raise Failed(
+                    f"{left} got no outcome within {_ANSWERED_WITHIN:g} s: every record needs one, once it is known"
+                )
+            producer.poll(_TICK)
+        self.require_well()
+
+    def rows(self, topic: str) -> list[Row]:
+        """What became of each record, as the client said, in the order of their seqs."""
+        files = sorted((self.folder / topic).glob("*.parquet"))
+        rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+        return sorted(rows, key=lambda row: int(row["seq"]))
+
+    def stored(self, topic: str) -> dict[tuple[int, int], tuple[int, int]]:
+        """The identities in a topic, by partition and offset."""
+        ends = self.admin.end_offsets(topic, range(PARTITIONS))
+        configs = {"bootstrap.servers": self.bootstrap_servers, "group.id": topic, "log_level": 0}
+        consumer, codec = new_client(Consumer, configs), IdentityCodec(topic)
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+        found: dict[tuple[int, int], tuple[int, int]] = {}
+        while len(found) < sum(ends.values()):
+            message = consumer.poll(_ANSWERED_WITHIN)
+            if message is None:
+                raise Failed(f"the topic {topic} could not be read back")
+            if message.error() is None:
+                found[message.partition() or 0, message.offset() or 0] = codec.decode(message.value())
+        consumer.close()
+        return found
+
+
+def _identities(kit: Kit) -> None:
+    """Every record is in the log with its identity, where the client says that it is."""
+    _records(kit, idempotence=False)
+
+
+def _idempotent(kit: Kit) -> None:
+    """The same of an idempotent producer."""
+    _records(kit, idempotence=True)
+
+
+def _records(kit: Kit, **settings: object) -> None:
+    topic = kit.topic()
+    with kit.producing(topic, **settings) as producer:
+        for _ in range(4):
+            producer.send(RECORDS // 4)
+        kit.await_answers(producer)
+    stored, rows = kit.stored(topic), kit.rows(topic)
+    if foreign := sum(identity == UNDECODABLE for identity in stored.values()):
+        raise Failed(f"{foreign} records carry no identity: expected its 20 bytes at the start of the value")
+    places = {identity: place for place, identity in stored.items()}
+    if len(places) < len(stored):
+        raise Failed(f"{len(stored) - len(places)} records are in the log more than once")
+    for row in rows:
+        seq, place = row["seq"], places.get((7, row["seq"]))
+        if row["outcome"] != "ok":
+            raise Failed(f"record {seq} has the outcome {row['outcome']} ({row['error']}), on a cluster that is well")
+        if place is None:
+            raise Failed(f"record {seq} was said to be acknowledged, and is not in the log")
+        if place[0] != seq % PARTITIONS:
+            raise Failed(f"record {seq} is in partition {place[0]}: expected {seq % PARTITIONS}, its seq modulo theirs")
+        if row["offset"] is None:
+            raise Failed(f"record {seq} was acknowledged without its offset: expected {place[1]}")
+        if row["offset"] != place[1]:
+            raise Failed(f"record {seq} was said to be at offset {row['offset']}: it is at {place[1]}")
+    if unknown := len(places) - len(rows):
+        raise Failed(f"{unknown} records are in the log that were never handed out")
+
+
+def _flush(kit: Kit) -> None:
+    """After the order flush, all outcomes come before the event flushed."""
+    with kit.producing(kit.topic()) as producer:
+        producer.send(RECORDS)
+        kit.process.order("flush")
+        deadline = time.monotonic() + _ANSWERED_WITHIN
+        while not producer.flushed:
+            kit.require_well()
+            if time.monotonic() > deadline:
+                raise Failed(f"it was told to flush, and did not say that it has flushed within {_ANSWERED_WITHIN:g} s")
+            producer.poll(_TICK)
+        if producer.unanswered:
+            raise Failed(f"it said that it has flushed while {producer.unanswered} records had no outcome")
+
+
+def _in_doubt(kit: Kit) -> None:
+    """An error after a record may have been sent leaves its outcome open."""
+    topic = kit.topic()
+    with kit.producing(topic, delivery_timeout_ms=_SHORT_DELIVERY_MS) as producer:
+        producer.send(PARTITIONS)
+        kit.await_answers(producer)
+        kit.broker.pause()
+        try:
+            producer.send(RECORDS)
+            kit.await_answers(producer)
+        finally:
+            kit.broker.unpause()
+    kit.admin.await_full_isr([topic])
+    stored = set(kit.stored(topic).values())
+    for row in kit.rows(topic):
+        is_there = (7, row["seq"]) in stored
+        if row["outcome"] == "ok" and not is_there:
+            raise Failed(f"record {row['seq']} was said to be acknowledged, and is not in the log")
+        if row["outcome"] == "fail":
+            where = "is in the log" if is_there else "may have been sent: the leader was frozen"
+            raise Failed(f"record {row['seq']} was said to have failed for certain ({row['error']}), and {where}")
+
+
+def _ends(kit: Kit, end: Callable[[ProcessProducer], None], how: str) -> None:
+    with kit.producing(kit.topic()) as producer:
+        producer.send(RECORDS)
+        end(producer)
+        if not kit.process.join(_GONE_WITHIN):
+            raise Failed(f"it was {how}, and runs still after {_GONE_WITHIN:g} s")
+        if kit.process.problem is not None:
+            raise Failed(kit.process.problem)
+        if kit.process.exit_code:
+            raise Failed(f"it was {how}, and ended with exit code {kit.process.exit_code}: expected 0")
+        if left := producer.sent - producer.answered:
+            raise Failed(f"it was {how}, and ended while {left} of {producer.sent} records had no outcome")
+
+
+def _leave(kit: Kit) -> None:
+    """Told to leave, it finishes what it was given, and ends with exit code 0."""
+    _ends(kit, lambda _: kit.process.ask_to_leave(), "told to leave")
+
+
+def _sigterm(kit: Kit) -> None:
+    """SIGTERM is as being told to leave."""
+
+    def terminate(producer: ProcessProducer) -> None:
+        kit.await_answers(producer)
+        kit.process.terminate()
+
+    _ends(kit, terminate, "sent SIGTERM")
+
+
+def _orphan(kit: Kit) -> None:
+    """Without the harness it ends: its standard input is closed."""
+    with kit.producing(kit.topic()):
+        kit.process.orphan()
+        if not kit.process.join(_GONE_WITHIN):
+            raise Failed(f"its standard input was closed, and it runs still after {_GONE_WITHIN:g} s")
+
+
+def _reads(kit: Kit) -> None:
+    """A consumer reads every record once, from the start, with the identity of its value or of its header."""
+    topic = kit.topic()
+    codec, bare = IdentityCodec(topic, SIZE), IdentityCodec(topic)
+    expected: dict[tuple[int, int], tuple[int, int]] = {}
+    producer = new_client(Producer, {"bootstrap.servers": kit.bootstrap_servers, "log_level": 0})
+    values: list[tuple[bytes | None, Mapping[str, bytes], tuple[int, int]]] = [
+        *((codec.encode(3, seq), {}, (3, seq)) for seq in range(RECORDS)),
+        (b"a value of its own", {IDENTITY_HEADER: bare.encode(3, RECORDS)}, (3, RECORDS)),
+        (None, {IDENTITY_HEADER: bare.encode(4, 2**40)}, (4, 2**40)),
+        (b"nobody's", {}, UNDECODABLE),
+        (codec.encode(3, 5)[:-1] + b"!", {}, UNDECODABLE),
+    ]
+    for number, (value, headers, identity) in enumerate(values):
+        producer.produce(topic, value, headers=dict(headers), partition=number % PARTITIONS)
+        expected[number % PARTITIONS, number // PARTITIONS] = identity
+    producer.flush(_ANSWERED_WITHIN)
+    writer = HistoryWriter(kit.folder / f"{topic}-read")
+    consumer = ProcessConsumer(
+        kit.start(topic, "consumer", start_offsets={}), lane=topic, partitions=PARTITIONS, writer=writer
+    )
+    try:
+        kit.await_ready()
+        ends = kit.admin.end_offsets(topic, range(PARTITIONS))
+        consumer.drain(ends, timeout=_ANSWERED_WITHIN, cancelled=threading.Event())
+        kit.require_well()
+    finally:
+        consumer.close()
+        writer.close()
+    read: dict[tuple[int, int], tuple[int, int]] = {}
+    for row in kit.rows(f"{topic}-read"):
+        place = row["partition"], row["offset"]
+        if place in read:
+            raise Failed(f"it read offset {place[1]} of partition {place[0]} twice, under one name: expected assigned")
+        read[place] = row["producer_id"], row["seq"]
+    for place, identity in expected.items():
+        if read.get(place) != identity:
+            found = f"offset {place[1]} of partition {place[0]}: it read {read.get(place)}"
+            raise Failed(f"{found}, expected {identity} as (producer_id, seq)")
+
+
+CHECKS: Mapping[str, Callable[[Kit], None]] = {
+    "identities and offsets of a producer": _identities,
+    "the same of an idempotent producer": _idempotent,
+    "flush": _flush,
+    "errors that leave the outcome open": _in_doubt,
+    "leave": _leave,
+    "SIGTERM": _sigterm,
+    "end of the harness": _orphan,
+    "identities that a consumer reads": _reads,
+}
+"""The checks by name, in the order in which they are played."""

@@ -1,0 +1,196 @@
+"""The kinds of clients: how they are named, refused, listed and fetched, without any registry."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.harness.cli.clients_command import clients_command
+from kafka_chaos.harness.clients import fetching
+from kafka_chaos.harness.clients.fetching import ADAPTERS, BuildFailure
+from kafka_chaos.harness.clients.kinds import KINDS, chosen, fetched
+from kafka_chaos.harness.experiment.file import experiment_of
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KAFKA_CHAOS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("java 3.9.1", "java 3.9.1"),
+        ("java:4.1.1", "java 4.1.1"),
+        ("kafka-python 3.0", "kafka-python 3.0"),
+        ("sarama", f"sarama {KINDS['sarama'].version}"),
+        ("librdkafka 2.3.0", "librdkafka 2.3.0"),
+        ("librdkafka", "None"),
+    ],
+)
+def test_a_client_is_named_with_its_version_or_without(text: str, found: str) -> None:
+    assert str(chosen(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("jave 3.9.1", "did you mean java?"),
+        ("kafka_python", "did you mean kafka-python or"),
+        ("franz", "did you mean franz-go?"),
+        ("java three", "'java three' is no client: expected librdkafka, kafka-python,"),
+        ("", "'' is no client"),
+    ],
+)
+def test_an_unknown_client_is_refused_with_the_nearest_names(text: str, message: str) -> None:
+    with pytest.raises(UsageFailure) as refused:
+        chosen(text)
+    assert message in str(refused.value)
+
+
+def experiment(**lane: Any) -> str:
+    values = {"name": "x", "lanes": [{"lane": "a", **lane}]}
+    with pytest.raises(UsageFailure) as refused:
+        experiment_of(values, "file")
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"client": "kafka-jav"}, "lanes[0].client: 'kafka-jav' is no client"),
+        ({"client": "java", "transactional": {}}, "lanes[0].transactional: the client java 3.9.1 has no transactions"),
+        ({"client": "java", "group": {}}, "lanes[0].group: the client java 3.9.1 has no members of groups"),
+        ({"client": "sarama", "idempotence": True}, "lanes[0].max_in_flight: expected 1, as sarama"),
+        ({"client": "franz-go", "idempotence": True, "max_in_flight": 1}, "max_in_flight: expected 5, as franz-go"),
+        ({"client": "sarama", "producer_configs": {"linger.ms": 1}}, "takes no other configs: leave them out"),
+    ],
+)
+def test_what_a_client_lacks_is_refused_by_name(keys: dict[str, Any], message: str) -> None:
+    assert message in experiment(**keys)
+
+
+def test_configs_have_the_names_of_the_client() -> None:
+    values = {"name": "x", "lanes": [{"lane": "a", "client": "kafka-python", "producer_configs": {"linger_ms": 1}}]}
+    assert experiment_of(values, "file").phases[0].lanes[0].producer_configs == {"linger_ms": 1}
+
+
+Call = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], list[list[str]]]:
+    """Lets the package managers end with this exit code and output; returns what was called."""
+
+    def answers(code: int, said: str) -> list[list[str]]:
+        called: list[list[str]] = []
+
+        def run(command: list[str], **_: Any) -> CompletedProcess[str]:
+            called.append(command)
+            fails = code if "install" in command or "dependency:copy-dependencies" in command else 0
+            return CompletedProcess(command, fails, said if fails else "", "")
+
+        monkeypatch.setattr(fetching.subprocess, "run", run)
+        return called
+
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("client", "said", "error", "message"),
+    [
+        (
+            "kafka-python 9.9.9",
+            "ERROR: Could not find a version that satisfies the requirement kafka-python==9.9.9 "
+            "(from versions: 2.0.1, 2.0.2, 3.0.11, 3.0.12)\nERROR: No matching distribution found",
+            UsageFailure,
+            "kafka-python 9.9.9: there is no such version; the newest are 2.0.2, 3.0.11, 3.0.12",
+        ),
+        (
+            "aiokafka",
+            "ERROR: Could not find a version that satisfies the requirement aiokafka (from versions: none)",
+            EnvironmentFailure,
+            "aiokafka 0.14.0 could not be fetched",
+        ),
+        ("java 3.9.99", "Could not find artifact org.apache.kafka:kafka-clients:jar:3.9.99", UsageFailure, "3.9.99"),
+        ("java", "Unknown host repo.maven.apache.org", EnvironmentFailure, "kafka-clients 3.9.1 could not be fetched"),
+    ],
+)
+def test_a_version_that_is_not_there_is_told_from_a_registry_that_is_not(
+    registry: Callable[[int, str], object], cache: Path, client: str, said: str, error: type[Exception], message: str
+) -> None:
+    registry(1, said)
+    with pytest.raises(error) as raised:
+        fetched([client], print)
+    assert message in str(raised.value)
+    assert type(raised.value) is error
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+def test_a_client_is_fetched_once_and_its_folder_appears_whole(
+    registry: Callable[[int, str], list[list[str]]], cache: Path
+) -> None:
+    called, said = registry(0, ""), list[str]()
+    for _ in range(2):
+        fetched(["aiokafka 0.14", "aiokafka 0.14", "librdkafka", "kafkajs"], said.append)
+    assert said == ["fetching the client aiokafka 0.14", "fetching the client kafkajs 2.2.4"]
+    assert [command[-1] for command in called if "install" in command] == ["aiokafka==0.14.*", "kafkajs@2.2.4"]
+    folders = sorted((cache / "clients").iterdir())
+    assert [folder.name.rpartition("-")[0] for folder in folders] == ["aiokafka-0.14", "kafkajs-2.2.4"]
+    assert (folders[1] / "kafkajs.mjs").read_text() == (ADAPTERS / "kafkajs.mjs").read_text()
+
+
+def test_nothing_is_fetched_if_one_of_the_clients_is_none(registry: Callable[[int, str], list[list[str]]]) -> None:
+    called = registry(0, "")
+    with pytest.raises(UsageFailure):
+        fetched(["aiokafka", "perl"], print)
+    assert called == []
+
+
+def test_an_adapter_that_does_not_compile_is_a_bug_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "adapters"
+    broken.mkdir()
+    (broken / "protocol.go").write_text("package main\n")
+    (broken / "sarama.go").write_text("package main\nfunc main() { undefined() }\n")
+    monkeypatch.setattr(fetching, "ADAPTERS", broken)
+
+    def run(command: list[str], **_: Any) -> CompletedProcess[str]:
+        return CompletedProcess(command, int("build" in command), "", "./sarama.go:2:15: undefined: undefined")
+
+    monkeypatch.setattr(fetching.subprocess, "run", run)
+    monkeypatch.setattr(fetching, "required", lambda program, *_: program)
+    with pytest.raises(BuildFailure) as raised:
+        fetched(["sarama"], print)
+    assert "sarama.go:2:15: undefined: undefined" in str(raised.value)
+    assert raised.value.exit_code == 70
+
+
+def test_a_missing_toolchain_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentFailure, match=r"mvn is missing: install Maven 3\.6 or later"):
+        fetched(["java"], print)
+
+
+def test_the_list_says_what_each_can_do_and_what_is_lacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = CliRunner().invoke(clients_command, ["--json"])
+    found = {one["client"]: one for one in json.loads(result.output)}
+    assert list(found) == list(KINDS)
+    assert found["kafkajs"]["lacks"] == [
+        f"{program} is missing: install Node 20.15 or later with npm" for program in ("node", "npm")
+    ]
+    assert found["aiokafka"]["lacks"] == []
+    assert [name for name, one in found.items() if one["in_process"]] == ["librdkafka"]
+    lines = CliRunner().invoke(clients_command, []).output.splitlines()
+    assert lines[0].startswith(f"librdkafka {KINDS['librdkafka'].version}: producer, ")
+    assert "mvn is missing: install Maven 3.6 or later; java is missing" in "\n".join(lines)
+    assert os.environ["PATH"] == str(tmp_path)

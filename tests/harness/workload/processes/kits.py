@@ -1,0 +1,25 @@
+"""The conformance kit, on a cluster that is whole again afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafka_chaos.harness.clients.kinds import ChosenClient, OwnClient
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.processes.conformance import CHECKS, Kit
+
+
+def kit_for(client: ChosenClient | OwnClient, cluster: Cluster, admin: ClusterAdmin, folder: Path) -> Kit:
+    # Not the controller: a frozen controller's session could expire, and another story begin.
+    broker = cluster.brokers[2 if admin.controller() != 2 else 3]
+    return Kit(client.command, cluster.bootstrap_servers, admin, broker, folder)
+
+
+def played(kit: Kit, cluster: Cluster, *names: str) -> dict[str, str]:
+    """What is wrong, by check; nothing where one passes."""
+    found = dict(kit.run(names or tuple(CHECKS)))
+    numbers = set(cluster.brokers)
+    wait_until(lambda: cluster.registered_brokers() == numbers, "all brokers to be registered", timeout=60)
+    return found

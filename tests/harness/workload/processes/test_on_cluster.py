@@ -1,0 +1,120 @@
+"""The conformance kit on real brokers: a client passes, and broken ones are each told what is wrong."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.harness.clients.fetching import ADAPTERS
+from kafka_chaos.harness.clients.kinds import OwnClient
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.cluster import Cluster
+from tests.harness.workload.processes.kits import kit_for, played
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+# The environment of the tests has librdkafka and kafka-python.
+HERE = OwnClient((sys.executable, str(ADAPTERS / "client.py"), "kafka-python"))
+
+
+def test_records_are_written_and_read_by_a_process(cluster: Cluster, admin: ClusterAdmin, tmp_path: Path) -> None:
+    names = ("identities and offsets of a producer", "identities that a consumer reads")
+    assert played(kit_for(HERE, cluster, admin, tmp_path), cluster, *names) == dict.fromkeys(names, "")
+
+
+WRITES, READS = "identities and offsets of a producer", "identities that a consumer reads"
+SEND = "            library.poll(0)\n"
+BROKEN = {
+    "an identity with another lane's checksum": (
+        'Identities(begin["lane"], begin["producer_id"]',
+        'Identities("other", begin["producer_id"]',
+        (WRITES, "carry no identity"),
+    ),
+    "all records in one partition": (
+        "first + seq % partitions",
+        "first",
+        (WRITES, "is in partition 0: expected 1"),
+    ),
+    "an offset of another record": (
+        "offset=[offset for _, offset in done]",
+        "offset=[offset + 1 for _, offset in done]",
+        (WRITES, "was said to be at offset 1: it is at 0"),
+    ),
+    "a second outcome": (
+        SEND,
+        SEND + "            outcomes.acknowledged(order['first_seq'], 0)\n",
+        (WRITES, "two outcomes of one record"),
+    ),
+    "an outcome without a send": (
+        "            for seq in range(order",
+        "            outcomes.acknowledged(order['first_seq'], 0)\n            for seq in range(1 + order",
+        (WRITES, "is not in the log"),
+    ),
+    "a record sent again": (
+        SEND,
+        SEND + "            library._client.send(begin['topic'], identities.encode(0), partition=0)\n",
+        (WRITES, "in the log more than once"),
+    ),
+    "silence": (
+        'if done:\n            tell("outcome"',
+        'if False:\n            tell("outcome"',
+        (WRITES, "200 of 200 records got no outcome"),
+    ),
+    "a log on standard output": (
+        "    begin = json.loads(sys.stdin.readline())",
+        "    _OUT.write('INFO starting\\n')\n    begin = json.loads(sys.stdin.readline())",
+        (WRITES, "said 'INFO starting', which is no event"),
+    ),
+    "a flush that waits for nothing": (
+        "            library.flush()\n",
+        '            tell("flushed")\n            library.flush()\n',
+        ("flush", "said that it has flushed while"),
+    ),
+    "an error that it takes for certain": (
+        'outcome="info"',
+        'outcome="fail"',
+        ("errors that leave the outcome open", "was said to have failed for certain"),
+    ),
+    "death when told to leave": (
+        '            if what == "leave":\n',
+        '            if what == "leave":\n                os._exit(3)\n',
+        ("leave", "exit code 3"),
+    ),
+    "no ear for SIGTERM": (
+        'lambda *_: orders.put({"order": "leave"})',
+        "signal.SIG_IGN",
+        ("SIGTERM", "sent SIGTERM, and runs still"),
+    ),
+    "life without the harness": (
+        "    os._exit(130)\n",
+        "    time.sleep(600)\n",
+        ("end of the harness", "its standard input was closed, and it runs still"),
+    ),
+    "headers that it does not read": (
+        "if key == HEADER",
+        "if key == 'id'",
+        (READS, "expected (3, 200) as (producer_id, seq)"),
+    ),
+    "records that it leaves out": (
+        "        if records:\n            read",
+        "        records = records[1:]\n        if records:\n            read",
+        (READS, "expected (3, "),
+    ),
+}
+"""What replaces what in the adapter of kafka-python, and which check says what of it."""
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_client_is_told_what_is_wrong(
+    what: str, cluster: Cluster, admin: ClusterAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafka_chaos.harness.workload.processes.conformance._ANSWERED_WITHIN", 20.0)
+    monkeypatch.setattr("kafka_chaos.harness.workload.processes.conformance._GONE_WITHIN", 5.0)
+    before, after, (check, problem) = BROKEN[what]
+    text = (ADAPTERS / "client.py").read_text()
+    assert text.count(before) >= 1
+    (tmp_path / "client.py").write_text(text.replace(before, after, 1))
+    broken = OwnClient((sys.executable, str(tmp_path / "client.py"), "kafka-python"))
+    assert problem in played(kit_for(broken, cluster, admin, tmp_path), cluster, check)[check]
