@@ -1,10 +1,10 @@
-"""What brokers do for producers and consumers, and what those do of themselves: one action, one function.
+"""What brokers do for producers, and what those do of themselves: one action, one function.
 
 Sources: Kafka's documentation of the producer and topic configurations, KIP-98 (sequence numbers). All of it but
 `send_astray` and `send_to_unnamed` is urgent: it happens without anyone waiting for anything.
 
-Left out: batches of more than one record, more than one request in flight (`lane/exchanges.py` has them), consumer
-groups, transactions.
+Left out: batches of more than one record, more than one request in flight (`lane/exchanges.py` has them), consumers,
+transactions.
 """
 
 from __future__ import annotations
@@ -143,23 +143,3 @@ def _retried(state: ClusterState, pending: Pending, error: str) -> Outcome:
     again = pending.produce._replace(error=error)
     sentence = f"The answer for {again.record} is {error}: its producer will send it again."
     return sentence, state._replace(outgoing=(again, *state.outgoing))
-
-
-def serve_consumers(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
-    """A consumer that polls is answered by a broker that leads, with what lies below its high watermark; urgent.
-
-    A position outside the log is reset to the log's start (`auto.offset.reset=earliest`).
-    """
-    for consumer in state.consumers:
-        if not consumer.polling:
-            continue
-        for leader in state.replicas:
-            if leader.role != LEADER or not leader.runs or state.is_cut(CLIENTS, CLIENT, leader.broker):
-                continue
-            start = consumer.position if leader.log_start <= consumer.position <= leader.log_end else leader.log_start
-            new = tuple((e.offset, e.record) for e in leader.log if start <= e.offset < leader.high_watermark)
-            end = max(start, leader.high_watermark)
-            answered = consumer._replace(position=end, read=consumer.read + new, polling=False)
-            names = ", ".join(record for _, record in new) or "nothing"
-            after = tuple(answered if other == consumer else other for other in state.consumers)
-            yield f"{consumer.name} reads {names} from broker {leader.broker}.", state._replace(consumers=after)

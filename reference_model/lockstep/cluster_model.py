@@ -21,7 +21,7 @@ from kafka_chaos.reference_model.lockstep.brokers import (
     fetch,
     truncate,
 )
-from kafka_chaos.reference_model.lockstep.clients import answer, send, send_astray, send_to_unnamed, serve_consumers
+from kafka_chaos.reference_model.lockstep.clients import answer, send, send_astray, send_to_unnamed
 from kafka_chaos.reference_model.lockstep.controller import (
     complete_reassignment,
     controller_takes_over,
@@ -51,7 +51,6 @@ URGENT: tuple[Internal, ...] = (
     complete_reassignment,
     send,
     answer,
-    serve_consumers,
 )
 OPTIONAL: tuple[Internal, ...] = (end_parked_fetch, send_astray, send_to_unnamed)
 MAX_STATES = 200_000

@@ -44,7 +44,6 @@ from kafka_chaos.reference_model.lockstep.state import (
     REPLICATION,
     ClusterConfig,
     ClusterState,
-    Consumer,
     LeaderAndIsr,
     Produce,
 )
@@ -84,13 +83,6 @@ def give_up(state: ClusterState, config: ClusterConfig, record: str) -> ClusterS
     outgoing = tuple(sent for sent in state.outgoing if sent.record != record)
     pending = tuple(waiting for waiting in state.pending if waiting.produce.record != record)
     return state._replace(outgoing=outgoing, pending=pending)
-
-
-def consume(state: ClusterState, config: ClusterConfig, consumer: str = "c") -> ClusterState:
-    """A consumer polls, from offset 0 the first time; it waits until a broker that leads answers."""
-    others = tuple(one for one in state.consumers if one.name != consumer)
-    known = next((one for one in state.consumers if one.name == consumer), Consumer(consumer))
-    return state._replace(consumers=tuple(sorted((*others, known._replace(polling=True)))))
 
 
 def cut(state: ClusterState, config: ClusterConfig, channel: str, source: int, target: int) -> ClusterState:
@@ -196,7 +188,6 @@ ACTIONS: Mapping[str, Callable[..., ClusterState]] = {
     for action in (
         produce,
         give_up,
-        consume,
         cut,
         heal,
         kill,

@@ -133,15 +133,6 @@ class Pending(NamedTuple):
     offset: int
 
 
-class Consumer(NamedTuple):
-    """A consumer at its position, with the (offset, record) pairs it has read; `polling` until it is answered."""
-
-    name: str
-    position: int = 0
-    read: tuple[tuple[int, str], ...] = ()
-    polling: bool = False
-
-
 class Quorum(NamedTuple):
     """Controllers that are no brokers (KRaft), by node id: the `voters`, and those of them that are `down`.
 
@@ -176,7 +167,6 @@ class ClusterState(NamedTuple):
     outgoing: tuple[Produce, ...] = ()
     pending: tuple[Pending, ...] = ()
     acknowledged: tuple[tuple[str, int | None], ...] = ()
-    consumers: tuple[Consumer, ...] = ()
     quorum: Quorum | None = None
 
     def replica(self, broker: int) -> Replica:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.conformance.reproduce import breach_command
-from kafka_chaos.conformance.reproduce.breach_command import play_breaches
+from kafka_chaos.conformance.reproduce import plays as module
 from kafka_chaos.conformance.reproduce.breaches.player import PlayedBreach
 from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
 from kafka_chaos.conformance.reproduce.results import BreachResult, Results, key_of, load
@@ -42,12 +41,12 @@ class Plays:
 @pytest.fixture
 def plays(monkeypatch: pytest.MonkeyPatch) -> Plays:
     found = Plays(most=100, keys=[])
-    monkeypatch.setattr(breach_command, "BreachPlayer", found.player)
+    monkeypatch.setattr(module, "BreachPlayer", found.player)
     return found
 
 
 def play(file: Path, minutes: float | None) -> int:
-    return play_breaches(file, KAFKA, file.parent, minutes, quiet=True)
+    return module.play_breaches(file, KAFKA, module.How(file.parent, minutes=minutes, quiet=True))
 
 
 def test_without_minutes_each_is_played_once_and_one_that_is_left_makes_exit_code_2(

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.conformance.reproduce import breach_command, command
+from kafka_chaos.conformance.reproduce import command, plays
 from kafka_chaos.conformance.reproduce.breaches.player import PlayedBreach
 from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
 from kafka_chaos.conformance.reproduce.playing.player import Shown
+from kafka_chaos.conformance.reproduce.plays import How
 from kafka_chaos.conformance.reproduce.results import load
 from kafka_chaos.conformance.reproduce.stories.claims import Claim
 from kafka_chaos.contract.anomalies import Verdict
@@ -75,11 +76,12 @@ def test_a_dry_run_prints_the_story() -> None:
 def test_the_exit_code_says_whether_the_anomaly_is_shown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verdict: Verdict, is_shown: bool, code: int
 ) -> None:
-    def played(claims: Sequence[Claim], out: Path, times: int, *, say: object) -> list[Shown]:
+    def played(claims: Sequence[Claim], how: How) -> list[Shown]:
         shown = {one.key: is_shown for one in claims}
-        return [Shown(out / f"run-{number}", verdict, shown, "" if is_shown else "why") for number in range(times)]
+        why = "" if is_shown else "why"
+        return [Shown(how.out / f"run-{number}", verdict, shown, why) for number in range(how.times)]
 
-    monkeypatch.setattr(command, "_play", played)
+    monkeypatch.setattr(plays, "play_story", played)
     result = reproduce(*DUPLICATE, "--times", 2, "--out", tmp_path)
     assert result.exit_code == code
     hits = 2 if is_shown else 0
@@ -110,7 +112,7 @@ def breaches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
             left = "step 5 took too long" if self.version == "1.0.2" else ""
             return PlayedBreach(self.story, self.version, self.root / "run", left)
 
-    monkeypatch.setattr(breach_command, "BreachPlayer", Player)
+    monkeypatch.setattr(plays, "BreachPlayer", Player)
     return played
 
 

@@ -64,38 +64,6 @@ def test_scenario_b_on_two_of_three_brokers_has_the_leader_epochs_that_real_brok
     assert {(s.replica(1).epochs, s.replica(2).epochs) for s in model.states} == {(((0, 0), (4, 1)),) * 2}
 
 
-def read(model: ClusterModel) -> set[tuple[tuple[int, str], ...]]:
-    return {state.consumers[0].read for state in model.states}
-
-
-def test_a_consumer_reads_below_the_high_watermark_of_a_leader_only() -> None:
-    model = run(ClusterConfig(controller=2), produce("m1"), cut(3, 1), produce("m2"), step("consume"))
-    assert read(model) == {((0, "m1"),)}
-    model.apply(heal(3, 1))
-    model.apply(step("consume"))
-    assert read(model) == {((0, "m1"), (1, "m2"))}
-    model.apply(step("consume"))
-    assert read(model) == {((0, "m1"), (1, "m2"))}
-
-
-def test_a_consumer_without_a_leader_waits_for_one() -> None:
-    model = run(ClusterConfig(brokers=(1, 2), controller=2), cut(2, 1), produce("m1"), step("expire_lag"))
-    model.apply(step("kill", broker=1))
-    model.apply(step("consume"))
-    assert {state.consumers[0].polling for state in model.states} == {True}
-    model.apply(step("start", broker=1))
-    assert read(model) == {((0, "m1"),)}
-
-
-def test_a_consumer_whose_position_retention_has_passed_begins_at_the_log_start() -> None:
-    model = run(ClusterConfig(), produce("m1"), produce("m2"))
-    known = Observation(replicas={b: ReplicaObservation(high_watermark=2) for b in (1, 2, 3)})
-    assert model.narrow(known).conforms
-    for one in (step("apply_retention"), produce("m3"), step("consume")):
-        model.apply(one)
-    assert read(model) == {((2, "m3"),)}
-
-
 def batch(sequence: int, offset: int) -> Entry:
     return Entry(offset, f"m{sequence}", 0, "p", sequence)
 

@@ -1,0 +1,194 @@
+"""What `kafka-chaos reproduce` plays: one story or breach, or all of them, those shown least often first."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from kafka_chaos.conformance.engine import Say
+from kafka_chaos.conformance.reproduce.breaches.player import BreachPlayer, PlayedBreach
+from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
+from kafka_chaos.conformance.reproduce.playing.player import Shown, StoryPlayer, profile_of
+from kafka_chaos.conformance.reproduce.playing.refusals import refusal
+from kafka_chaos.conformance.reproduce.results import BreachResult, Key, key_of, load
+from kafka_chaos.conformance.reproduce.stories.claims import Claim, grouped
+from kafka_chaos.conformance.reproduce.stories.claims import matrix as claims_of_matrix
+from kafka_chaos.conformance.scenario.clusters import ClusterPool
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.errors import UsageFailure, counted, quoted
+from kafka_chaos.contract.metadata import KRAFT
+
+
+@dataclass(frozen=True)
+class How:
+    """Where run directories go, how often or how long to play, and what to print."""
+
+    out: Path
+    times: int = 1
+    minutes: float | None = None
+    dry_run: bool = False
+    as_json: bool = False
+    quiet: bool = False
+
+    @property
+    def say(self) -> Say:
+        """What tells people."""
+        return (lambda text: None) if self.as_json or self.quiet else click.echo
+
+
+def play_claim(claim: Claim, how: How) -> int:
+    """Play the story of a claim, and return the exit code. Raises `UsageFailure` where brokers can't take it."""
+    if (reason := refusal(claim.story)) is not None:
+        raise UsageFailure(f"reproduce: brokers can't be made to take this story: {reason}")
+    if how.dry_run:
+        _tell([step.sentence for step in claim.story.steps])
+        click.echo(f"     {claim.story.ending}")
+        return 0
+    shown = play_story([claim], how)
+    hits = sum(all(one.claims.values()) for one in shown)
+    if how.as_json:
+        runs = [{"run": str(one.path), "verdict": one.verdict, "reason": one.reason} for one in shown]
+        click.echo(json.dumps({"anomaly": claim.anomaly, "played": len(shown), "shown": hits, "runs": runs}))
+    for one in shown:
+        how.say(f"{one.path}: {one.verdict}{f', {one.reason}' if one.reason else ''}")
+    how.say(f"{claim.anomaly}: shown by {hits} of {counted(len(shown), 'story').replace('storys', 'stories')}")
+    if any(one.verdict is Verdict.VIOLATION for one in shown):
+        return int(Verdict.VIOLATION.exit_code)
+    return _exit_code(hits == len(shown))
+
+
+def play_story(claims: Sequence[Claim], how: How) -> list[Shown]:
+    """Play a story that claims share, and judge what it leaves."""
+    with ClusterPool() as pool:
+        return [StoryPlayer(claims, pool, how.out, how.say).play().judged() for _ in range(how.times)]
+
+
+def play_matrix(cluster: tuple[str, str], path: Path, how: How) -> int:
+    """Play the stories of the standard matrix, those first that were shown least often; returns the exit code.
+
+    What one has left is verified while the next is played.
+    """
+    until = None if how.minutes is None else time.monotonic() + 60 * how.minutes
+    results = load(path, named(cluster))
+    claims = claims_of_matrix(*cluster)
+    results.add(claims, refused={one.key: refusal(one.story) for one in claims})
+    results.save(path)
+    groups = [group for group in grouped(claims) if refusal(group[0].story) is None]
+
+    def times_shown(group: Sequence[Claim]) -> int:
+        return min(results.of[one.key].shown for one in group)
+
+    # Stories on the same kind of cluster follow each other: it is started once.
+    groups.sort(key=lambda group: (times_shown(group), profile_of(group[0].story).name))
+    verdicts = []
+
+    def note(judging: Future[Shown], group: Sequence[Claim]) -> None:
+        shown = judging.result()
+        results.note(shown.claims, shown.reason)
+        results.save(path)
+        verdicts.append(shown.verdict)
+        how.say(_described(group, shown))
+
+    with ThreadPoolExecutor(1, thread_name_prefix="verify") as judge, ClusterPool() as pool:
+        judging: list[tuple[Future[Shown], Sequence[Claim]]] = []
+        for group in groups:
+            if until is not None and time.monotonic() > until:
+                break
+            judging.append((judge.submit(StoryPlayer(group, pool, how.out).play().judged), group))
+            while judging and judging[0][0].done():
+                note(*judging.pop(0))
+        for left in judging:
+            note(*left)
+    return int(Verdict.gravest(verdicts).exit_code)
+
+
+def breach_of(variant: str, invariant: str, kafka_version: str | None) -> tuple[BreachStory, str]:
+    """The breach of an invariant under a variant, and the version to play it on.
+
+    Raises `UsageFailure` where there is none, or where that version has another protocol.
+    """
+    story = next((one for one in STORIES if one.variant == variant and invariant in one.invariants), None)
+    if story is None:
+        known = "; ".join(f"{one.variant} with {' or '.join(one.invariants)}" for one in STORIES)
+        raise UsageFailure(f"--protocol {variant} --invariant {quoted(invariant)}: expected one of {known}")
+    version = kafka_version or story.versions[0]
+    if version not in story.versions:
+        raise UsageFailure(
+            f"--kafka-version {version}: brokers have the protocol {variant} in {', '.join(story.versions)}"
+        )
+    return story, version
+
+
+def play_breach(story: BreachStory, kafka_version: str, how: How) -> int:
+    """Play a breach, print what came of it, and return the exit code."""
+    if how.dry_run:
+        _tell(story.sentences)
+        return 0
+    with ClusterPool() as pool:
+        played = [BreachPlayer(story, kafka_version, pool, how.out, how.say).play() for _ in range(how.times)]
+    hits = sum(not one.left for one in played)
+    if how.as_json:
+        runs = [{"run": str(one.path), "left": one.left} for one in played]
+        document = {"protocol": story.variant, "invariants": story.invariants, "kafka": kafka_version}
+        click.echo(json.dumps({**document, "played": how.times, "shown": hits, "runs": runs}))
+    for one in played:
+        how.say(_described_breach(one))
+    return _exit_code(hits == len(played))
+
+
+def play_breaches(path: Path, kafka: str, how: How) -> int:
+    """Play the breaches on the versions that have them, and add to the results. Returns the exit code.
+
+    With minutes it goes on for so long with what was played least often, without each is played once.
+    """
+    results = load(path, kafka)
+    everything = ((story, version) for story in STORIES for version in story.versions)
+    are_shown = []
+    with ClusterPool() as pool:
+        for story, version in everything if how.minutes is None else _least_played(results.breaches, how.minutes):
+            played = BreachPlayer(story, version, pool, how.out).play()
+            results.breaches[key_of(story, version)].note(played.left)
+            results.save(path)
+            are_shown.append(not played.left)
+            how.say(_described_breach(played))
+    return _exit_code(all(are_shown))
+
+
+def _least_played(results: Mapping[Key, BreachResult], minutes: float) -> Iterator[tuple[BreachStory, str]]:
+    """Again and again, a breach that was played least often, on the version that it was played on least often."""
+    until = time.monotonic() + 60 * minutes
+    while time.monotonic() < until:
+        story = min(STORIES, key=lambda one: sum(results[key_of(one, version)].played for version in one.versions))
+        yield story, min(story.versions, key=lambda version: results[key_of(story, version)].played)
+
+
+def named(cluster: tuple[str, str]) -> str:
+    """A cluster's version and metadata mode, as results have them."""
+    version, mode = cluster
+    return f"Kafka {version} {'in KRaft mode' if mode == KRAFT else 'with ZooKeeper'}"
+
+
+def _tell(sentences: Sequence[str]) -> None:
+    for number, sentence in enumerate(sentences, 1):
+        click.echo(f"{number:3}. {sentence}")
+
+
+def _described(group: Sequence[Claim], shown: Shown) -> str:
+    first = group[0]
+    what = f"{first.label}, {', '.join(first.lane.faults) or 'no fault'}: {first.anomaly}"
+    more = f" and {counted(len(group) - 1, 'more claim')}" if len(group) > 1 else ""
+    return f"{what}{more}: {shown.reason or 'shown'} ({shown.path})"
+
+
+def _described_breach(one: PlayedBreach) -> str:
+    return f"{one.story.name} on Kafka {one.kafka_version}: {one.left or 'shown'} ({one.path})"
+
+
+def _exit_code(is_shown: bool) -> int:
+    return int((Verdict.CONFORMS if is_shown else Verdict.UNKNOWN).exit_code)
