@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from kafka_chaos.conformance.scenario.clients import Clients
 from kafka_chaos.conformance.scenario.clusters import STEADY, ClusterLease, ClusterPool, ClusterProfile
@@ -28,12 +29,13 @@ def model_of_kafka(config: ClusterConfig, states: frozenset[ClusterState]) -> Cl
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What an act's topic is like; the first of `replicas` is the preferred leader, `others` are only observed.
+    """What an act's topic is like; the first of `replicas` is the preferred leader.
 
-    Of several `partitions`, all on the same replicas, the first one is observed and in the model.
+    `others` are observed brokers that have no replica at first. `names` are the document's names for the brokers. Of
+    several `partitions`, all on the same replicas, the first one is observed and in the model.
     """
 
-    replicas: Sequence[int]
+    replicas: Sequence[int] = (1, 2, 3)
     others: Sequence[int] = ()
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
@@ -53,29 +55,16 @@ class Play:
 
     @contextmanager
     def act(
-        self,
-        name: str,
-        *,
-        profile: ClusterProfile = STEADY,
-        replicas: Sequence[int] = (1, 2, 3),
-        others: Sequence[int] = (),
-        controller: int | None = None,
-        names: Mapping[int, str] | None = None,
-        min_insync_replicas: int = 1,
-        unclean_leader_election: bool = False,
-        configs: Mapping[str, object] | None = None,
-        partitions: int = 1,
+        self, name: str, *, profile: ClusterProfile = STEADY, controller: int | None = None, **topic: Any
     ) -> Iterator[Stage]:
-        """An act on a new topic, whose preferred leader is the first of `replicas`; `partitions`: see `Topic`.
+        """An act on a new topic, with the keys of `Topic`.
 
-        `others` are observed brokers that have no replica at first. `controller` is the broker that must be
-        controller, by default the last of all. `names` are the document's names for the brokers.
+        `controller` is the broker that must be controller, by default the last of all.
         """
+        wanted = Topic(**topic)
         with self.cluster(profile) as lease:
-            controller = lease.make_controller(controller or (*replicas, *others)[-1])
-            settings = (min_insync_replicas, unclean_leader_election, configs or {}, names or {}, partitions)
-            topic = Topic(replicas, others, *settings)
-            with self.stage(lease, name, topic, controller=controller) as stage:
+            controller = lease.make_controller(controller or (*wanted.replicas, *wanted.others)[-1])
+            with self.stage(lease, name, wanted, controller=controller) as stage:
                 yield stage
 
     @contextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_chaos.reference_model.lockstep.producers import after_append, after_truncation
+from kafka_chaos.reference_model.lockstep.producers import Entry, after_append, after_truncation
 from kafka_chaos.reference_model.lockstep.state import (
     CONTROL,
     FOLLOWER,
@@ -24,7 +24,6 @@ from kafka_chaos.reference_model.lockstep.state import (
     REPLICATION,
     ClusterConfig,
     ClusterState,
-    Entry,
     LeaderAndIsr,
     Replica,
 )

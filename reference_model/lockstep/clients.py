@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_chaos.reference_model.lockstep.brokers import Outcome, advanced, append
-from kafka_chaos.reference_model.lockstep.producers import remembered
+from kafka_chaos.reference_model.lockstep.producers import Entry, remembered
 from kafka_chaos.reference_model.lockstep.state import (
     CLIENT,
     CLIENTS,
     LEADER,
     ClusterConfig,
     ClusterState,
-    Entry,
     Pending,
     Produce,
     Replica,

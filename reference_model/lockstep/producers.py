@@ -9,7 +9,7 @@ Left out: `producer.id.expiration.ms`, producer epochs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kafka_chaos.reference_model.protocol.sequences import REMEMBERED_BATCHES, Batch
 
@@ -21,23 +21,19 @@ class ProducerState(NamedTuple):
     batches: tuple[tuple[int, int], ...]
 
 
-class Sequenced(Protocol):
-    """What an entry of a log says of its producer."""
+class Entry(NamedTuple):
+    """One record of a log. `producer` and `sequence` are None without idempotence."""
 
-    @property
-    def offset(self) -> int:
-        """Its offset."""
-
-    @property
-    def producer(self) -> str | None:
-        """The idempotent producer that sent it, or None."""
-
-    @property
-    def sequence(self) -> int | None:
-        """Its sequence number, or None."""
+    offset: int
+    record: str
+    leader_epoch: int
+    producer: str | None = None
+    sequence: int | None = None
+    key: str | None = None
+    tombstone: bool = False
 
 
-def after_append(states: tuple[ProducerState, ...], entries: Iterable[Sequenced]) -> tuple[ProducerState, ...]:
+def after_append(states: tuple[ProducerState, ...], entries: Iterable[Entry]) -> tuple[ProducerState, ...]:
     """The memory with appended entries, only the last batches of each producer kept."""
     known = {state.producer: state.batches for state in states}
     for entry in entries:
@@ -47,9 +43,7 @@ def after_append(states: tuple[ProducerState, ...], entries: Iterable[Sequenced]
     return tuple(ProducerState(producer, batches) for producer, batches in sorted(known.items()))
 
 
-def after_truncation(
-    states: tuple[ProducerState, ...], log: Iterable[Sequenced], end: int
-) -> tuple[ProducerState, ...]:
+def after_truncation(states: tuple[ProducerState, ...], log: Iterable[Entry], end: int) -> tuple[ProducerState, ...]:
     """The memory as snapshots and the log below `end` give it back; producers with nothing left are forgotten."""
     kept: dict[str, set[tuple[int, int]]] = {}
     for state in states:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka_chaos.reference_model.lockstep.producers import ProducerState
+from kafka_chaos.reference_model.lockstep.producers import Entry, ProducerState
 from kafka_chaos.reference_model.protocol import PROTOCOLS, Protocol
 from kafka_chaos.reference_model.protocol.quorum import has_majority
 
@@ -25,18 +25,6 @@ HELD = "held"
 """A cut of replication that lets what the follower has already asked for through: only its next fetch is held."""
 CLIENT = -1
 """The clients' end of a cut on their channel."""
-
-
-class Entry(NamedTuple):
-    """One record of a log. `producer` and `sequence` are None without idempotence."""
-
-    offset: int
-    record: str
-    leader_epoch: int
-    producer: str | None = None
-    sequence: int | None = None
-    key: str | None = None
-    tombstone: bool = False
 
 
 class Replica(NamedTuple):

@@ -34,8 +34,8 @@ from kafka_chaos.reference_model.lane.state import (
 from kafka_chaos.reference_model.lockstep.clients import send
 from kafka_chaos.reference_model.lockstep.controller import expand_isr as expand_cluster_isr
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
-from kafka_chaos.reference_model.lockstep.producers import ProducerState
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Entry, Produce
+from kafka_chaos.reference_model.lockstep.producers import Entry, ProducerState
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Produce
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.eligible import eligible_replicas
 from kafka_chaos.reference_model.protocol.entries import appended

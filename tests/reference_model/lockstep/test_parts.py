@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
-from kafka_chaos.reference_model.lockstep.producers import ProducerState, after_append, after_truncation, remembered
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Entry, Partition
+from kafka_chaos.reference_model.lockstep.producers import (
+    Entry,
+    ProducerState,
+    after_append,
+    after_truncation,
+    remembered,
+)
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Partition
 from kafka_chaos.reference_model.protocol.sequences import Refusal, check_batch
 from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run
 

@@ -22,6 +22,7 @@ from tests.conformance.scenario.samples import (
     step,
     truncation,
 )
+from tests.harness.snapshots import assert_same
 
 RED = "\x1b[1;31m"
 
@@ -54,84 +55,12 @@ def play(reporter: ConsoleReporter, record: ScenarioRecord) -> None:
     reporter("verdict", record)
 
 
-STORY = """\
-acks-1-recovery
-  An acknowledged record is lost
-  X loses what only it had.
-  Documented in: Replica Recovery, “acks=1”
-  A log has a cell per record: record·leader epoch, after a gap offset:record·leader epoch. High watermark: in memory
-  (checkpointed). Epochs file: epoch@start offset.
-
-a loss  (cluster: steady; truncation: kip320) ──────────────────────────────────────────────────────────────────────────
-
-  0. The topic is created.  1.2 s, 4 states allowed
-                       log            high       epochs     log                high       epochs
-     broker  role      on Kafka  end  watermark  file       in the model  end  watermark  file
-     -------------------------------------------------------------------------------------------
-     X (1)   leader    empty     0    0 (0)      0@0     │  empty         0    0 (0)      0@0
-     Y (2)   follower  empty     0    0 (0)      0@0     │  empty         0    0 (0)      0@0
-     Z (3)   follower  empty     0    0 (0)      0@0     │  empty         0    0 (0)      0@0
-     Partition: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
-
-  1. A producer sends M1 with acks=1.  1.2 s, 4 states allowed
-                       log            high       epochs     log                high       epochs
-     broker  role      on Kafka  end  watermark  file       in the model  end  watermark  file
-     -------------------------------------------------------------------------------------------
-     X (1)   leader    M1·0      1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
-     Y (2)   follower  M1·0      1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
-     Z (3)   follower  M1·0      1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
-     Partition: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
-     acknowledged: M1@0
-
-  2. Y's and Z's fetches no longer reach X.  1.2 s, 4 states allowed
-     nothing changed
-
-  3. A producer sends M2 with acks=1.  1.2 s, 4 states allowed
-                       log             high       epochs     log                high       epochs
-     broker  role      on Kafka   end  watermark  file       in the model  end  watermark  file
-     --------------------------------------------------------------------------------------------
-     X (1)   leader    M1·0 M2·0  2    1 (1)      0@0     │  M1·0 M2·0     2    1 (1)      0@0
-     Y (2)   follower  M1·0       1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
-     Z (3)   follower  M1·0       1    1 (1)      0@0     │  M1·0          1    1 (1)      0@0
-     Partition: leader 1 · leader epoch 0 · ISR 1 2 3 · controller epoch 1
-     acknowledged: M1@0 M2@1
-
-  4. X is killed; a producer sends M3.  1.2 s, 4 states allowed
-                          log             high       epochs      log                high       epochs
-     broker  role         on Kafka   end  watermark  file        in the model  end  watermark  file
-     -------------------------------------------------------------------------------------------------
-     X (1)   not running  M1·0 M2·0  2    – (1)      0@0      │  M1·0 M2·0     2    – (1)      0@0
-     Y (2)   leader       M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
-     Z (3)   follower     M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
-     Partition: leader 2 · leader epoch 1 · ISR 2 3 · controller epoch 1
-     acknowledged: M1@0 M2@1 M3@1
-
-  5. X is restarted.  1.2 s, 4 states allowed
-                       log             high       epochs      log                high       epochs
-     broker  role      on Kafka   end  watermark  file        in the model  end  watermark  file
-     ----------------------------------------------------------------------------------------------
-     X (1)   follower  M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
-     Y (2)   leader    M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
-     Z (3)   follower  M1·0 M3·1  2    2 (2)      0@0 1@1  │  M1·0 M3·1     2    2 (2)      0@0 1@1
-     Partition: leader 2 · leader epoch 1 · ISR 1 2 3 · controller epoch 1
-     acknowledged: M1@0 M2@1 M3@1
-   ✓ M2 is gone: ["M1", "M3"]
-   ✓ no client got an error
-   • X's log: Truncating to offset 1
-   • times:
-     broker  seconds
-     1       0.5
-     2       1
-acks-1-recovery: conforms in 12.3 s
-"""
-
-
 def stripped(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()).strip() + "\n"
 
 
 def test_the_story_as_printed_without_a_terminal() -> None:
-    assert stripped(printed(truncation())) == STORY
+    assert_same("scenario-story.txt", printed(truncation()).strip())
 
 
 @pytest.mark.parametrize("width", [72, 80, 90])
