@@ -168,6 +168,7 @@ class OwnClient:
     """A client of the user's own, which speaks the client protocol: its command, in words."""
 
     command: Sequence[str]
+    version: str = ""
     idempotent_in_flight: Sequence[int] = range(1, 6)
     has_configs: bool = True
 

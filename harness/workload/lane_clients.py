@@ -133,6 +133,7 @@ class LoadSettings:
                 on_problem=lambda process, problem: self.on_client(
                     ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)
                 ),
+                version=client.version,
                 log=log,
             )
 

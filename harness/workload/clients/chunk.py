@@ -141,7 +141,7 @@ class SentRows:
         for number in sorted(self.chunks):
             chunk = self.chunks.pop(number)
             self._freed += chunk.done
-            self._write(chunk, chunk.unwritten(min(CHUNK, sent - chunk.first_seq)))
+            self._write(chunk, chunk.unwritten(max(0, min(CHUNK, sent - chunk.first_seq))))
 
     def _write(self, chunk: Chunk, rows: npt.NDArray[np.int64]) -> None:
         if rows.size:

@@ -15,7 +15,7 @@ import time
 import traceback
 from typing import Any, TextIO
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, libversion
 
 from kafka_chaos.contract.errors import ExitCode
 from kafka_chaos.harness.workload.groups.loop import LoopProcessing
@@ -95,6 +95,7 @@ def main() -> int:
     except Exception:  # noqa: BLE001 - the harness raises it
         tell("error", text=traceback.format_exc())
         return ExitCode.BUG
+    tell("ready", client="librdkafka", version=libversion()[0])
     try:
         if settings.output is not None:
             member.process = LoopProcessing(settings.output, member, tell=tell, give_up=inbox.gives_up, logger=_SILENT)

@@ -89,8 +89,12 @@ class ProcessProducer:
             for seq in range(first - first % CHUNK, first + count, CHUNK):
                 rows = slice(max(first - seq, 0), first + count - seq)
                 np.frombuffer(self._rows.chunk_of(seq).invoke_ns, dtype=np.int64)[rows] = now
+            # Before it has the order, which it may answer at once.
             self.sent = first + count
-        self._process.order("produce", first_seq=first, count=count)
+        if not self._process.order("produce", first_seq=first, count=count):
+            with self._lock:
+                self.sent = first
+            return 0
         return count
 
     def poll(self, timeout: float) -> int:

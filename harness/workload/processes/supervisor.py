@@ -7,8 +7,12 @@ the one who takes its lines, once. What breaks the protocol is never passed over
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -45,7 +49,8 @@ class SupervisedProcess:
 
     `on_ready` learns the names of its library and version. `problem`: the first thing that went wrong; `on_problem`
     learns it in that thread, or in that of `breaks`. What the process writes to standard error goes to the file `log`,
-    else where the harness's own goes. `may_end`: it is no problem if it ends before it is told to leave.
+    else where the harness's own goes. `version`: what its library has to be, or the beginning of that. `may_end`: it is
+    no problem if it ends before it is told to leave.
     """
 
     def __init__(
@@ -58,15 +63,18 @@ class SupervisedProcess:
         on_notice: Callable[[str], None],
         on_ready: Callable[[str, str], None] = lambda client, version: None,
         on_problem: Callable[[SupervisedProcess, str], None] = lambda process, problem: None,
+        version: str = "",
         may_end: bool = False,
         log: Path | None = None,
     ) -> None:
         self.name = name
         self.problem: str | None = None
+        self._is_ready = False
         self._taker = taker
         self._on_notice = on_notice
         self._on_ready = on_ready
         self._on_problem = on_problem
+        self._version = version
         self._may_end = may_end
         self._log = log
         self._said: deque[str] = deque(maxlen=_LAST_LINES)
@@ -80,6 +88,8 @@ class SupervisedProcess:
                 stderr=errors,
                 encoding="utf-8",
                 errors="replace",
+                # A command may be a script that starts the client: signals are for both, and none come from a terminal.
+                start_new_session=True,
             )
         finally:
             if errors is not None:
@@ -98,28 +108,39 @@ class SupervisedProcess:
         """Its process."""
         return self._process.pid
 
-    def order(self, what: str, **values: Any) -> None:
-        """Give it an order; nothing where it has just ended."""
+    def order(self, what: str, **values: Any) -> bool:
+        """Give it an order; nothing where it has just ended, or reads no more. Returns whether it was given."""
         line = json.dumps({"order": what, **values}) + "\n"
         with suppress(OSError, ValueError), self._writing:
-            assert self._process.stdin is not None
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
+            stdin = self._process.stdin
+            assert stdin is not None
+            # A pipe that can be written to takes a short line whole: the harness never waits for a client that hangs.
+            if select.select([], [stdin], [], 0)[1]:
+                stdin.write(line)
+                stdin.flush()
+                return True
+        return False
 
     def signal(self, number: int) -> None:
         """Send it a signal; nothing where it has ended."""
-        self._process.send_signal(number)
+        if self.exit_code is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
 
     def kill(self) -> None:
         """End it at once."""
-        self._process.kill()
+        self.signal(signal.SIGKILL)
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait for its end, at most `timeout` seconds; returns whether it has ended and all that it said is taken."""
+        deadline = None if timeout is None else time.monotonic() + timeout
         self._thread.join(timeout)
         if self._thread.is_alive():
             return False
-        self._process.wait()
+        try:
+            self._process.wait(None if deadline is None else max(_ENDS_WITHIN, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
         for pipe in (self._process.stdin, self._process.stdout):
             # What it was told last may find nobody any more.
             with suppress(OSError):
@@ -135,7 +156,7 @@ class SupervisedProcess:
     def terminate(self) -> None:
         """Send it SIGTERM, which asks for the same."""
         self._may_end = True
-        self._process.terminate()
+        self.signal(signal.SIGTERM)
 
     def orphan(self) -> None:
         """Close its standard input, as if the harness had died."""
@@ -151,7 +172,7 @@ class SupervisedProcess:
                 self.breaks(f"left with exit code {self.exit_code}")
             return not self.exit_code
         self.kill()
-        self.join()
+        self.join(_ENDS_WITHIN)
         if timeout:
             self.breaks(f"did not leave within {timeout:g} s")
         return False
@@ -210,6 +231,12 @@ class SupervisedProcess:
         elif kind == "error":
             self.breaks(str(event["text"]))
         elif kind == "ready":
-            self._on_ready(str(event["client"]), str(event["version"]))
+            self._is_ready = True
+            client, version = str(event["client"]), str(event["version"])
+            self._on_ready(client, version)
+            if self._version and not f"{version}.".startswith(f"{self._version}."):
+                raise ProtocolBreach(f"its library is {client} {version}, not {self._version}")
+        elif not self._is_ready:
+            raise ProtocolBreach(f"the event {kind!r} came before the event 'ready'")
         else:
             self._taker.takes(kind, event)

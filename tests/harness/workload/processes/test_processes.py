@@ -35,6 +35,7 @@ def left():
     pass
 %s
 tell("ready", client="fake", version="1.2")
+%s
 for line in sys.stdin:
     order = json.loads(line)
     if order["order"] == "produce":
@@ -46,14 +47,15 @@ for line in sys.stdin:
 
 
 class Started:
-    """A process with the fake client; `behaviour` replaces functions of it."""
+    """A process with the fake client; `behaviour` replaces functions of it, `before` runs before it is ready."""
 
-    def __init__(self, behaviour: str, tmp_path: Path) -> None:
+    def __init__(self, behaviour: str, tmp_path: Path, *, before: str = "", version: str = "") -> None:
         self.problems: list[str] = []
         self.last_lines: tuple[str, ...] = ()
         self.ready: list[tuple[str, str]] = []
         self.notices: list[str] = []
-        self._command = [sys.executable, "-c", CLIENT % behaviour]
+        self._command = [sys.executable, "-c", CLIENT % (before, behaviour)]
+        self._version = version
         self._log = tmp_path / "client.log"
 
     def __call__(self, taker: Taker) -> SupervisedProcess:
@@ -69,6 +71,7 @@ class Started:
             on_notice=self.notices.append,
             on_ready=lambda client, version: self.ready.append((client, version)),
             on_problem=failed,
+            version=self._version,
             log=self._log,
         )
         return self.process
@@ -77,9 +80,19 @@ class Started:
 class Produced:
     """What a fake producer with this behaviour leaves behind after some records."""
 
-    def __init__(self, behaviour: str, tmp_path: Path, *, records: int = 6, timeout: float = 20.0) -> None:
+    def __init__(
+        self,
+        behaviour: str,
+        tmp_path: Path,
+        *,
+        records: int = 6,
+        timeout: float = 20.0,
+        most: int = 4_000,
+        breaks: bool = False,
+        **of: str,
+    ) -> None:
         writer, reservations = HistoryWriter(tmp_path / "produced"), Reservations(tmp_path)
-        self.started = Started(behaviour, tmp_path)
+        self.started = Started(behaviour, tmp_path, **of)
         self.producer = ProcessProducer(
             self.started,
             lane="orders",
@@ -88,10 +101,13 @@ class Produced:
             writer=writer,
             reservations=reservations,
         )
-        sent = 0
-        while sent < records and not self.producer.failed_for_good:
-            sent += self.producer.send(min(4_000, records - sent))
-            self.producer.poll(0.01)
+        sent, calls = 0, 0
+        while sent < records and not self.producer.failed_for_good and calls < records:
+            sent += self.producer.send(min(most, records - sent))
+            calls += 1
+            self.producer.poll(0.01 if calls % 500 == 1 else 0)
+        if breaks:
+            wait_until(lambda: self.problem or not self.producer.unanswered, "an outcome or a problem", timeout=30)
         self.uncertain = self.producer.finish(timeout, threading.Event())
         writer.close()
         reservations.close()
@@ -175,7 +191,7 @@ def test_what_breaks_the_protocol_is_a_problem_with_the_last_lines(
     tmp_path: Path, behaviour: str, problem: str
 ) -> None:
     behaviour = f"print('a line of the log', file=sys.stderr)\n{behaviour}"
-    made = Produced(behaviour, tmp_path, timeout=0.3)
+    made = Produced(behaviour, tmp_path, timeout=0.3, breaks=True)
     assert problem in made.problem
     assert "a line of the log" in made.started.last_lines[-1]
     assert [row["seq"] for row in made.rows] == list(range(made.producer.sent))
@@ -190,6 +206,43 @@ def test_silence_is_a_problem_and_leaves_records_in_doubt(tmp_path: Path, monkey
     assert {(row["outcome"], row["complete_ns"]) for row in made.rows} == {("info", None)}
 
 
+def test_one_that_reads_no_orders_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.harness.workload.processes.producer._LEAVES_WITHIN", 0.5)
+    made = Produced("time.sleep(60)", tmp_path, records=20_000, timeout=0.1, most=1)
+    assert 500 < made.producer.sent < 10_000, "no more is handed out than the pipe holds"
+    assert made.problem == f"{made.producer.sent} of {made.producer.sent} records never got an outcome"
+    assert [row["seq"] for row in made.rows] == list(range(made.producer.sent))
+
+
+def test_a_script_s_client_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.harness.workload.processes.producer._LEAVES_WITHIN", 0.5)
+    made = Produced(
+        """
+import subprocess
+subprocess.Popen(["sleep", "600"])
+def produced(order): tell("notice", text="now"); time.sleep(600)
+""",
+        tmp_path,
+        timeout=0.1,
+    )
+    assert made.started.process.exit_code == -9
+    assert made.started.process.join(5.0), "nobody holds its standard output any more"
+
+
+def test_what_comes_before_ready_breaks_the_protocol(tmp_path: Path) -> None:
+    made = Produced("", tmp_path, before="tell('flushed')")
+    assert made.problem.startswith("the event 'flushed' came before the event 'ready'")
+
+
+@pytest.mark.parametrize(
+    ("version", "problem"), [("1", ""), ("1.2", ""), ("1.2.0", "fake 1.2, not 1.2.0"), ("1.3", "1.2, not 1.3")]
+)
+def test_another_version_than_was_asked_for_is_a_problem(tmp_path: Path, version: str, problem: str) -> None:
+    made = Produced("", tmp_path, version=version)
+    assert problem in made.problem
+    assert bool(problem) == bool(made.problem)
+
+
 def test_one_that_does_not_leave_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_chaos.harness.workload.processes.producer._LEAVES_WITHIN", 0.5)
     made = Produced("def left(): time.sleep(60)", tmp_path)
@@ -197,16 +250,16 @@ def test_one_that_does_not_leave_is_killed(tmp_path: Path, monkeypatch: pytest.M
     assert made.started.process.exit_code == -9
 
 
-Consume = Callable[[str, dict[int, int]], tuple[Started, list[dict[str, Any]]]]
+Consume = Callable[..., tuple[Started, list[dict[str, Any]]]]
 
 
 @pytest.fixture
 def consume(tmp_path: Path) -> Consume:
-    def run(behaviour: str, ends: dict[int, int]) -> tuple[Started, list[dict[str, Any]]]:
+    def run(behaviour: str, ends: dict[int, int], fewest: int = 2) -> tuple[Started, list[dict[str, Any]]]:
         started, writer = Started(behaviour, tmp_path), HistoryWriter(tmp_path / "consumed")
         consumer = ProcessConsumer(started, lane="orders", partitions=2, writer=writer)
-        wait_until(lambda: started.ready or started.problems, "the fake client", timeout=20)
-        consumer.drain(ends, timeout=0.5, cancelled=threading.Event())
+        wait_until(lambda: consumer.consumed >= fewest or started.problems, "the fake client", timeout=30)
+        consumer.drain(ends, timeout=0.2, cancelled=threading.Event())
         consumer.close()
         writer.close()
         files = sorted((tmp_path / "consumed").glob("*.parquet"))
@@ -219,7 +272,7 @@ READ = "tell('read', partition=[0, 1], offset=[4, 9], producer_id=[3, -1], seq=[
 
 
 def test_what_is_read_has_its_row_and_each_assignment_its_name(consume: Consume) -> None:
-    started, rows = consume(READ + "tell('assigned')\n" + READ, {0: 5, 1: 10})
+    started, rows = consume(READ + "tell('assigned')\n" + READ, {0: 5, 1: 10}, 4)
     assert started.problems == []
     assert [(row["consumer"], row["partition"], row["offset"], row["seq"], row["leader_epoch"]) for row in rows] == [
         ("orders-1", 0, 4, 8, 2),
