@@ -123,6 +123,8 @@ def settings(lane: Mapping[str, Any]) -> str:
     parts = [f"acks={lane.get('acks', '?')}", f"min ISR {lane.get('min_insync_replicas', '?')}"]
     parts.append(f"{lane.get('replication_factor', '?')} replicas")
     parts.extend(clients_described(lane))
+    if lane.get("client"):
+        parts.append(str(lane["client"]))
     if lane.get("idempotence") and not lane.get("transactional"):
         parts.append("idempotent")
     if lane.get("unclean_leader_election"):

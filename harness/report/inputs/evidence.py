@@ -95,20 +95,30 @@ def read_evidence(run_dir: Path) -> Evidence:
         if any(lane.get(key) for lane in lanes.values() for key in keys)
     }
     missing += [f"{name}/: no {lack}" for name, lack in lacks.items() if not tables[name]]
+    events = tuple(_read_events(_optional_text(run_dir / EVENTS_FILE, missing).splitlines(), missing))
     return Evidence(
         path=run_dir,
         verdict=verdict,
         judged=judged,
-        lanes=lanes,
+        lanes=_with_clients(lanes, events),
         predicted=as_dict(as_dict(prediction).get("lanes")),
         experiment=_parse_yaml(text, missing),
         experiment_text=text,
-        events=tuple(_read_events(_optional_text(run_dir / EVENTS_FILE, missing).splitlines(), missing)),
+        events=events,
         tables=tables,
         verified_tables=as_dict(document.get("tables")),
         second_look=as_dict(document.get("second_look")),
         missing=tuple(missing),
     )
+
+
+def _with_clients(
+    lanes: Mapping[str, Mapping[str, Any]], events: Iterable[Mapping[str, Any]]
+) -> dict[str, Mapping[str, Any]]:
+    """The lanes, each with the `client` that its processes said they are, if they are some."""
+    said = {one.get("lane"): one for one in events if one.get("type") == "client_started"}
+    clients = {lane: {"client": f"{one.get('client')} {one.get('version')}"} for lane, one in said.items()}
+    return {name: {**lane, **clients.get(name, {})} for name, lane in lanes.items()}
 
 
 def read_verdict(path: Path) -> tuple[Verdict, dict[str, Mapping[str, Any]], Mapping[str, Any]]:

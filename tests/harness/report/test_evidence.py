@@ -9,6 +9,7 @@ import report_runs as runs
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
+from kafka_chaos.harness.report.matrix import rows
 from kafka_chaos.harness.report.timeline.events import WHOLE_RUN, timeline_events_of
 
 
@@ -51,6 +52,20 @@ def test_names_everything_that_is_missing(tmp_path: Path) -> None:
         "findings/",
         "log/",
         "events.jsonl",
+    ]
+
+
+def test_lanes_have_the_clients_that_their_processes_said_they_are(tmp_path: Path) -> None:
+    started = {"ts_ns": 1, "type": "client_started", "lane": "orders", "client": "java", "version": "4.1.1"}
+    lanes = [runs.lane("orders"), runs.lane("others")]
+    verdicts = [runs.judged("orders"), runs.judged("others")]
+    run = runs.write(
+        tmp_path / "run", lanes, verdicts, events=[{**started, "role": "producer"}, {"type": "client_started"}]
+    )
+    table = rows(read_evidence(run))
+    assert [row.settings for row in table] == [
+        "acks=1 · min ISR 1 · 3 replicas · java 4.1.1",
+        "acks=1 · min ISR 1 · 3 replicas",
     ]
 
 
