@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.groups import IN_TRANSACTION, Group, Loop, with_brokers_assigning
@@ -28,15 +28,15 @@ def _acks(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-_Words = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-
-
-def _client(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+def _client(value: object) -> object:
+    words = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not words or not all(isinstance(word, str) for word in words):
+        raise ValueError("expected the name of a client, or a command as a list of words")
     try:
-        client = chosen(value)
-        return value if isinstance(value, tuple) else str(client or IN_PROCESS)
+        client = chosen(value) if isinstance(value, str) else None
     except UsageFailure as failure:
         raise ValueError(str(failure)) from None
+    return str(client or IN_PROCESS) if isinstance(value, str) else words
 
 
 class WorkloadSpec(Spec):
@@ -81,7 +81,7 @@ class LaneSpec(Spec):
     transactional: Annotated[Transactional, read_as(Transactional)] | None = declared(Lane, "transactional")
     group: Annotated[Group, read_as(Group)] | None = declared(Lane, "group")
     loop: Annotated[Loop, read_as(Loop)] | None = declared(Lane, "loop")
-    client: Annotated[str | _Words, AfterValidator(_client)] = Field(
+    client: Annotated[str | tuple[str, ...], BeforeValidator(_client)] = Field(
         default=IN_PROCESS,
         description="the library of its producer and its consumer: a name, or a name and a version such as "
         "`java 3.9.1` (`kafka-chaos clients` lists them); librdkafka without a version runs in process. Or the command "

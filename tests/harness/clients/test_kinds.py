@@ -18,6 +18,7 @@ from kafka_chaos.harness.clients import fetching
 from kafka_chaos.harness.clients.fetching import ADAPTERS, BuildFailure
 from kafka_chaos.harness.clients.kinds import KINDS, chosen, fetched
 from kafka_chaos.harness.experiment.file import experiment_of
+from kafka_chaos.harness.pytest_plugin.values import lane as planned_lane
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +85,22 @@ def test_configs_have_the_names_of_the_client() -> None:
     assert experiment_of(values, "file").phases[0].lanes[0].producer_configs == {"linger_ms": 1}
 
 
-Call = Callable[..., CompletedProcess[str]]
+def test_a_client_of_one_s_own_is_a_command() -> None:
+    values = {"name": "x", "lanes": [{"lane": "a", "client": ["no-such-service", "-v"]}]}
+    lane = experiment_of(values, "file").phases[0].lanes[0]
+    assert lane.client == ("no-such-service", "-v")
+    for wrong in ([], 3, ["a", 3], {"java": 4}):
+        assert "lanes[0].client: expected the name of a client, or a command as a list" in experiment(client=wrong)
+    with pytest.raises(EnvironmentFailure, match="no-such-service is missing: install it, or name it with its path"):
+        fetched([lane.client], print)
+
+
+def test_a_lane_of_a_test_has_a_client_too() -> None:
+    planned = planned_lane("orders", client=["./service"])
+    lane = (
+        experiment_of({"name": "x", "lanes": [{"lane": planned.name, **planned.settings}]}, "test").phases[0].lanes[0]
+    )
+    assert lane.client == ("./service",)
 
 
 @pytest.fixture
